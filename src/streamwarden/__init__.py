@@ -1,0 +1,1 @@
+"""Streamwarden keeps stateful Spark Structured Streaming jobs alive, healthy and provably correct."""

@@ -1,0 +1,1 @@
+"""The outside world: files, processes, the store, Great Expectations, notifiers."""

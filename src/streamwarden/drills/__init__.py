@@ -1,0 +1,1 @@
+"""Experiments on streams: hypothesis, fault, recovery, verification, journal."""

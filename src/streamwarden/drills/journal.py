@@ -1,0 +1,66 @@
+"""The journal of a drill: everything it saw, enough for a stranger to reach the same verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class Step(StrEnum):
+    STEADY_STATE = "steady_state"
+    FAULT = "fault"
+    RECOVERY = "recovery"
+    VERIFICATION = "verification"
+    HEAL = "heal"
+    REPORT = "report"
+
+
+class DrillStatus(StrEnum):
+    """Did the drill complete? Whether the system deviated is the other axis."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    ABORTED = "aborted"  # a precondition did not hold: nothing was broken
+    FAILED = "failed"  # the drill itself broke: says nothing about the stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a journal. `data` is JSON: numbers, text, lists, objects."""
+
+    step: Step
+    at: float
+    kind: str
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillRun:
+    """One run of a drill. Times are Unix seconds. Passed means completed and not deviated, nothing else."""
+
+    run_id: str
+    drill: str
+    stream: str
+    started_at: float
+    status: DrillStatus = DrillStatus.RUNNING
+    deviated: bool | None = None
+    reason: str = ""
+    ended_at: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return self.status is DrillStatus.COMPLETED and self.deviated is False
+
+
+class JournalBook(Protocol):
+    """Where drill runs and their journals are kept. `save` replaces the run's row; `append` only adds."""
+
+    def save(self, run: DrillRun) -> None: ...
+    def append(self, run_id: str, entry: Entry) -> None: ...
+    def get(self, run_id: str) -> DrillRun | None: ...
+    def entries(self, run_id: str) -> Sequence[Entry]: ...
+    def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]: ...

@@ -1,0 +1,97 @@
+"""Every error that Streamwarden raises on purpose.
+
+    StreamwardenError
+    ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot cure it
+    ├── CheckpointError        a checkpoint is missing, damaged or belongs to another query
+    ├── LeaseError
+    │   ├── LeaseHeld          somebody else is the writer of this checkpoint
+    │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
+    ├── StoreError             the progress store cannot be reached or refuses
+    ├── ProcessError           a driver could not be launched, observed or stopped
+    ├── JobError               the job's module cannot be imported or does not build a query
+    ├── DrillError
+    │   └── DrillAborted       a precondition of a drill does not hold: nothing was broken
+    └── VerificationError      an oracle or the reconciliation cannot reach a verdict
+
+A message has four parts: what was observed, what was expected, where, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class StreamwardenError(Exception):
+    """Base of the tree; carries the four parts that a person on call needs.
+
+    Args:
+        observed: what is the case, with the offending value.
+        expected: what should be the case, or what is allowed.
+        where: file and key, path, stream, or host and pid.
+        next_step: the one thing to do next.
+    """
+
+    def __init__(self, observed: str, *, expected: str = "", where: str = "", next_step: str = "") -> None:
+        self.observed = observed
+        self.expected = expected
+        self.where = where
+        self.next_step = next_step
+        super().__init__(observed, expected, where, next_step)
+
+    def __str__(self) -> str:
+        parts = [f"{self.where}: {self.observed}" if self.where else self.observed]
+        if self.expected:
+            parts.append(f"expected {self.expected}")
+        if self.next_step:
+            parts.append(f"next: {self.next_step}")
+        return "; ".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = {"expected": self.expected, "where": self.where, "next_step": self.next_step}
+        return _rebuild, (type(self), self.observed, parts)
+
+
+def _rebuild(kind: type[StreamwardenError], observed: str, parts: dict[str, str]) -> StreamwardenError:
+    return kind(observed, **parts)
+
+
+class ConfigError(StreamwardenError):
+    """A YAML file, a setting or a command line is wrong."""
+
+
+class CheckpointError(StreamwardenError):
+    """A checkpoint is missing, damaged or belongs to another query."""
+
+
+class LeaseError(StreamwardenError):
+    """The single-writer claim on a checkpoint could not be had or kept."""
+
+
+class LeaseHeld(LeaseError):
+    """Somebody else is the writer of this checkpoint."""
+
+
+class LeaseLost(LeaseError):
+    """This holder was replaced: it must stop without writing another batch."""
+
+
+class StoreError(StreamwardenError):
+    """The progress store cannot be reached or refuses."""
+
+
+class ProcessError(StreamwardenError):
+    """A driver could not be launched, observed or stopped."""
+
+
+class JobError(StreamwardenError):
+    """The job's module cannot be imported or does not build a query."""
+
+
+class DrillError(StreamwardenError):
+    """A drill could not be carried out."""
+
+
+class DrillAborted(DrillError):
+    """A precondition of a drill does not hold, so nothing was broken."""
+
+
+class VerificationError(StreamwardenError):
+    """An oracle or the reconciliation cannot reach a verdict."""

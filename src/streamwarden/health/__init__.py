@@ -1,0 +1,1 @@
+"""Measurements and thresholds in, verdicts, forecasts and incidents out. Pure."""

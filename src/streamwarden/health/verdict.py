@@ -1,0 +1,47 @@
+"""A verdict: what one check says of one stream at one time, with its evidence and advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    OK = "OK"
+    WARNING = "WARNING"
+    CRITICAL = "CRITICAL"
+    UNKNOWN = "UNKNOWN"  # no data: never the same as OK
+
+    @property
+    def rank(self) -> int:
+        """0 for OK up to 3 for CRITICAL; UNKNOWN is worse than OK and better than WARNING."""
+        return ("OK", "UNKNOWN", "WARNING", "CRITICAL").index(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Times are Unix seconds.
+
+    Args:
+        check: name of the check, as in `config/thresholds.yaml`.
+        value: the number that was judged, in `unit`; None if there is none.
+        reason: one sentence: what was seen against which threshold.
+        advice: what to do about it; empty for OK.
+        evidence: the numbers and their origin (batch ids, fields), for a stranger to check.
+    """
+
+    stream: str
+    check: str
+    status: Status
+    at: float
+    value: float | None = None
+    unit: str = ""
+    reason: str = ""
+    advice: str = ""
+    evidence: Mapping[str, object] = field(default_factory=dict)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Status:
+    """The worst status among `verdicts`; UNKNOWN if there are none."""
+    return max((verdict.status for verdict in verdicts), key=lambda status: status.rank, default=Status.UNKNOWN)

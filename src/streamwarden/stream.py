@@ -1,0 +1,158 @@
+"""StreamSpec: one supervised Structured Streaming query as data.
+
+Paths are absolute here: the edge that reads the YAML resolves `job` against the project folder and the data paths
+against the data folder. Durations are seconds, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from streamwarden.units import Bytes, Seconds
+
+NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+"""A stream's name becomes a DAG id, a folder and a key of the store: nothing else is allowed in it."""
+
+
+class SourceKind(StrEnum):
+    FILES = "files"
+    SCRIPT = "script"  # the job is a whole PySpark script with a source of its own
+
+
+class SinkKind(StrEnum):
+    PARQUET = "parquet"
+    SCRIPT = "script"  # the job is a whole PySpark script with a sink of its own
+
+
+class OutputMode(StrEnum):
+    APPEND = "append"
+    UPDATE = "update"
+    COMPLETE = "complete"
+
+
+class Encoding(StrEnum):
+    UNSAFEROW = "unsaferow"
+    AVRO = "avro"
+
+
+class Backend(StrEnum):
+    ROCKSDB = "rocksdb"
+    HDFS = "hdfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """Where input comes from. `path` is a folder of files in `format`, each published whole (by rename)."""
+
+    kind: SourceKind = SourceKind.FILES
+    path: str | None = None
+    format: str = "json"
+    max_files_per_trigger: int | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSpec:
+    """Where output goes. The parquet sink is exactly-once for readers that honour its `_spark_metadata` manifest."""
+
+    kind: SinkKind = SinkKind.PARQUET
+    path: str | None = None
+    mode: OutputMode = OutputMode.APPEND
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerSpec:
+    """When a micro-batch starts. `available_now`: process what is there in batches, then end."""
+
+    processing_time: Seconds | None = 2.0
+    available_now: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpec:
+    """The state store of the query. `shuffle_partitions` is fixed by the checkpoint at its first batch."""
+
+    backend: Backend = Backend.ROCKSDB
+    changelog: bool = True
+    shuffle_partitions: int = 4
+    ttl: Seconds | None = None
+    encoding: Encoding = Encoding.UNSAFEROW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """At most `count` restarts in `per` seconds. YAML: `5 per hour`."""
+
+    count: int = 5
+    per: Seconds = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """Back-off `initial * factor**n`, at most `cap`, within `budget`; all reset after `healthy_after` of health."""
+
+    initial: Seconds = 30.0
+    factor: float = 2.0
+    cap: Seconds = 600.0
+    budget: Budget = field(default_factory=Budget)
+    healthy_after: Seconds = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopPolicy:
+    """How long a stop waits for the batch boundary before SIGTERM, then how long before SIGKILL."""
+
+    batch_deadline: Seconds = 120.0
+    term_deadline: Seconds = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthSpec:
+    """Overrides of `config/thresholds.yaml`: check name -> threshold name (`warning`, `critical`, …) -> value."""
+
+    thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSpec:
+    """Spark's own settings for this stream. `conf` wins over everything that Streamwarden derives."""
+
+    master: str = "local[2]"
+    driver_memory: Bytes = 2 * 2**30
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec:
+    """One stream: `config/streams/NAME.yaml`, validated.
+
+    Args:
+        job: absolute path of a Python file. With a top-level `build(spark, spec)` it is a job module; any other PySpark
+            script runs unmodified.
+        args: command line arguments for a job that is a script.
+        quarantine: folder for input rows that could not be parsed, kept aside with reason and source file.
+        project: folder that holds `config/`; `file` the YAML file this spec came from.
+    """
+
+    name: str
+    job: str
+    checkpoint: str
+    description: str = ""
+    owner: str = "streamwarden"
+    tags: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    source: SourceSpec = field(default_factory=SourceSpec)
+    sink: SinkSpec = field(default_factory=SinkSpec)
+    quarantine: str | None = None
+    trigger: TriggerSpec = field(default_factory=TriggerSpec)
+    state: StateSpec = field(default_factory=StateSpec)
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    stop: StopPolicy = field(default_factory=StopPolicy)
+    health: HealthSpec = field(default_factory=HealthSpec)
+    spark: SparkSpec = field(default_factory=SparkSpec)
+    project: str = ""
+    file: str = ""

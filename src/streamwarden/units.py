@@ -1,0 +1,78 @@
+"""Durations and sizes as people write them. Inside the code: seconds (float) and bytes (int)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+Seconds = Annotated[float, "seconds"]
+"""A duration. YAML accepts a number of seconds or text such as `30s`, `2 seconds`, `10m`, `1h`, `250 ms`."""
+
+Bytes = Annotated[int, "bytes"]
+"""A size. YAML accepts a number of bytes or text such as `5 GB` (10^9) or `5 GiB` (2^30)."""
+
+KB: Final = 10**3
+MB: Final = 10**6
+GB: Final = 10**9
+"""10^9 bytes: the documented thresholds use decimal units."""
+
+_SECONDS: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+_BYTES: Final = {
+    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
+    **{"kb": KB, "mb": MB, "gb": GB, "tb": 10**12},
+    **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
+}
+_QUANTITY: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_duration(text: str | float) -> float:
+    """Seconds in `text`. Raises ValueError, with what is allowed, for anything else or a negative number."""
+    return _parse(text, _SECONDS, "a duration such as 30s, 2 seconds, 10m, 1h, 250 ms")
+
+
+def parse_size(text: str | float) -> int:
+    """Bytes in `text`. Raises ValueError, with what is allowed, for anything else or a negative number."""
+    return int(_parse(text, _BYTES, "a size such as 512 MB, 5 GB (10^9 bytes) or 5 GiB (2^30 bytes)"))
+
+
+def _parse(text: str | float, units: Mapping[str, float], allowed: str) -> float:
+    if isinstance(text, bool):
+        raise ValueError(f"{text!r} is not {allowed}")
+    if isinstance(text, int | float):
+        if not 0 <= text < float("inf"):
+            raise ValueError(f"{text!r} is not {allowed}")
+        return float(text)
+    match = _QUANTITY.fullmatch(text)
+    unit = units.get(match.group(2).lower()) if match else None
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is not {allowed}")
+    return float(match.group(1)) * unit
+
+
+def format_duration(seconds: float) -> str:
+    """`0.25` -> `250 ms`, `12.3` -> `12.3 s`, `754` -> `12m 34s`, `90000` -> `1d 1h`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for big, small, size, part in (("d", "h", 86400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1)):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size}{big}" + (f" {rest}{small}" if rest else "")
+    return f"{whole} s"
+
+
+def format_size(count: float) -> str:
+    """`1500` -> `1.5 kB`, `2_000_000_000` -> `2.0 GB` (decimal units)."""
+    for unit, size in (("TB", 10**12), ("GB", GB), ("MB", MB), ("kB", KB)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
