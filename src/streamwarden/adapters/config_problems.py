@@ -1,0 +1,88 @@
+"""What is wrong with a configuration file: every problem of the file in one error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+LONGEST_VALUE: Final = 80
+"""Characters of a value that a message shows: enough to recognize it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One wrong key of one file.
+
+    Args:
+        key: path of the key, empty for the file as a whole.
+        observed: what is the case, with the value.
+        allowed: what may stand there.
+        next_step: what to do about it.
+        line: 1-based line of the key, None where it has none (a missing key).
+    """
+
+    key: KeyPath = ()
+    observed: str
+    allowed: str = ""
+    next_step: str = ""
+    line: int | None = None
+
+    @property
+    def dotted(self) -> str:
+        """`('spark', 'conf', 'a.b')` -> `spark.conf.a.b`, `('tags', 1)` -> `tags[1]`."""
+        text = ""
+        for part in self.key:
+            text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        return text
+
+    def __str__(self) -> str:
+        place = ", ".join(part for part in (f"line {self.line}" if self.line else "", self.dotted) if part)
+        parts = [f"{place}: {self.observed}" if place else self.observed]
+        if self.allowed:
+            parts.append(f"expected {self.allowed}")
+        if self.next_step:
+            parts.append(f"next: {self.next_step}")
+        return "; ".join(parts)
+
+
+class ConfigFileError(ConfigError):
+    """All problems of one file. With one problem it reads like any other error, with more as a list."""
+
+    def __init__(self, file: str, problems: Sequence[Problem]) -> None:
+        self.file = file
+        self.problems = tuple(problems)
+        if len(self.problems) == 1:
+            only = self.problems[0]
+            place = f"{file}:{only.line}" if only.line else file
+            super().__init__(
+                only.observed,
+                expected=only.allowed,
+                where=f"{place}: {only.dotted}" if only.key else place,
+                next_step=only.next_step,
+            )
+        else:
+            listing = "".join(f"\n  - {problem}" for problem in self.problems)
+            super().__init__(
+                f"{len(self.problems)} problems{listing}\n",
+                where=file,
+                next_step="correct the file, then run `streamwarden validate`",
+            )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.file, self.problems)
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """As a reader of the file meets them; what has no line first."""
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.dotted))
+
+
+def show(value: object) -> str:
+    """`value` as it stands in a message: quoted, and cut if long."""
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

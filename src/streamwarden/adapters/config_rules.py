@@ -1,0 +1,280 @@
+"""What a well-typed stream must still satisfy: in itself, and beside the others. Pure but for looking at the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from streamwarden.adapters.config_problems import KeyPath, Problem, show
+from streamwarden.stream import NAME_PATTERN, OutputMode, SinkKind, SourceKind, StreamSpec
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_GLOB: Final = re.compile(r"[*?\[\]{}]")
+_MIN_DRIVER_MEMORY: Final = 471_859_200
+"""Below this Spark refuses to start: 1.5 x its reserved 300 MiB (UnifiedMemoryManager)."""
+
+RESERVED_FOLDERS: Final = ("drivers", "drills")
+"""Folders of the data root that Streamwarden fills itself."""
+
+
+def resolve(text: str, root: Path) -> str:
+    """`text` as an absolute, normalized path below `root`; URLs stay URLs, but `file:` URLs become paths.
+
+    One location has one spelling, because a checkpoint's path is the key of its lease.
+    """
+    if text.lower().startswith("file:/"):
+        text = "/" + text[len("file:") :].lstrip("/")
+    if _URL.match(text):
+        scheme, _, rest = text.partition(":")
+        authority = rest.startswith("//")
+        return f"{scheme.lower()}:{'//' if authority else '/'}{re.sub('/+', '/', rest.lstrip('/')).rstrip('/')}"
+    return os.path.normpath(root / text)
+
+
+def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
+    """The stream with every path absolute: `job` below the project, all others below the data folder."""
+    source, sink = spec.source, spec.sink
+    return replace(
+        spec,
+        job=resolve(spec.job, project),
+        checkpoint=resolve(spec.checkpoint, data),
+        source=replace(source, path=resolve(source.path, data)) if source.path else source,
+        sink=replace(sink, path=resolve(sink.path, data)) if sink.path else sink,
+        quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
+        project=str(project),
+        file=str(file),
+    )
+
+
+def rules_of_one(
+    spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path, skip: Collection[KeyPath] = ()
+) -> list[Problem]:
+    """Problems of one stream. `spec` has resolved paths, `raw` the paths as they were written.
+
+    Args:
+        skip: keys that are known to be wrong or missing already: nothing is concluded from them.
+    """
+    problems = [
+        *_name(raw.name, stem),
+        *_job(raw.job, spec.job),
+        *_spelling(raw),
+        *_numbers(spec),
+        *_kinds(spec),
+        *_disjoint(spec, data, skip),
+    ]
+    return [problem for problem in problems if problem.key not in skip]
+
+
+def name_problems(name: str, stem: str, pattern: re.Pattern[str]) -> list[Problem]:
+    """A name is safe as DAG id, folder and key, and it is the file's."""
+    if not pattern.fullmatch(name):
+        allowed = f"a name that matches {pattern.pattern}"
+        return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename it and its file")]
+    if name != stem:
+        allowed = f"the file's own name, {show(stem)}"
+        return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename the key or the file")]
+    return []
+
+
+def _name(name: str, stem: str) -> list[Problem]:
+    problems = name_problems(name, stem, NAME_PATTERN)
+    if not problems and "__" in name:
+        allowed = "a name without `__`: names such as `x__fork` belong to the copies that drills make"
+        return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename it and its file")]
+    return problems
+
+
+def _job(written: str, job: str) -> list[Problem]:
+    path = Path(job)
+    if path.suffix != ".py":
+        return [Problem(key=("job",), observed=show(written), allowed="a Python file, such as spark_jobs/NAME.py")]
+    if not path.is_file():
+        return [
+            Problem(
+                key=("job",),
+                observed=f"{show(written)}: there is no file {job}",
+                allowed="a Python file below the project folder",
+                next_step="create it or correct the path",
+            )
+        ]
+    return []
+
+
+def _locations(spec: StreamSpec) -> dict[KeyPath, str]:
+    found: dict[KeyPath, str | None] = {
+        ("checkpoint",): spec.checkpoint,
+        ("sink", "path"): spec.sink.path,
+        ("source", "path"): spec.source.path,
+        ("quarantine",): spec.quarantine,
+    }
+    return {key: path for key, path in found.items() if path is not None}
+
+
+def _spelling(raw: StreamSpec) -> list[Problem]:
+    problems = []
+    for key, path in _locations(raw).items():
+        if not path or path != path.strip() or any(ord(letter) < 32 for letter in path):
+            allowed = "a path, without blanks around it and control characters"
+            problems.append(Problem(key=key, observed=show(path), allowed=allowed))
+        elif path.startswith("~"):
+            observed, allowed = f"{show(path)}: ~ is not expanded", "an absolute path or one below the data folder"
+            problems.append(Problem(key=key, observed=observed, allowed=allowed))
+        elif key != ("source", "path") and _GLOB.search(path):
+            problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
+        elif _URL.match(path) and ".." in PurePosixPath(path).parts:
+            problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
+    return problems
+
+
+def _numbers(spec: StreamSpec) -> list[Problem]:
+    restart, stop, state = spec.restart, spec.stop, spec.state
+    files = spec.source.max_files_per_trigger
+    wrong: list[tuple[KeyPath, object, bool, str]] = [
+        (("source", "max_files_per_trigger"), files, files is None or files >= 1, "at least 1"),
+        (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
+        (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
+        (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
+        (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
+        (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),
+        (("restart", "healthy_after"), restart.healthy_after, restart.healthy_after > 0, "a positive duration"),
+        (("stop", "batch_deadline"), stop.batch_deadline, stop.batch_deadline > 0, "a positive duration"),
+        (("stop", "term_deadline"), stop.term_deadline, stop.term_deadline > 0, "a positive duration"),
+        (
+            ("spark", "driver_memory"),
+            spec.spark.driver_memory,
+            spec.spark.driver_memory >= _MIN_DRIVER_MEMORY,
+            f"at least {_MIN_DRIVER_MEMORY} bytes: Spark does not start with less",
+        ),
+    ]
+    return [
+        Problem(key=key, observed=show(value), allowed=allowed) for key, value, holds, allowed in wrong if not holds
+    ]
+
+
+def _kinds(spec: StreamSpec) -> list[Problem]:
+    problems = []
+    if spec.source.kind is SourceKind.FILES and spec.source.path is None:
+        observed, allowed = "missing", "the folder that `kind: files` reads"
+        problems.append(Problem(key=("source", "path"), observed=observed, allowed=allowed, next_step="add `path: …`"))
+    if spec.sink.kind is SinkKind.PARQUET and spec.sink.path is None:
+        observed, allowed = "missing", "the folder that `kind: parquet` writes"
+        problems.append(Problem(key=("sink", "path"), observed=observed, allowed=allowed, next_step="add `path: …`"))
+    if spec.sink.kind is SinkKind.PARQUET and spec.sink.mode is not OutputMode.APPEND:
+        allowed = "append: the parquet sink knows no other mode"
+        problems.append(Problem(key=("sink", "mode"), observed=show(str(spec.sink.mode)), allowed=allowed))
+    if not spec.spark.master:
+        problems.append(Problem(key=("spark", "master"), observed="''", allowed="a master such as local[2]"))
+    for name in spec.spark.conf:
+        if not name.startswith("spark."):
+            allowed = "a key that begins with spark.: spark-submit ignores every other"
+            problems.append(Problem(key=("spark", "conf", name), observed=show(name), allowed=allowed))
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder in one spelling, so that two of them can be compared: symbolic links followed, no trailing slash."""
+
+    scheme: str
+    parts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: str) -> _Place:
+        if _URL.match(path):
+            scheme, _, rest = path.partition(":")
+            scheme = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}.get(scheme, scheme)
+            return cls(scheme, tuple(part for part in rest.split("/") if part))
+        return cls("file", Path(os.path.realpath(path)).parts)
+
+    def meets(self, other: _Place) -> bool:
+        """One is the other, or lies inside it."""
+        shared = min(len(self.parts), len(other.parts))
+        return self.scheme == other.scheme and self.parts[:shared] == other.parts[:shared]
+
+
+def _folder(path: str) -> str:
+    """The fixed part of a path that may hold a glob."""
+    head = _GLOB.split(path, maxsplit=1)[0]
+    return path if head == path else head.rpartition("/")[0] or "/"
+
+
+def _disjoint(spec: StreamSpec, data: Path, skip: Collection[KeyPath]) -> list[Problem]:
+    """Checkpoint, output, input and quarantine of a stream lie apart, and none in a folder of Streamwarden's own."""
+    problems = []
+    places = [(key, path, _Place.of(_folder(path))) for key, path in _locations(spec).items() if key not in skip]
+    own = [(name, _Place.of(str(data / name))) for name in RESERVED_FOLDERS]
+    for index, (key, path, place) in enumerate(places):
+        for other_key, other_path, other in places[:index]:
+            if place.meets(other):
+                problems.append(
+                    Problem(
+                        key=key,
+                        observed=f"{show(path)} {_relation(place, other)} {'.'.join(map(str, other_key))} "
+                        f"{show(other_path)}",
+                        allowed="folders that lie apart: each of them is deleted, listed or copied on its own",
+                        next_step="give it a folder of its own",
+                    )
+                )
+        for name, other in own:
+            if place.meets(other):
+                observed = f"{show(path)} {_relation(place, other)} {data / name}, which Streamwarden fills itself"
+                problems.append(Problem(key=key, observed=observed, allowed="a folder apart from it"))
+    return problems
+
+
+def _relation(place: _Place, other: _Place) -> str:
+    if place.parts == other.parts:
+        return "is also"
+    return "lies inside" if len(place.parts) > len(other.parts) else "contains"
+
+
+_CLASHES: Final[Mapping[tuple[str, str], str]] = {
+    ("checkpoint", "checkpoint"): "a checkpoint of its own: two writers of one checkpoint destroy it",
+    ("checkpoint", "sink"): "a checkpoint outside every output folder",
+    ("checkpoint", "source"): "a checkpoint outside every input folder",
+    ("checkpoint", "quarantine"): "a checkpoint outside every quarantine",
+    ("sink", "sink"): "an output folder of its own: two writers of one manifest lose rows",
+    ("quarantine", "sink"): "a quarantine outside every output folder",
+}
+"""Which locations of two different streams may not meet. An input inside an output is a chain of streams: allowed."""
+
+
+def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
+    """Problems between streams, by stream: each party of a clash is broken, since none is known to be the right one."""
+    by_place: dict[tuple[str, tuple[str, ...]], list[tuple[StreamSpec, KeyPath, str]]] = {}
+    placed = []
+    for spec in specs:
+        for key, path in _locations(spec).items():
+            place = _Place.of(_folder(path))
+            by_place.setdefault((place.scheme, place.parts), []).append((spec, key, path))
+            placed.append((spec, key, path, place))
+    problems: dict[str, list[Problem]] = {}
+
+    def clash(spec: StreamSpec, key: KeyPath, path: str, relation: str, other: StreamSpec, okey: KeyPath) -> None:
+        first, second = sorted((str(key[0]), str(okey[0])))
+        allowed = _CLASHES.get((first, second))
+        if allowed is not None:
+            problems.setdefault(spec.name, []).append(
+                Problem(
+                    key=key,
+                    observed=f"{show(path)} {relation} {'.'.join(map(str, okey))} of the stream {other.name} "
+                    f"({Path(other.file).name})",
+                    allowed=allowed,
+                    next_step="change one of the two files",
+                )
+            )
+
+    for spec, key, path, place in placed:  # look up each folder above instead of comparing every pair
+        for depth in range(len(place.parts) + 1):
+            for other, okey, opath in by_place.get((place.scheme, place.parts[:depth]), ()):
+                if other.name == spec.name:
+                    continue
+                inside = depth < len(place.parts)
+                clash(spec, key, path, "lies inside" if inside else "is also", other, okey)
+                if inside:
+                    clash(other, okey, opath, "contains", spec, key)
+    return problems

@@ -1,0 +1,21 @@
+"""The store: everything Streamwarden remembers, in one SQL database.
+
+SQLite (WAL) is the embedded default; the SQL is portable to PostgreSQL. The truth about batches is in the checkpoint's
+own logs and the truth about processes in their folders: a store that is down costs neither a batch nor a stream.
+
+    facade       Store, the one door
+    tables       what is kept, column by column; migrations/ builds it
+    database     connections, transactions; explain: errors as StoreError
+    leases, drivers, stops, batches, measurements, verdicts, incidents, journals: one book each
+    merging      how reports and logs of one batch become one row in any order
+    hours, rollup, retention: raw rows live for days, hourly roll-ups for more than a year
+"""
+
+from streamwarden.adapters.store.batches import Summary
+from streamwarden.adapters.store.facade import Store
+from streamwarden.adapters.store.measurements import Statistic
+from streamwarden.adapters.store.merging import has_run
+from streamwarden.adapters.store.retention import Pruned
+from streamwarden.adapters.store.rollup import Rolled
+
+__all__ = ["Pruned", "Rolled", "Statistic", "Store", "Summary", "has_run"]

@@ -1,0 +1,251 @@
+"""The batch book: what is known about each micro-batch, from Spark's reports and from the checkpoint's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.hours import horizon, mark_unrolled
+from streamwarden.adapters.store.merging import BatchRow, Report, from_progress, merge, to_batch
+from streamwarden.adapters.store.rollup import Rolled
+from streamwarden.adapters.store.tables import batches, hourly, state_operators
+from streamwarden.health.window import Batch
+from streamwarden.progress import OperatorProgress, Progress
+
+_CHUNK: Final = 200
+"""Batches a transaction when many are loaded: the lock is free again after some 50 ms."""
+
+_BATCH: Final = batches.select().where(
+    batches.c.stream == sa.bindparam("of_stream"),
+    batches.c.query_id == sa.bindparam("of_query"),
+    batches.c.batch_id == sa.bindparam("of_batch"),
+)
+_HELD_BATCH: Final = _BATCH.with_for_update()
+_INSERT_OPERATORS: Final = state_operators.insert()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a stream has done since its first batch; also the part that only the roll-ups still know.
+
+    Args:
+        batches: committed batches.
+        rows: input rows of the batches that Spark reported; a batch known from the logs only adds none.
+        unreported: raw batches whose report was lost.
+        first_at, last_at: Unix seconds of the oldest and newest raw batch.
+        last: the newest committed batch.
+    """
+
+    stream: str
+    batches: int
+    rows: int
+    unreported: int
+    first_at: float | None
+    last_at: float | None
+    last: Batch | None
+
+
+class Batches:
+    """Keeps micro-batches. Each method is one transaction (`upsert_many`: a few) and raises StoreError.
+
+    Upserts are idempotent, and reports and logs may arrive in any order. What is older than the retention horizon is
+    not taken any more: the roll-ups have counted that time already.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def upsert_progress(self, stream: str, progress: Progress) -> None:
+        """Keep Spark's report of one batch."""
+        self.upsert_many(stream, [progress])
+
+    def upsert_many(self, stream: str, reports: Iterable[Progress]) -> None:
+        """Keep many reports, a few hundred a transaction."""
+        todo = [(from_progress(stream, progress), progress.operators) for progress in reports]
+        for start in range(0, len(todo), _CHUNK):
+            chunk = todo[start : start + _CHUNK]
+            self._database.write(lambda connection, chunk=chunk: _put_all(connection, chunk))  # type: ignore[misc]
+
+    def upsert_logged(
+        self, stream: str, query_id: str, batch_id: int, planned_at: float | None, committed_at: float | None
+    ) -> None:
+        """Keep what `offsets/N` and `commits/N` say: when each was written, None where there is no such file."""
+        row = BatchRow(
+            stream=stream, query_id=query_id, batch_id=batch_id, planned_at=planned_at, committed_at=committed_at
+        )
+        self._database.write(lambda connection: _put_all(connection, [(row, ())]))
+
+    def window(self, stream: str, limit: int = 300) -> tuple[Batch, ...]:
+        """The newest `limit` batches of `stream`, oldest first."""
+        return self.windows([stream], limit)[stream]
+
+    def windows(self, streams: Sequence[str], limit: int = 300) -> dict[str, tuple[Batch, ...]]:
+        """`window` of many streams in one transaction."""
+        newest = batches.c.at.desc(), batches.c.batch_id.desc()
+        query = batches.select().where(batches.c.stream == sa.bindparam("of")).order_by(*newest).limit(limit)
+
+        def look(connection: Connection) -> dict[str, Sequence[Row[Any]]]:
+            return {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
+
+        found = self._database.read(look)
+        return {stream: tuple(to_batch(_read(row)) for row in reversed(rows)) for stream, rows in found.items()}
+
+    def get(self, stream: str, query_id: str, batch_id: int) -> Batch | None:
+        row = self._database.read(lambda connection: _find(connection, (stream, query_id, batch_id)))
+        return None if row is None else to_batch(row)
+
+    def missing(self, stream: str, query_id: str, upto: int, since: int = 0) -> tuple[int, ...]:
+        """Ids from `since` to `upto`, both included, that neither a report nor a commit accounts for."""
+        query = sa.select(batches.c.batch_id).where(
+            batches.c.stream == stream,
+            batches.c.query_id == query_id,
+            batches.c.batch_id.between(since, upto),
+            sa.or_(batches.c.executed, batches.c.committed_at.is_not(None)),
+        )
+        known = set(self._database.read(lambda connection: connection.execute(query).scalars().all()))
+        return tuple(batch_id for batch_id in range(since, upto + 1) if batch_id not in known)
+
+    def operators(self, stream: str, since: float) -> tuple[Mapping[str, Any], ...]:
+        """The rows of `state_operators` of batches at or after `since`, oldest first, each with its batch's `at`."""
+        joined = batches.join(
+            state_operators,
+            sa.and_(*(batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))),
+        )
+        query = (
+            sa.select(batches.c.at, state_operators)
+            .select_from(joined)
+            .where(batches.c.stream == stream, batches.c.at >= since)
+            .order_by(batches.c.at, batches.c.batch_id, state_operators.c.operator)
+        )
+        return self._database.read(
+            lambda connection: tuple(dict(row) for row in connection.execute(query).mappings().all())
+        )
+
+    def summary(self, stream: str) -> Summary:
+        """Totals of `stream` and its newest committed batch."""
+        return self._database.read(lambda connection: _summarize(connection, stream))
+
+
+def _put_all(connection: Connection, rows: Iterable[tuple[BatchRow, tuple[OperatorProgress, ...]]]) -> None:
+    before = horizon(connection, hold=True)
+    for row, operators in rows:
+        known = _find(connection, (row.stream, row.query_id, row.batch_id), lock=True)
+        merged = row if known is None else merge(known, row)
+        if merged == known or merged.at < before or (known is not None and known.at < before):
+            continue
+        upsert(connection, batches, [_columns(merged)])
+        if row.report is not None and merged.report == row.report:
+            _put_operators(connection, row, operators, replaces=known is not None)
+        mark_unrolled(connection, [(row.stream, merged.at)] + ([(row.stream, known.at)] if known else []))
+
+
+def _put_operators(
+    connection: Connection, row: BatchRow, operators: tuple[OperatorProgress, ...], *, replaces: bool
+) -> None:
+    key = {"stream": row.stream, "query_id": row.query_id, "batch_id": row.batch_id}
+    if replaces:
+        mine = [state_operators.c[name] == value for name, value in key.items()]
+        connection.execute(state_operators.delete().where(*mine))
+    if operators:
+        connection.execute(_INSERT_OPERATORS, [{**key, **_operator(operator)} for operator in operators])
+
+
+def _operator(operator: OperatorProgress) -> dict[str, Any]:
+    return {
+        "operator": operator.index,
+        "name": operator.name,
+        "rows_total": operator.rows_total,
+        "rows_updated": operator.rows_updated,
+        "rows_removed": operator.rows_removed,
+        "rows_dropped": operator.rows_dropped_by_watermark,
+        "memory_bytes": operator.memory_used_bytes,
+        "sst_bytes": operator.custom.get("rocksdbSstFileSize") or None,
+        "update_ms": operator.update_ms,
+        "removal_ms": operator.removal_ms,
+        "commit_ms": operator.commit_ms,
+        "partitions": operator.partitions,
+    }
+
+
+def _find(connection: Connection, key: tuple[str, str, int], *, lock: bool = False) -> BatchRow | None:
+    names = dict(zip(("of_stream", "of_query", "of_batch"), key, strict=True))
+    row = connection.execute(_HELD_BATCH if lock else _BATCH, names).one_or_none()
+    return None if row is None else _read(row)
+
+
+def _columns(row: BatchRow) -> dict[str, Any]:
+    report = row.report
+    return {
+        "stream": row.stream,
+        "query_id": row.query_id,
+        "batch_id": row.batch_id,
+        "run_id": report and report.run_id,
+        "at": row.at,
+        "planned_at": row.planned_at,
+        "committed_at": row.committed_at,
+        "started_at": report and report.started_at,
+        "executed": report is not None and report.executed,
+        "duration_ms": report and report.duration_ms,
+        "rows": report and report.rows,
+        "watermark": report and report.watermark,
+        "origin": row.origin.value,
+        "progress": report and report.text,
+    }
+
+
+def _read(row: Row[Any]) -> BatchRow:
+    report = None
+    if row.progress is not None:
+        report = Report(
+            executed=row.executed,
+            started_at=row.started_at,
+            run_id=row.run_id,
+            text=row.progress,
+            duration_ms=row.duration_ms,
+            rows=row.rows,
+            watermark=row.watermark,
+        )
+    return BatchRow(
+        stream=row.stream,
+        query_id=row.query_id,
+        batch_id=row.batch_id,
+        planned_at=row.planned_at,
+        committed_at=row.committed_at,
+        report=report,
+    )
+
+
+def _summarize(connection: Connection, stream: str) -> Summary:
+    before = horizon(connection)
+    done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
+    raw = connection.execute(
+        sa.select(
+            sa.func.count().label("batches"),
+            sa.func.sum(sa.case((batches.c.executed, batches.c.rows), else_=0)).label("rows"),
+            sa.func.sum(sa.case((batches.c.executed, 0), else_=1)).label("unreported"),
+            sa.func.min(batches.c.at).label("first_at"),
+            sa.func.max(batches.c.at).label("last_at"),
+        ).where(batches.c.stream == stream, batches.c.at >= before, done)
+    ).one()
+    old = connection.execute(
+        sa.select(hourly.c.name, sa.func.sum(hourly.c.total).label("total"))
+        .where(hourly.c.stream == stream, hourly.c.hour < before, hourly.c.name.in_((Rolled.ROWS, Rolled.BATCHES)))
+        .group_by(hourly.c.name)
+    )
+    totals = {row.name: int(row.total) for row in old}
+    newest = batches.select().where(batches.c.stream == stream, done).order_by(batches.c.at.desc()).limit(1)
+    last = connection.execute(newest).one_or_none()
+    return Summary(
+        stream=stream,
+        batches=raw.batches + totals.get(Rolled.BATCHES, 0),
+        rows=int(raw.rows or 0) + totals.get(Rolled.ROWS, 0),
+        unreported=int(raw.unreported or 0),
+        first_at=raw.first_at,
+        last_at=raw.last_at,
+        last=None if last is None else to_batch(_read(last)),
+    )

@@ -1,0 +1,234 @@
+"""One database: connections, transactions, and every failure as a StoreError that says where and what to do next.
+
+SQLite is opened for reading and writing but never created here (`create` does it, called by the migration): a store
+that was deleted under a running driver is an error, not a fresh and empty store that forgot every lease.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import DisconnectionError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import Pool, QueuePool
+
+from streamwarden.adapters.store.explain import Explanation, explain
+from streamwarden.errors import StoreError
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 3
+"""A write that lost a race for a unique key reads again and decides again; the second time it sees the winner."""
+
+_WRITE: Final = "streamwarden_write"
+_INHERITED: list[Pool] = []
+"""Pools of the parent process: kept, so that a forked child never closes (and so disturbs) the parent's connections."""
+
+
+class Database:
+    """Runs work in transactions. Safe to share between threads, and to carry over a fork.
+
+    Args:
+        url: `sqlite:///PATH` or `postgresql+DRIVER://user:password@host/name`.
+        busy_timeout: seconds to wait for another writer before StoreError.
+    """
+
+    def __init__(self, url: str, *, busy_timeout: float = 2.0) -> None:
+        self._url = _parse(url)
+        self.busy_timeout = busy_timeout
+        self.where = safe_url(self._url)
+        self.path = Path(self._url.database or "") if self._url.get_backend_name() == "sqlite" else None
+        try:
+            self._engine = self._connect_lazily()
+        except (SQLAlchemyError, ImportError) as error:
+            raise self._translate(error) from error
+        weakly = weakref.ref(self._engine)
+        os.register_at_fork(after_in_child=lambda: _forget_connections(weakly()))
+
+    def __repr__(self) -> str:
+        return f"Database({self.where})"
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.path is not None
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in one read transaction. Raises StoreError."""
+        return self._run(work, write=False)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in one write transaction; on SQLite it is alone from its first statement on. Raises StoreError.
+
+        `work` may run again when it lost a race for a unique key, so it must do nothing outside the database.
+        """
+        return self._run(work, write=True)
+
+    def create(self) -> None:
+        """Make the SQLite file (and its folder) if it is not there, in WAL mode. Raises StoreError."""
+        if self.path is None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644))
+            connection = self._open_sqlite(self.path)
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            finally:
+                connection.close()
+        except (OSError, sqlite3.Error) as error:
+            raise self._translate(error) from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def failure(self, observed: str, *, expected: str = "", next_step: str = "") -> StoreError:
+        """A StoreError at this database."""
+        return StoreError(observed, expected=expected, where=f"store {self.where}", next_step=next_step)
+
+    def _run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                options = {_WRITE: write}
+                with self._engine.connect().execution_options(**options) as connection, connection.begin():
+                    return work(connection)
+            except IntegrityError as error:
+                if attempt == _ATTEMPTS:
+                    raise self._translate(error) from error
+            except (SQLAlchemyError, sqlite3.Error) as error:
+                raise self._translate(error) from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _connect_lazily(self) -> Engine:
+        if self.path is None:
+            return sa.create_engine(
+                self._url, hide_parameters=True, pool_pre_ping=True, pool_timeout=self.busy_timeout or 0.1
+            )
+        path = self.path
+        engine = sa.create_engine(
+            self._url,
+            creator=lambda: self._open_sqlite(path),
+            poolclass=QueuePool,
+            pool_timeout=self.busy_timeout or 0.1,
+            hide_parameters=True,
+        )
+        event.listen(engine, "connect", _remember_file(path))
+        event.listen(engine, "checkout", _same_file(path))
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _open_sqlite(self, path: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path.absolute()))}?mode=rw",
+            uri=True,
+            timeout=self.busy_timeout,
+            isolation_level=None,  # transactions are begun by _begin, so that a write is alone from the start
+            check_same_thread=False,  # the pool hands a connection to one thread at a time
+        )
+        connection.execute("PRAGMA synchronous=NORMAL")  # in WAL mode a crash of the process loses nothing
+        return connection
+
+    def _translate(self, error: BaseException) -> StoreError:
+        told: Explanation = explain(error, path=self.path, busy_timeout=self.busy_timeout)
+        observed = told.observed
+        if self._url.password:
+            observed = observed.replace(str(self._url.password), "***")
+        return self.failure(observed, expected=told.expected, next_step=told.next_step)
+
+
+def insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+    """An INSERT that knows ON CONFLICT, which both databases spell alike."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def upsert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Insert `rows`, each with the same columns; a row whose primary key is there already is replaced."""
+    if rows:
+        connection.execute(_upsert(connection.dialect.name, table, tuple(rows[0])), rows)
+
+
+@cache
+def _upsert(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> sa.Insert:
+    """Built once: building it takes longer than running it.
+
+    A row that is all key is touched too: it takes the row's lock, so that who holds it meanwhile is waited for.
+    """
+    statement = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    keys = [column.name for column in table.primary_key]
+    others = [name for name in columns if name not in keys] or keys[-1:]
+    return statement.on_conflict_do_update(
+        index_elements=keys, set_={name: statement.excluded[name] for name in others}
+    )
+
+
+def safe_url(url: URL) -> str:
+    """The URL with passwords masked, also those in its query."""
+    secret = ("pass", "pwd", "secret", "token", "key")
+    masked = {
+        name: "***" if any(part in name.lower() for part in secret) else value for name, value in url.query.items()
+    }
+    return url.set(query=masked).render_as_string(hide_password=True)
+
+
+def _parse(text: str) -> URL:
+    expected = "sqlite:///PATH, or postgresql+DRIVER://USER:PASSWORD@HOST/NAME"
+    step = "correct STREAMWARDEN_STORE_URL (or unset it: the default is a SQLite file in the data folder)"
+    try:
+        url = make_url(text)
+    except (SQLAlchemyError, ValueError):
+        # The cause repeats the text, and the text may hold a password.
+        raise StoreError("the store's URL cannot be read", expected=expected, next_step=step) from None
+    backend = url.get_backend_name()
+    if backend == "sqlite" and (not url.database or url.database == ":memory:" or url.query):
+        observed = "a SQLite store is one plain file that several processes share"
+        raise StoreError(observed, expected="sqlite:///PATH", where=f"store {safe_url(url)}", next_step=step)
+    if backend not in ("sqlite", "postgresql"):
+        observed = f"no store can be kept in {backend}"
+        raise StoreError(observed, expected=expected, where=f"store {safe_url(url)}", next_step=step)
+    return url
+
+
+def _begin(connection: Connection) -> None:
+    """A write takes the lock at once: a lock that is upgraded half-way can deadlock and ignores the busy timeout."""
+    write = connection.get_execution_options().get(_WRITE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _remember_file(path: Path) -> Callable[[Any, Any], None]:
+    def connected(connection: Any, record: Any) -> None:
+        record.info["file"] = _file(path)
+
+    return connected
+
+
+def _same_file(path: Path) -> Callable[[Any, Any, Any], None]:
+    """A pooled connection to a file that was deleted or replaced would write where nobody reads."""
+
+    def checked_out(connection: Any, record: Any, proxy: Any) -> None:
+        if record.info.get("file") != _file(path):
+            raise DisconnectionError("the store's file was replaced")
+
+    return checked_out
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _forget_connections(engine: Engine | None) -> None:
+    if engine is not None:
+        _INHERITED.append(engine.pool)
+        engine.dispose(close=False)

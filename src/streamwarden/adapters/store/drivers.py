@@ -1,0 +1,147 @@
+"""The driver book: one row a driver, from launch to a recorded exit, and what happened to it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.rows import process_columns, read_process
+from streamwarden.adapters.store.tables import driver_events, drivers, to_json
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+
+
+class Drivers:
+    """Implements `lifecycle.driver.DriverBook`. All writes are idempotent; the first recorded exit wins.
+
+    A write about a driver that was never launched raises StoreError: it would have no stream to belong to.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def launched(self, record: DriverRecord) -> None:
+        """Record a launch; a driver that is recorded already stays as it is."""
+        row = {
+            "driver_id": record.driver_id,
+            "stream": record.stream,
+            "checkpoint": record.checkpoint,
+            "token": record.token,
+            "folder": record.folder,
+            "launched_by": record.launched_by,
+            "launched_at": record.launched_at,
+            "query_id": record.query_id,
+            "run_id": record.run_id,
+            "started_at": record.started_at,
+            **process_columns(record.process),
+            **_exit_columns(record.exit),
+        }
+        self._database.write(
+            lambda connection: connection.execute(
+                insert(connection, drivers).values(row).on_conflict_do_nothing(index_elements=["driver_id"])
+            )
+        )
+
+    def bound(self, driver_id: str, process: ProcessIdentity) -> None:
+        """Name the driver's process."""
+        self._update(driver_id, process_columns(process))
+
+    def started(self, driver_id: str, query_id: str, run_id: str, at: float) -> None:
+        """Its query runs."""
+        self._update(driver_id, {"query_id": query_id, "run_id": run_id, "started_at": at})
+
+    def exited(self, driver_id: str, exit: ExitRecord) -> None:
+        """It ended; an exit that is recorded already stays as it is."""
+        self._update(driver_id, _exit_columns(exit), unless_exited=True)
+
+    def event(self, event: DriverEvent) -> None:
+        """Something happened; the same event again changes nothing."""
+        content = to_json([event.driver_id, event.at, event.kind, sorted(event.detail.items())])
+        row = {
+            "digest": hashlib.sha256(content.encode()).hexdigest(),
+            "driver_id": event.driver_id,
+            "at": event.at,
+            "kind": event.kind,
+            "detail": event.detail,
+        }
+        self._database.write(
+            lambda connection: connection.execute(
+                insert(connection, driver_events).values(row).on_conflict_do_nothing(index_elements=["digest"])
+            )
+        )
+
+    def get(self, driver_id: str) -> DriverRecord | None:
+        query = drivers.select().where(drivers.c.driver_id == driver_id)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _read(row)
+
+    def latest(self, stream: str) -> DriverRecord | None:
+        """The driver of `stream` that was launched last."""
+        newest = drivers.c.launched_at.desc(), drivers.c.token.desc()
+        query = drivers.select().where(drivers.c.stream == stream).order_by(*newest).limit(1)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _read(row)
+
+    def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
+        """The drivers of `stream` launched at or after `since`, oldest first."""
+        return self.histories([stream], since)[stream]
+
+    def histories(self, streams: Sequence[str], since: float) -> dict[str, tuple[DriverRecord, ...]]:
+        """`history` of many streams at once."""
+        query = drivers.select().where(drivers.c.launched_at >= since).order_by(drivers.c.launched_at, drivers.c.token)
+        if len(streams) == 1:
+            query = query.where(drivers.c.stream == streams[0])
+        found: dict[str, list[DriverRecord]] = {stream: [] for stream in streams}
+        for row in self._database.read(lambda connection: connection.execute(query).all()):
+            if row.stream in found:
+                found[row.stream].append(_read(row))
+        return {stream: tuple(records) for stream, records in found.items()}
+
+    def events(self, driver_id: str) -> Sequence[DriverEvent]:
+        """What happened to the driver, oldest first."""
+        order = driver_events.c.at, driver_events.c.id
+        query = driver_events.select().where(driver_events.c.driver_id == driver_id).order_by(*order)
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return tuple(DriverEvent(driver_id=row.driver_id, at=row.at, kind=row.kind, detail=row.detail) for row in rows)
+
+    def _update(self, driver_id: str, values: dict[str, Any], *, unless_exited: bool = False) -> None:
+        def change(connection: Connection) -> bool:
+            known = drivers.select().where(drivers.c.driver_id == driver_id).with_for_update()
+            row = connection.execute(known).one_or_none()
+            if row is not None and not (unless_exited and row.exit_kind is not None):
+                connection.execute(drivers.update().where(drivers.c.driver_id == driver_id).values(values))
+            return row is not None
+
+        if not self._database.write(change):
+            raise self._database.failure(
+                f"driver {driver_id} was never recorded as launched",
+                expected="the launch first, then what happened to the driver",
+                next_step="record its launch from the spec.json in its folder, then this again",
+            )
+
+
+def _exit_columns(exit: ExitRecord | None) -> dict[str, Any]:
+    if exit is None:
+        return {"exit_kind": None, "exit_at": None, "exit": None}
+    return {"exit_kind": exit.kind.value, "exit_at": exit.ended_at, "exit": asdict(exit)}
+
+
+def _read(row: Row[Any]) -> DriverRecord:
+    return DriverRecord(
+        driver_id=row.driver_id,
+        stream=row.stream,
+        checkpoint=row.checkpoint,
+        token=row.token,
+        folder=row.folder,
+        launched_by=row.launched_by,
+        launched_at=row.launched_at,
+        process=read_process(row),
+        query_id=row.query_id,
+        run_id=row.run_id,
+        started_at=row.started_at,
+        exit=None if row.exit is None else ExitRecord(**{**row.exit, "kind": ExitKind(row.exit["kind"])}),
+    )

@@ -1,0 +1,81 @@
+"""What a database's error means to a person on call, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError, TimeoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    observed: str
+    expected: str
+    next_step: str
+
+
+_CAUSES: Final = (
+    (
+        ("database is locked", "database table is locked", "lock timeout"),
+        "another process has kept the store locked for more than {seconds:g} s",
+        "a writer that is done within milliseconds",
+        "find it with `fuser -v {file}`; running streams go on meanwhile, and their progress is loaded later",
+    ),
+    (
+        ("file is not a database", "malformed", "disk i/o error"),
+        "the store's file is damaged",
+        "a SQLite database",
+        "stop what writes to {file}, put it and its -wal file aside, restore a backup or let the next "
+        "command create a new store; checkpoints are not touched by this",
+    ),
+    (
+        ("readonly", "read-only", "permission denied"),
+        "the store cannot be written",
+        "write permission for this user on {file} and its folder",
+        "give that permission (SQLite also makes -wal and -shm files beside it)",
+    ),
+    (
+        ("unable to open database file", "no such file"),
+        "the store's file cannot be opened",
+        "{file} to exist and to be readable and writable for this user",
+        "check that the folder is mounted and yours; a new store is created by the next `streamwarden` command",
+    ),
+    (
+        ("database or disk is full", "no space left"),
+        "the disk of the store is full",
+        "free space beside {file}",
+        "free space there; running streams go on meanwhile, and their progress is loaded later",
+    ),
+    (
+        ("no such table", "no such column", "does not exist", "undefinedtable"),
+        "the store has not been migrated",
+        "the tables of this version of Streamwarden",
+        "run any `streamwarden` command: it migrates the store first",
+    ),
+    (
+        ("no module named",),
+        "the database driver of the store's URL is not installed",
+        "a Python package for it",
+        "install that package, or choose another driver in STREAMWARDEN_STORE_URL",
+    ),
+)
+
+
+def explain(error: BaseException, *, path: Path | None, busy_timeout: float) -> Explanation:
+    """Words for `error`: the database's own, without the statement and its parameters."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    said = " ".join(str(cause).split())
+    file = str(path) if path else "the database"
+    if isinstance(error, TimeoutError):
+        said = f"no connection was free within {busy_timeout:g} s"
+    for signs, observed, expected, step in _CAUSES:
+        if any(sign in said.lower() for sign in signs):
+            text = observed.format(seconds=busy_timeout)
+            return Explanation(f"{text} ({said})", expected.format(file=file), step.format(file=file))
+    return Explanation(
+        f"the store refused ({type(cause).__name__}: {said})",
+        "",
+        "check that the database runs and that its URL, user and password are right (STREAMWARDEN_STORE_URL)",
+    )

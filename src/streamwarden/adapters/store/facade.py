@@ -1,0 +1,91 @@
+"""Store: the one door to everything that Streamwarden keeps."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from streamwarden.adapters.store.batches import Batches
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.drivers import Drivers
+from streamwarden.adapters.store.incidents import Incidents
+from streamwarden.adapters.store.journals import Journals
+from streamwarden.adapters.store.leases import Leases
+from streamwarden.adapters.store.measurements import Measurements
+from streamwarden.adapters.store.migrate import migrate
+from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
+from streamwarden.adapters.store.rollup import roll_up
+from streamwarden.adapters.store.stops import Stops
+from streamwarden.adapters.store.verdicts import Verdicts
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.lease import Liveness
+
+
+def _alive_here(process: ProcessIdentity) -> bool | None:
+    from streamwarden.adapters.processes import is_alive  # looked up at the first claim: most users never claim
+
+    return is_alive(process)
+
+
+class Store:
+    """Opens lazily: the constructor touches no file and no network. Threads may share it; a forked child may go on.
+
+    Every method of every book raises StoreError, and nothing of SQLAlchemy's, when the store is down, locked or
+    damaged, at the latest after `busy_timeout`.
+
+    Args:
+        url: `sqlite:///PATH` or `postgresql+DRIVER://user:password@host/name`.
+        alive: tells whether the process of a lease lives; by default, by looking at this host's processes.
+        busy_timeout: seconds to wait for another writer.
+
+    Raises:
+        StoreError: the URL cannot be read, or the driver for its database is not installed.
+    """
+
+    def __init__(self, url: str, *, alive: Liveness = _alive_here, busy_timeout: float = 2.0) -> None:
+        self.url = url  # as given, with its password: for the environment of a driver, never for a message
+        self._database = Database(url, busy_timeout=busy_timeout)
+        self.leases = Leases(self._database, alive)
+        self.drivers = Drivers(self._database)
+        self.stops = Stops(self._database)
+        self.batches = Batches(self._database)
+        self.measurements = Measurements(self._database)
+        self.verdicts = Verdicts(self._database)
+        self.incidents = Incidents(self._database)
+        self.journals = Journals(self._database)
+
+    def __repr__(self) -> str:
+        return f"Store({self.where})"
+
+    @property
+    def where(self) -> str:
+        """The URL, with passwords masked."""
+        return self._database.where
+
+    def migrate(self, *, timeout: float = 30.0) -> None:
+        """Create the store or bring it to this version's tables. Safe from many processes; nothing to do is quick.
+
+        Args:
+            timeout: seconds to wait for another process that migrates.
+        """
+        migrate(self._database, timeout=timeout)
+
+    def roll_up(self, now: float) -> int:
+        """Roll up the hours that ended by `now` and changed since; returns how many. Twice is once."""
+        return roll_up(self._database, now)
+
+    def prune(self, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
+        """Remove raw rows older than `keep` seconds, each rolled up before, and roll-ups older than `keep_hourly`."""
+        return prune(self._database, now, keep=keep, keep_hourly=keep_hourly)
+
+    def close(self) -> None:
+        """Close the connections. The store opens them again when it is used again."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

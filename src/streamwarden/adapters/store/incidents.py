@@ -1,0 +1,119 @@
+"""The incident book: open and past problems, and who may notify about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.tables import incidents
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status
+
+
+class Incidents:
+    """Implements `health.incident.IncidentBook`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, stream: str | None = None) -> Sequence[Incident]:
+        """Unresolved incidents, oldest first."""
+        query = incidents.select().where(incidents.c.resolved_at.is_(None)).order_by(incidents.c.opened_at)
+        return self._read(query, stream)
+
+    def save(self, incident: Incident) -> None:
+        """Insert or replace by id. Raises StoreError for a second open incident of one stream and check.
+
+        What was notified is never taken back: somebody may have notified since this incident was read.
+        """
+        row = {
+            "incident_id": incident.incident_id,
+            "stream": incident.stream,
+            "check_name": incident.check,
+            "status": incident.status.value,
+            "peak": incident.peak.value,
+            "good": incident.good,
+            "opened_at": incident.opened_at,
+            "updated_at": incident.updated_at,
+            "resolved_at": incident.resolved_at,
+            "notified_at": incident.notified_at,
+            "notified_status": incident.notified_status and incident.notified_status.value,
+            "reason": incident.reason,
+            "advice": incident.advice,
+        }
+
+        def put(connection: Connection) -> bool:
+            this = incidents.c.incident_id == incident.incident_id
+            known = connection.execute(incidents.select().where(this).with_for_update()).one_or_none()
+            if incident.resolved_at is None and _another_is_open(connection, incident):
+                return False
+            if known is None:
+                connection.execute(incidents.insert().values(row))
+                return True
+            if (known.notified_at or 0) > (incident.notified_at or 0):
+                row.update(notified_at=known.notified_at, notified_status=known.notified_status)
+            connection.execute(incidents.update().where(this).values(row))
+            return True
+
+        if not self._database.write(put):
+            raise self._database.failure(
+                f"stream {incident.stream} has an open incident of check {incident.check} already",
+                expected="at most one open incident of a stream and a check",
+                next_step="update the open one, or resolve it first",
+            )
+
+    def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]:
+        """The newest incidents, open or resolved, newest first."""
+        return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
+
+    def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
+        """Atomically claim the right to notify: True to exactly one caller.
+
+        Granted if nobody notified later than `before`; with None, if nobody notified yet.
+        """
+        free: sa.ColumnElement[bool] = incidents.c.notified_at.is_(None)
+        if before is not None:
+            free = sa.or_(free, incidents.c.notified_at <= before)
+        claim = (
+            incidents.update()
+            .where(incidents.c.incident_id == incident.incident_id, free)
+            .values(notified_at=now, notified_status=incident.status.value)
+        )
+        return self._database.write(lambda connection: connection.execute(claim).rowcount) == 1
+
+    def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
+        if stream is not None:
+            query = query.where(incidents.c.stream == stream)
+        return tuple(_incident(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+
+
+def _another_is_open(connection: Connection, incident: Incident) -> bool:
+    query = incidents.select().where(
+        incidents.c.stream == incident.stream,
+        incidents.c.check_name == incident.check,
+        incidents.c.resolved_at.is_(None),
+        incidents.c.incident_id != incident.incident_id,
+    )
+    return connection.execute(query).first() is not None
+
+
+def _incident(row: Row[Any]) -> Incident:
+    return Incident(
+        incident_id=row.incident_id,
+        stream=row.stream,
+        check=row.check_name,
+        status=Status(row.status),
+        opened_at=row.opened_at,
+        updated_at=row.updated_at,
+        reason=row.reason,
+        advice=row.advice,
+        peak=Status(row.peak),
+        good=row.good,
+        resolved_at=row.resolved_at,
+        notified_at=row.notified_at,
+        notified_status=None if row.notified_status is None else Status(row.notified_status),
+    )

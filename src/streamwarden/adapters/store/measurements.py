@@ -1,0 +1,115 @@
+"""The measurement book: numbers that no progress report holds, raw and by the hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.hours import HOUR, horizon, hour_of, mark_unrolled
+from streamwarden.adapters.store.tables import hourly, measurements
+from streamwarden.health.window import Measurement
+
+
+class Statistic(StrEnum):
+    """What of an hour's samples is asked for."""
+
+    MEAN = "mean"
+    TOTAL = "total"
+    LEAST = "least"
+    MOST = "most"
+
+
+class Measurements:
+    """Keeps measurements. Each method is one transaction and raises StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, new: Iterable[Measurement]) -> None:
+        """Keep measurements; the same again changes nothing. One older than the retention horizon is not taken."""
+        given = list(new)
+
+        def put(connection: Connection) -> None:
+            before = horizon(connection, hold=True)
+            taken = {(each.stream, each.at, each.name, each.source): _row(each) for each in given if each.at >= before}
+            upsert(connection, measurements, list(taken.values()))
+            mark_unrolled(connection, [(stream, at) for stream, at, _, _ in taken])
+
+        if given:
+            self._database.write(put)
+
+    def recent(self, stream: str, since: float) -> tuple[Measurement, ...]:
+        """Measurements of `stream` at or after `since`, oldest first."""
+        return self.recents([stream], since)[stream]
+
+    def recents(self, streams: Sequence[str], since: float) -> dict[str, tuple[Measurement, ...]]:
+        """`recent` of many streams in one transaction."""
+        query = (
+            measurements.select()
+            .where(measurements.c.stream == sa.bindparam("of"), measurements.c.at >= since)
+            .order_by(measurements.c.at, measurements.c.name, measurements.c.source)
+        )
+        return {stream: tuple(map(_raw, rows)) for stream, rows in self._each(query, streams).items()}
+
+    def hourly(self, stream: str, since: float, statistic: Statistic = Statistic.MEAN) -> tuple[Measurement, ...]:
+        """Roll-ups of the hours from the one of `since` on, oldest first; `at` is the middle of the hour.
+
+        Also what was rolled up from batches, named as in `rollup.Rolled`.
+        """
+        return self.hourlies([stream], since, statistic)[stream]
+
+    def hourlies(
+        self, streams: Sequence[str], since: float, statistic: Statistic = Statistic.MEAN
+    ) -> dict[str, tuple[Measurement, ...]]:
+        """`hourly` of many streams in one transaction."""
+        query = (
+            hourly.select()
+            .where(hourly.c.stream == sa.bindparam("of"), hourly.c.hour >= hour_of(since))
+            .order_by(hourly.c.hour, hourly.c.name, hourly.c.source)
+        )
+        return {
+            stream: tuple(_rolled(row, statistic) for row in rows)
+            for stream, rows in self._each(query, streams).items()
+        }
+
+    def _each(self, query: sa.Select[Any], streams: Sequence[str]) -> dict[str, Sequence[Row[Any]]]:
+        return self._database.read(
+            lambda connection: {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
+        )
+
+
+def _row(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "stream": measurement.stream,
+        "at": measurement.at,
+        "name": measurement.name,
+        "source": measurement.source,
+        "value": measurement.value,
+        "unit": measurement.unit,
+    }
+
+
+def _raw(row: Row[Any]) -> Measurement:
+    return Measurement(stream=row.stream, name=row.name, at=row.at, value=row.value, unit=row.unit, source=row.source)
+
+
+def _rolled(row: Row[Any], statistic: Statistic) -> Measurement:
+    values = {
+        Statistic.MEAN: row.total / row.samples,
+        Statistic.TOTAL: row.total,
+        Statistic.LEAST: row.least,
+        Statistic.MOST: row.most,
+    }
+    return Measurement(
+        stream=row.stream,
+        name=row.name,
+        at=row.hour + HOUR / 2,
+        value=values[statistic],
+        unit=row.unit,
+        source=f"{row.source}, {statistic.value} of {row.samples} in an hour",
+    )

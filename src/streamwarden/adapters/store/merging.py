@@ -1,0 +1,117 @@
+"""How two things known about one batch become one row, in whatever order they arrive.
+
+The logs of the checkpoint tell when a batch was planned and committed, Spark's report tells everything else. A report
+may come before the logs were read or after, twice, or from a second run of the same batch after a kill. Each field of
+the result is a minimum, a maximum or a first choice over all that is known, so the order of arrival does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from streamwarden.health.window import Batch
+from streamwarden.progress import Progress, parse_progress
+
+_PHASES_OF_A_RUN: Final = ("addBatch", "walCommit", "commitOffsets")
+"""Spark also reports triggers that found no data (every 10 s): under the next batch's id and without these phases."""
+
+
+class Origin(StrEnum):
+    PROGRESS = "progress"
+    LOGS = "logs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a row keeps of one progress report."""
+
+    executed: bool
+    started_at: float
+    run_id: str
+    text: str
+    duration_ms: int
+    rows: int
+    watermark: float | None
+
+    @property
+    def rank(self) -> tuple[bool, float, str, str]:
+        """Of two reports of a batch the one of a real run counts, then the later run; the rest makes it total."""
+        return self.executed, self.started_at, self.run_id, self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow:
+    """All that is known about one batch. Times are Unix seconds."""
+
+    stream: str
+    query_id: str
+    batch_id: int
+    planned_at: float | None = None
+    committed_at: float | None = None
+    report: Report | None = None
+
+    @property
+    def at(self) -> float:
+        """Orders the batches of a stream: committed, else started, else planned."""
+        started_at = self.report.started_at if self.report else None
+        known = [at for at in (self.committed_at, started_at, self.planned_at) if at is not None]
+        return known[0] if known else 0.0
+
+    @property
+    def origin(self) -> Origin:
+        return Origin.PROGRESS if self.report else Origin.LOGS
+
+
+def merge(one: BatchRow, other: BatchRow) -> BatchRow:
+    """The union of what two rows of the same batch know. Commutative, associative, idempotent."""
+    reports = [row.report for row in (one, other) if row.report is not None]
+    return replace(
+        one,
+        planned_at=_least(one.planned_at, other.planned_at),
+        committed_at=_least(one.committed_at, other.committed_at),
+        report=max(reports, key=lambda report: report.rank, default=None),
+    )
+
+
+def from_progress(stream: str, progress: Progress) -> BatchRow:
+    """A row that knows one report."""
+    return BatchRow(
+        stream=stream,
+        query_id=progress.query_id,
+        batch_id=progress.batch_id,
+        report=Report(
+            executed=has_run(progress),
+            started_at=progress.at,
+            run_id=progress.run_id,
+            text=json.dumps(progress.raw, ensure_ascii=False, separators=(",", ":")),
+            duration_ms=progress.duration_ms,
+            rows=progress.rows,
+            watermark=progress.watermark,
+        ),
+    )
+
+
+def has_run(progress: Progress) -> bool:
+    """Whether the report is of a batch that ran, not of a trigger that found nothing to do."""
+    return any(phase in progress.durations_ms for phase in _PHASES_OF_A_RUN)
+
+
+def to_batch(row: BatchRow) -> Batch:
+    """What the checks see. The report of an idle trigger is shown until the batch it announced is planned."""
+    report = row.report
+    stale = report is not None and not report.executed and row.planned_at is not None
+    return Batch(
+        stream=row.stream,
+        query_id=row.query_id,
+        batch_id=row.batch_id,
+        planned_at=row.planned_at,
+        committed_at=row.committed_at,
+        progress=None if report is None or stale else parse_progress(report.text),
+    )
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)

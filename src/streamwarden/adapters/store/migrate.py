@@ -1,0 +1,76 @@
+"""Brings a store to this version's tables: cheap when it is there already, safe when many processes try at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.errors import StoreError
+
+HEAD: Final = "0001"
+"""The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+_ADVISORY_KEY: Final = 0x57415244454E
+"""Any number that nobody else locks in the same PostgreSQL database ("WARDEN")."""
+
+_PAUSE: Final = 0.05
+
+
+def migrate(database: Database, *, timeout: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+    """Create or upgrade the tables.
+
+    One transaction, alone: whoever comes second waits and then finds the work done. A store that stays locked is tried
+    again for `timeout` seconds. Raises StoreError, also for a store of a newer Streamwarden.
+    """
+    if database.path is not None and not database.path.exists():
+        database.create()
+    elif _is_current(database):
+        return
+    deadline = clock() + timeout
+    while True:
+        try:
+            database.create()  # for SQLite: WAL mode, which two processes cannot set at once
+            database.write(_upgrade)
+            return
+        except StoreError as error:
+            if "locked" not in error.observed or clock() > deadline:
+                raise
+            time.sleep(_PAUSE)
+
+
+def revision(connection: Connection) -> str | None:
+    """The store's revision; None for an empty database."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+def _is_current(database: Database) -> bool:
+    found = database.read(revision)
+    if found is not None and found > HEAD:
+        raise database.failure(
+            f"the store was migrated to revision {found} by a newer Streamwarden",
+            expected=f"revision {HEAD} or older",
+            next_step="upgrade this installation",
+        )
+    return found == HEAD
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # imported here: half a second that a current store does not pay
+    from alembic.config import Config
+
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,97 @@
+"""Retention: raw rows live for days, roll-ups for more than a year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.hours import RAW, horizon, hour_of
+from streamwarden.adapters.store.rollup import roll_up
+from streamwarden.adapters.store.tables import (
+    batches,
+    hourly,
+    measurements,
+    retention,
+    state_operators,
+    verdict_changes,
+)
+
+DAY: Final = 86400.0
+KEEP: Final = 7 * DAY
+KEEP_HOURLY: Final = 400 * DAY
+
+_CHUNK: Final = 2000
+"""Rows a transaction, so that a driver's write never waits long for the lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """Rows that were removed, and hours that were rolled up first."""
+
+    rolled_up: int
+    batches: int
+    measurements: int
+    verdict_changes: int
+    hourly: int
+
+
+def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
+    """Remove raw rows older than `keep` seconds (whole hours), and roll-ups older than `keep_hourly`.
+
+    In this order: the horizon moves, so that no row can be added behind it; every hour behind it is rolled up; its raw
+    rows go. Stopped anywhere, the next call goes on from there.
+    """
+    before = database.write(lambda connection: _move_horizon(connection, float(hour_of(now - keep))))
+    rolled = roll_up(database, now)
+    return Pruned(
+        rolled_up=rolled,
+        batches=_delete_old(database, batches, batches.c.at < before, also=state_operators),
+        measurements=_delete_old(database, measurements, measurements.c.at < before),
+        verdict_changes=_delete_old(database, verdict_changes, verdict_changes.c.at < before),
+        hourly=_delete_old(database, hourly, hourly.c.hour < hour_of(now - keep_hourly)),
+    )
+
+
+def _move_horizon(connection: Connection, wanted: float) -> float:
+    """It only ever moves forward: what is gone stays gone."""
+    before = max(wanted, horizon(connection))
+    upsert(connection, retention, [{"what": RAW, "before": before}])
+    return before
+
+
+def _delete_old(
+    database: Database, table: sa.Table, old: sa.ColumnElement[bool], *, also: sa.Table | None = None
+) -> int:
+    """Delete the old rows of each stream (every index starts with the stream), and those of `also` with their keys."""
+    keys = [column.name for column in table.primary_key]
+    gone = 0
+    for stream in _streams(database, table):
+        some = sa.select(*(table.c[key] for key in keys)).where(table.c.stream == stream, old).limit(_CHUNK)
+
+        def delete(connection: Connection, some: sa.Select[tuple[object, ...]] = some) -> int:
+            doomed = [tuple(row) for row in connection.execute(some)]
+            for each in (also, table):
+                if doomed and each is not None:
+                    connection.execute(each.delete().where(sa.tuple_(*(each.c[key] for key in keys)).in_(doomed)))
+            return len(doomed)
+
+        while count := database.write(delete):
+            gone += count
+    return gone
+
+
+def _streams(database: Database, table: sa.Table) -> Iterator[str]:
+    """The streams in `table`, each found by one step in the index instead of a scan of all rows."""
+    last = ""
+    while True:
+        query = sa.select(sa.func.min(table.c.stream)).where(table.c.stream > last)
+        found = database.read(lambda connection, query=query: connection.execute(query).scalar())  # type: ignore[misc]
+        if found is None:
+            return
+        last = str(found)
+        yield last

@@ -1,0 +1,132 @@
+"""Roll-up: the rows of each stream and hour become one row a number, so that months of history stay small.
+
+An hour is always computed anew from its raw rows, which makes it idempotent: rolled up twice, or again after a late
+report, it says what the raw rows say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.hours import HOUR
+from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators, unrolled_hours
+
+_CHUNK: Final = 25
+"""Hours a transaction: an hour has up to some 3,600 raw rows, and nobody shall wait long for the lock."""
+
+_SPARK: Final = "Spark's progress"
+
+
+class Rolled(StrEnum):
+    """Numbers rolled up from batches (of those that ran); a measurement keeps its own name."""
+
+    BATCHES = "progress.batches"  # each counts 1, so the total is their number, with those known from the logs only
+    ROWS = "progress.rows"
+    DURATION = "progress.duration_ms"
+    STATE_ROWS = "progress.state_rows"  # per batch, all operators
+    STATE_MEMORY = "progress.state_memory_bytes"
+    STATE_SST = "progress.state_sst_bytes"  # batches without a flush report 0 and are left out
+
+
+_UNITS: Final[Mapping[Rolled, str]] = {
+    Rolled.BATCHES: "batches",
+    Rolled.ROWS: "rows",
+    Rolled.DURATION: "ms",
+    Rolled.STATE_ROWS: "rows",
+    Rolled.STATE_MEMORY: "bytes",
+    Rolled.STATE_SST: "bytes",
+}
+
+
+def roll_up(database: Database, now: float) -> int:
+    """Roll up every hour that has ended by `now` and changed since; returns how many."""
+    done = 0
+    while count := database.write(lambda connection: _roll_some(connection, now)):
+        done += count
+    return done
+
+
+def _roll_some(connection: Connection, now: float) -> int:
+    query = unrolled_hours.select().where(unrolled_hours.c.hour <= now - HOUR).limit(_CHUNK).with_for_update()
+    hours = connection.execute(query).all()
+    for stream, hour in hours:
+        connection.execute(hourly.delete().where(hourly.c.stream == stream, hourly.c.hour == hour))
+        rows = _of_batches(connection, stream, hour) + _of_measurements(connection, stream, hour)
+        if rows:
+            connection.execute(hourly.insert(), [{"stream": stream, "hour": hour, **row} for row in rows])
+        connection.execute(
+            unrolled_hours.delete().where(unrolled_hours.c.stream == stream, unrolled_hours.c.hour == hour)
+        )
+    return len(hours)
+
+
+def _of_batches(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
+    within = batches.c.stream == stream, batches.c.at >= hour, batches.c.at < hour + HOUR
+    done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
+    state = (
+        sa.select(
+            sa.func.sum(state_operators.c.rows_total).label("rows"),
+            sa.func.sum(state_operators.c.memory_bytes).label("memory"),
+            sa.func.sum(state_operators.c.sst_bytes).label("sst"),
+        )
+        .select_from(
+            batches.join(
+                state_operators,
+                sa.and_(*(batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))),
+            )
+        )
+        .where(*within, batches.c.executed)
+        .group_by(batches.c.query_id, batches.c.batch_id)
+        .subquery()
+    )
+    ran = sa.select(batches.c.rows, batches.c.duration_ms).where(*within, batches.c.executed).subquery()
+    finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
+    numbers = {
+        Rolled.BATCHES: finished.c.one,
+        Rolled.ROWS: ran.c.rows,
+        Rolled.DURATION: ran.c.duration_ms,
+        Rolled.STATE_ROWS: state.c.rows,
+        Rolled.STATE_MEMORY: state.c.memory,
+        Rolled.STATE_SST: state.c.sst,
+    }
+    found = []
+    for table in (finished, ran, state):
+        mine = {name: number for name, number in numbers.items() if number.table is table}
+        columns = [
+            column.label(f"{name.name}_{what}") for name, number in mine.items() for what, column in _sums(number)
+        ]
+        row = connection.execute(sa.select(*columns)).mappings().one()
+        for name in mine:
+            sums = {what: row[f"{name.name}_{what}"] for what in ("samples", "total", "least", "most")}
+            if sums["samples"]:
+                found.append({"name": name.value, "source": _SPARK, "unit": _UNITS[name], **sums})
+    return found
+
+
+def _of_measurements(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
+    query = (
+        sa.select(
+            measurements.c.name,
+            measurements.c.source,
+            sa.func.max(measurements.c.unit).label("unit"),
+            *(column.label(what) for what, column in _sums(measurements.c.value)),
+        )
+        .where(measurements.c.stream == stream, measurements.c.at >= hour, measurements.c.at < hour + HOUR)
+        .group_by(measurements.c.name, measurements.c.source)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _sums(number: sa.ColumnElement[Any]) -> list[tuple[str, sa.ColumnElement[Any]]]:
+    return [
+        ("samples", sa.func.count(number)),
+        ("total", sa.func.sum(number)),
+        ("least", sa.func.min(number)),
+        ("most", sa.func.max(number)),
+    ]

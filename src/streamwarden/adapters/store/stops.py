@@ -1,0 +1,64 @@
+"""The stop book: explicit, owned wishes that a driver stops, and what people want of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sqlalchemy.engine import Connection
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.tables import desired_states, stop_requests
+from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
+
+
+class Stops:
+    """Implements `lifecycle.stop.StopBook`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def request(self, request: StopRequest) -> None:
+        """Ask for a stop. Every request is kept, the latest counts: a second one may shorten or lengthen the wait."""
+        values = asdict(request)
+
+        def ask(connection: Connection) -> None:
+            same = [stop_requests.c[name] == value for name, value in values.items()]
+            if connection.execute(stop_requests.select().where(*same)).first() is None:
+                connection.execute(stop_requests.insert().values(values))
+
+        self._database.write(ask)
+
+    def pending(self, driver_id: str) -> StopRequest | None:
+        """The request that counts for this driver; also after it ended, when it tells whether a restart was meant."""
+        newest = stop_requests.c.requested_at.desc(), stop_requests.c.id.desc()
+        query = stop_requests.select().where(stop_requests.c.driver_id == driver_id).order_by(*newest).limit(1)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            return None
+        return StopRequest(
+            driver_id=row.driver_id,
+            requested_by=row.requested_by,
+            reason=row.reason,
+            requested_at=row.requested_at,
+            batch_deadline=row.batch_deadline,
+            kill_deadline=row.kill_deadline,
+            restart=row.restart,
+        )
+
+    def set_desired(self, state: DesiredState) -> None:
+        row = {**asdict(state), "desired": state.desired.value}
+        self._database.write(lambda connection: upsert(connection, desired_states, [row]))
+
+    def desired(self, stream: str) -> DesiredState | None:
+        """What was last wanted of `stream`; None if nobody ever said."""
+        query = desired_states.select().where(desired_states.c.stream == stream)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            return None
+        return DesiredState(
+            stream=row.stream,
+            desired=Desired(row.desired),
+            changed_by=row.changed_by,
+            reason=row.reason,
+            changed_at=row.changed_at,
+        )

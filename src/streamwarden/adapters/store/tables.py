@@ -1,0 +1,336 @@
+"""The tables of the store. Times are Unix seconds, sizes are bytes; columns named `*_ms` are milliseconds.
+
+JSON is kept as text, so that every database keeps it byte for byte and none needs a JSON type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Set
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+metadata: Final = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON value kept as text."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else to_json(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+def to_json(value: object) -> str:
+    """JSON text of `value`; mappings, sets, enums and paths become what JSON has. Raises TypeError for others."""
+    return json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Set):
+        return sorted(value, key=repr)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} cannot be kept as JSON: {value!r:.100}")
+
+
+def _name(column: str, comment: str = "", **options: Any) -> sa.Column[str]:
+    return sa.Column(column, sa.String(255), comment=comment or None, **options)
+
+
+def _time(column: str, comment: str = "", **options: Any) -> sa.Column[float]:
+    return sa.Column(column, sa.Double, comment=comment or None, **options)
+
+
+def _count(column: str, comment: str = "", **options: Any) -> sa.Column[int]:
+    return sa.Column(column, sa.BigInteger, comment=comment or None, **options)
+
+
+def _serial() -> sa.Column[int]:
+    """A growing row number: SQLite numbers only a column of type INTEGER by itself."""
+    return sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True)
+
+
+batches: Final = sa.Table(
+    "batches",
+    metadata,
+    _name("stream", primary_key=True),
+    _name("query_id", primary_key=True),
+    _count("batch_id", primary_key=True, autoincrement=False),
+    _name("run_id", "run that reported the batch; empty when known from the logs only"),
+    _time("at", "orders the batches of a stream: committed, else started, else planned", nullable=False),
+    _time("planned_at", "modification time of offsets/N"),
+    _time("committed_at", "modification time of commits/N"),
+    _time("started_at", "start of the trigger, as Spark reported it"),
+    sa.Column("executed", sa.Boolean, nullable=False, comment="a report of a batch that ran, not of an idle trigger"),
+    _count("duration_ms", "wall time of the trigger"),
+    _count("rows", "input rows"),
+    _time("watermark", "event-time watermark in force"),
+    _name("origin", "progress: Spark reported the batch; logs: its report was lost", nullable=False),
+    sa.Column("progress", sa.Text, comment="Spark's report, JSON as received"),
+    sa.Index("ix_batches_stream_at", "stream", "at"),
+    comment="One row a micro-batch; raw, kept for days",
+)
+
+state_operators: Final = sa.Table(
+    "state_operators",
+    metadata,
+    _name("stream", primary_key=True),
+    _name("query_id", primary_key=True),
+    _count("batch_id", primary_key=True, autoincrement=False),
+    sa.Column("operator", sa.Integer, primary_key=True, autoincrement=False, comment="position in the report"),
+    _name("name", nullable=False),
+    _count("rows_total", nullable=False),
+    _count("rows_updated", nullable=False),
+    _count("rows_removed", nullable=False),
+    _count("rows_dropped", "rows later than the watermark", nullable=False),
+    _count("memory_bytes", nullable=False),
+    _count("sst_bytes", "RocksDB's SST files; empty in a batch without a flush, where Spark reports 0"),
+    _count("update_ms", "sum over tasks", nullable=False),
+    _count("removal_ms", "sum over tasks", nullable=False),
+    _count("commit_ms", "sum over tasks", nullable=False),
+    sa.Column("partitions", sa.Integer, comment="state store instances that took part"),
+    comment="One row a stateful operator and micro-batch; lives as long as its batch",
+)
+
+measurements: Final = sa.Table(
+    "measurements",
+    metadata,
+    _name("stream", primary_key=True),
+    _time("at", primary_key=True),
+    _name("name", primary_key=True),
+    _name("source", "where the number came from", primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
+    _name("unit", nullable=False),
+    comment="Numbers that no progress report holds: resident memory, bytes under state/, …; raw, kept for days",
+)
+
+hourly: Final = sa.Table(
+    "hourly",
+    metadata,
+    _name("stream", primary_key=True),
+    _count("hour", "start of the hour", primary_key=True, autoincrement=False),
+    _name("name", "a measurement's name, or progress.*", primary_key=True),
+    _name("source", "as in measurements; Spark for progress.*", primary_key=True),
+    _name("unit", nullable=False),
+    _count("samples", nullable=False),
+    sa.Column("total", sa.Double, nullable=False, comment="sum of the samples; mean = total / samples"),
+    sa.Column("least", sa.Double, nullable=False),
+    sa.Column("most", sa.Double, nullable=False),
+    comment="Roll-ups of batches and measurements, kept for more than a year",
+)
+
+unrolled_hours: Final = sa.Table(
+    "unrolled_hours",
+    metadata,
+    _name("stream", primary_key=True),
+    _count("hour", "start of the hour", primary_key=True, autoincrement=False),
+    comment="Hours whose rows changed since they were last rolled up",
+)
+
+retention: Final = sa.Table(
+    "retention",
+    metadata,
+    _name("what", primary_key=True),
+    _time("before", "older rows were pruned, and late ones are not taken any more", nullable=False),
+    comment="How far pruning has come",
+)
+
+leases: Final = sa.Table(
+    "leases",
+    metadata,
+    _name("checkpoint_key", "SHA-256 of the checkpoint: a path may be longer than an index takes", primary_key=True),
+    _count("token", "fencing token: grows with each new holder", primary_key=True, autoincrement=False),
+    sa.Column("checkpoint", sa.Text, nullable=False),
+    _name("stream", nullable=False),
+    _name("holder", "driver id", nullable=False),
+    _name("host"),
+    _count("pid"),
+    _count("process_started_at", "clock ticks since boot"),
+    _time("acquired_at", nullable=False),
+    _time("renewed_at", nullable=False),
+    _time("expires_at", nullable=False),
+    _time("released_at"),
+    _time("superseded_at", "when the next holder took over; empty in the one current lease of a checkpoint"),
+    comment="Every lease that was ever granted",
+)
+sa.Index(
+    "uq_leases_current",
+    leases.c.checkpoint_key,
+    unique=True,
+    sqlite_where=leases.c.superseded_at.is_(None),
+    postgresql_where=leases.c.superseded_at.is_(None),
+)
+
+drivers: Final = sa.Table(
+    "drivers",
+    metadata,
+    _name("driver_id", primary_key=True),
+    _name("stream", nullable=False),
+    sa.Column("checkpoint", sa.Text, nullable=False),
+    _count("token", "fencing token of its lease", nullable=False),
+    sa.Column("folder", sa.Text, nullable=False, comment="its log and its files"),
+    _name("launched_by", nullable=False),
+    _time("launched_at", nullable=False),
+    _name("host"),
+    _count("pid"),
+    _count("process_started_at", "clock ticks since boot"),
+    _name("query_id"),
+    _name("run_id"),
+    _time("started_at", "when its query ran"),
+    _name("exit_kind"),
+    _time("exit_at"),
+    sa.Column("exit", Json, comment="the whole exit record"),
+    sa.Index("ix_drivers_stream_launched_at", "stream", "launched_at"),
+    comment="One row a driver process, from launch to a recorded exit",
+)
+
+driver_events: Final = sa.Table(
+    "driver_events",
+    metadata,
+    _serial(),
+    _name("digest", "SHA-256 of the event: the same event is kept once", unique=True, nullable=False),
+    _name("driver_id", nullable=False),
+    _time("at", nullable=False),
+    _name("kind", nullable=False),
+    sa.Column("detail", Json, nullable=False),
+    sa.Index("ix_driver_events_driver_id_at", "driver_id", "at"),
+    comment="What happened to a driver: signals sent, stops requested, reattached, …",
+)
+
+stop_requests: Final = sa.Table(
+    "stop_requests",
+    metadata,
+    _serial(),
+    _name("driver_id", nullable=False),
+    _name("requested_by", nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    _time("requested_at", nullable=False),
+    _time("batch_deadline", "SIGTERM is due", nullable=False),
+    _time("kill_deadline", "SIGKILL is due", nullable=False),
+    sa.Column("restart", sa.Boolean, nullable=False),
+    sa.Index("ix_stop_requests_driver_id_requested_at", "driver_id", "requested_at"),
+    comment="Every stop that was asked for; the latest of a driver counts",
+)
+
+desired_states: Final = sa.Table(
+    "desired_states",
+    metadata,
+    _name("stream", primary_key=True),
+    _name("desired", nullable=False),
+    _name("changed_by", nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    _time("changed_at", nullable=False),
+    comment="What people want of a stream",
+)
+
+
+def _verdict_columns() -> tuple[sa.Column[Any], ...]:
+    return (
+        _name("status", nullable=False),
+        _time("at", nullable=False),
+        sa.Column("value", sa.Double),
+        _name("unit", nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("advice", sa.Text, nullable=False),
+        sa.Column("evidence", Json, nullable=False),
+    )
+
+
+verdicts: Final = sa.Table(
+    "verdicts",
+    metadata,
+    _name("stream", primary_key=True),
+    _name("check_name", primary_key=True),
+    *_verdict_columns(),
+    comment="The newest verdict of each stream and check",
+)
+
+verdict_changes: Final = sa.Table(
+    "verdict_changes",
+    metadata,
+    _serial(),
+    _name("stream", nullable=False),
+    _name("check_name", nullable=False),
+    *_verdict_columns(),
+    sa.Index("ix_verdict_changes_stream_at", "stream", "at"),
+    comment="A verdict each time its status changed",
+)
+
+incidents: Final = sa.Table(
+    "incidents",
+    metadata,
+    _name("incident_id", primary_key=True),
+    _name("stream", nullable=False),
+    _name("check_name", nullable=False),
+    _name("status", nullable=False),
+    _name("peak", "worst status it ever had", nullable=False),
+    sa.Column("good", sa.Integer, nullable=False, comment="good verdicts in a row since the last bad one"),
+    _time("opened_at", nullable=False),
+    _time("updated_at", nullable=False),
+    _time("resolved_at"),
+    _time("notified_at"),
+    _name("notified_status"),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("advice", sa.Text, nullable=False),
+    sa.Index("ix_incidents_stream_opened_at", "stream", "opened_at"),
+    comment="Open and past problems; at most one open of a stream and a check",
+)
+sa.Index(
+    "uq_incidents_open",
+    incidents.c.stream,
+    incidents.c.check_name,
+    unique=True,
+    sqlite_where=incidents.c.resolved_at.is_(None),
+    postgresql_where=incidents.c.resolved_at.is_(None),
+)
+
+drills: Final = sa.Table(
+    "drills",
+    metadata,
+    _name("run_id", primary_key=True),
+    _name("drill", nullable=False),
+    _name("stream", nullable=False),
+    _time("started_at", nullable=False),
+    _time("ended_at"),
+    _name("status", "did the drill complete", nullable=False),
+    sa.Column("deviated", sa.Boolean, comment="did the system deviate; empty when nobody can tell"),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("facts", Json, nullable=False),
+    sa.Index("ix_drills_started_at", "started_at"),
+    comment="Drill runs",
+)
+
+journal_entries: Final = sa.Table(
+    "journal_entries",
+    metadata,
+    _serial(),
+    _name("run_id", nullable=False),
+    _name("step", nullable=False),
+    _time("at", nullable=False),
+    _name("kind", nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("data", Json, nullable=False),
+    sa.Index("ix_journal_entries_run_id", "run_id"),
+    comment="What a drill saw, in order; only ever added to",
+)

@@ -1,0 +1,95 @@
+"""The verdict book: the newest verdict of each stream and check, and a history of the changes.
+
+Checks run each minute for each stream: a row for each verdict would be millions a day that all say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.tables import verdict_changes, verdicts
+from streamwarden.health.verdict import Status, Verdict
+
+
+class Verdicts:
+    """Keeps verdicts. Each method is one transaction and raises StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(self, new: Iterable[Verdict]) -> None:
+        """Keep each verdict as the newest of its stream and check, unless a later one is there already."""
+        by_check = {(verdict.stream, verdict.check): verdict for verdict in sorted(new, key=lambda verdict: verdict.at)}
+
+        def put(connection: Connection) -> None:
+            known = _known(connection, {stream for stream, _ in by_check})
+            fresh = [verdict for key, verdict in by_check.items() if key not in known or known[key][0] <= verdict.at]
+            changed = [
+                verdict
+                for verdict in fresh
+                if known.get((verdict.stream, verdict.check), (0.0, ""))[1] != verdict.status.value
+            ]
+            upsert(connection, verdicts, [_row(verdict) for verdict in fresh])
+            if changed:
+                connection.execute(verdict_changes.insert(), [_row(verdict) for verdict in changed])
+
+        if by_check:
+            self._database.write(put)
+
+    def latest(self, stream: str | None = None) -> tuple[Verdict, ...]:
+        """The newest verdict of each check, by stream and check name."""
+        query = verdicts.select().order_by(verdicts.c.stream, verdicts.c.check_name)
+        if stream is not None:
+            query = query.where(verdicts.c.stream == stream)
+        return tuple(_read(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+
+    def changes(self, stream: str, since: float) -> Sequence[Verdict]:
+        """The verdicts of `stream` that changed a status at or after `since`, oldest first."""
+        query = (
+            verdict_changes.select()
+            .where(verdict_changes.c.stream == stream, verdict_changes.c.at >= since)
+            .order_by(verdict_changes.c.at, verdict_changes.c.id)
+        )
+        return tuple(_read(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+
+
+def _known(connection: Connection, streams: set[str]) -> dict[tuple[str, str], tuple[float, str]]:
+    """(stream, check) -> (at, status), of all streams when many are asked for: a list of thousands is no faster."""
+    query = verdicts.select().with_only_columns(
+        verdicts.c.stream, verdicts.c.check_name, verdicts.c.at, verdicts.c.status
+    )
+    if len(streams) <= 100:
+        query = query.where(verdicts.c.stream.in_(streams))
+    return {(row.stream, row.check_name): (row.at, row.status) for row in connection.execute(query)}
+
+
+def _row(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "stream": verdict.stream,
+        "check_name": verdict.check,
+        "status": verdict.status.value,
+        "at": verdict.at,
+        "value": verdict.value,
+        "unit": verdict.unit,
+        "reason": verdict.reason,
+        "advice": verdict.advice,
+        "evidence": verdict.evidence,
+    }
+
+
+def _read(row: Row[Any]) -> Verdict:
+    return Verdict(
+        stream=row.stream,
+        check=row.check_name,
+        status=Status(row.status),
+        at=row.at,
+        value=row.value,
+        unit=row.unit,
+        reason=row.reason,
+        advice=row.advice,
+        evidence=row.evidence,
+    )

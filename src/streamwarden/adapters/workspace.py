@@ -1,0 +1,197 @@
+"""A workspace: one project folder and one data folder, and what is built on them. Opening one reads nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.config_rules import resolve
+from streamwarden.errors import ConfigError
+
+if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
+    from types import TracebackType
+    from typing import Self
+
+    from streamwarden.adapters.config import Catalog
+    from streamwarden.adapters.fleet import Fleet
+    from streamwarden.adapters.observatory import Observatory
+    from streamwarden.adapters.store import Store
+    from streamwarden.drills.engine import Engine
+    from streamwarden.drills.spec import DrillSpec
+    from streamwarden.health.thresholds import Thresholds
+    from streamwarden.stream import StreamSpec
+
+PROJECT_VARIABLE: Final = "STREAMWARDEN_PROJECT"
+DATA_VARIABLE: Final = "STREAMWARDEN_DATA"
+STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
+
+_PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@/]*@")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where everything of a project is.
+
+    Args:
+        project: absolute folder that holds `config/`, `spark_jobs/` and `dags/`.
+        data: absolute folder of input, output, checkpoints, drivers, drills and the embedded store.
+        store_url: SQLAlchemy URL of the store; it may hold a password, so the repr masks it.
+    """
+
+    project: Path
+    data: Path
+    store_url: str
+
+    @classmethod
+    def open(
+        cls,
+        project: Path | str | None = None,
+        data: Path | str | None = None,
+        store_url: str | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Workspace:
+        """An argument wins over the environment, the environment over the default. Touches no file but to look.
+
+        Raises ConfigError, with every place that was tried, if there is no project.
+        """
+        env = os.environ if environ is None else environ
+        here = Path.cwd() if cwd is None else cwd
+        home = _project(project or env.get(PROJECT_VARIABLE), here)
+        root = Path(os.path.normpath(here / (data or env.get(DATA_VARIABLE) or home / "var")))
+        url = store_url or env.get(STORE_VARIABLE) or f"sqlite:///{root / 'streamwarden.db'}"
+        return cls(home, root, url)
+
+    def __repr__(self) -> str:
+        url = _PASSWORD.sub(r"\1***@", self.store_url)
+        return f"Workspace(project={str(self.project)!r}, data={str(self.data)!r}, store_url={url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def environment(self) -> dict[str, str]:
+        """The variables with which another process opens this same workspace."""
+        return {
+            PROJECT_VARIABLE: str(self.project),
+            DATA_VARIABLE: str(self.data),
+            STORE_VARIABLE: self.store_url,
+        }
+
+    def catalog(self) -> Catalog:
+        """All streams, read anew: a file that was added or corrected counts at once."""
+        from streamwarden.adapters.config import load_catalog
+
+        return load_catalog(self.project, self.data)
+
+    def stream(self, name: str) -> StreamSpec:
+        """One stream. Raises ConfigError if it is not there or its file is broken."""
+        return self.catalog().get(name)
+
+    def drills(self) -> dict[str, DrillSpec]:
+        """All drills with a correct file, by name."""
+        from streamwarden.adapters.config import load_drills
+
+        return load_drills(self.project)[0]
+
+    def drill(self, name: str) -> DrillSpec:
+        """One drill. Raises ConfigError if it is not there or its file is broken."""
+        from streamwarden.adapters.config import load_drills, unknown
+
+        drills, broken = load_drills(self.project)
+        if name in drills:
+            return drills[name]
+        if name in broken:
+            raise broken[name]
+        raise unknown("drill", name, [*drills, *broken], "`streamwarden drill list` shows all")
+
+    def thresholds(self) -> Thresholds:
+        """Defaults of the checks with the project's `config/thresholds.yaml` over them. Raises ConfigError."""
+        from streamwarden.adapters.config import load_thresholds
+
+        return load_thresholds(self.project)
+
+    @cached_property
+    def store(self) -> Store:
+        """The progress store, migrated to this version. Raises StoreError if it cannot be reached."""
+        from streamwarden.adapters.store import Store
+
+        if self.store_url.startswith("sqlite:///"):
+            self._ensure(Path(self.store_url.removeprefix("sqlite:///")).parent)
+        store = Store(self.store_url)
+        store.migrate()
+        return store
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Starts, observes and stops the drivers of this workspace."""
+        from streamwarden.adapters.fleet import Fleet
+
+        self._ensure(self.data)
+        return Fleet(self.store, self.data)
+
+    def observatory(self) -> Observatory:
+        """Looks at streams and judges them. Raises ConfigError for a broken thresholds file, StoreError."""
+        from streamwarden.adapters.observatory import Observatory
+
+        return Observatory(self.store, thresholds=self.thresholds())
+
+    def drill_engine(self) -> Engine:
+        """Runs the drills of this workspace. Raises ConfigError, StoreError."""
+        from streamwarden.adapters.drill_engine import build_engine
+
+        return build_engine(self)
+
+    def _ensure(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"the folder cannot be made: {error.strerror}",
+                expected="a folder that this user may write to",
+                where=str(folder),
+                next_step=f"correct its permissions or set {DATA_VARIABLE}",
+            ) from error
+
+    def locate(self, text: str) -> str:
+        """A path of the command line or a form: below the data folder unless absolute or a URL."""
+        return resolve(text, self.data)
+
+    def close(self) -> None:
+        """Let go of the store; harmless if it was never opened."""
+        store = self.__dict__.pop("store", None)
+        self.__dict__.pop("fleet", None)
+        if store is not None:
+            store.close()
+
+
+def _project(given: Path | str | None, here: Path) -> Path:
+    if given is not None:
+        home = Path(os.path.normpath(here / Path(given)))
+        if not (home / "config" / "streams").is_dir():
+            raise ConfigError(
+                "this is no project: it has no folder config/streams",
+                expected="a folder that holds config/streams",
+                where=str(home),
+                next_step=f"correct --project or {PROJECT_VARIABLE}",
+            )
+        return home
+    for folder in (here, *here.parents):
+        if (folder / "config" / "streams").is_dir():
+            return folder
+    raise ConfigError(
+        "no project found",
+        expected=f"a folder config/streams in {here} or in a folder above it",
+        where=f"{PROJECT_VARIABLE} is not set",
+        next_step=f"change into the project's folder, or set {PROJECT_VARIABLE}",
+    )
