@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    Damaged,
+    LogFile,
+    batch_ids,
+    list_or_empty,
+    parse_json,
+    parse_object,
+    read_log_file,
+)
+from streamwarden.errors import CheckpointError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +41,223 @@ class LogPosition:
         planned = -1 if self.planned is None else self.planned
         committed = -1 if self.committed is None else self.committed
         return planned - committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRecord:
+    """`offsets/N`: what batch N reads, decided before it runs.
+
+    Args:
+        version: format of the offset log.
+        watermark_ms: event-time watermark in force in the batch, Unix milliseconds; 0: no event was seen yet.
+        timestamp_ms: when the batch was planned, Unix milliseconds.
+        conf: settings that Spark fixed in the checkpoint (`spark.sql.shuffle.partitions`, …).
+        sources: end offset of each source in the order of the query: JSON, text, or None for a source without one.
+        source_ids: names of the sources, in the same order; their positions in the older format.
+    """
+
+    batch: int
+    version: int
+    watermark_ms: int
+    timestamp_ms: int
+    conf: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[Any, ...] = ()
+    source_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRecord:
+    """`commits/N`: batch N is done.
+
+    Args:
+        next_watermark_ms: watermark for the batch after it, Unix milliseconds.
+        state_ids: checkpoint format 2: operator -> per partition, per store, the unique id of the committed state.
+    """
+
+    batch: int
+    version: int
+    next_watermark_ms: int
+    state_ids: Mapping[str, Any] = field(default_factory=dict)
+
+
+def log_position(fs: FileSystem, path: str) -> LogPosition:
+    """Where the query of the checkpoint `path` stands; two listings and two stats, safe while it runs.
+
+    A checkpoint that does not exist yet has a position of Nones. The commit log is listed first, so that the gap of a
+    running query is never below what it was. Raises CheckpointError if the storage cannot be read.
+    """
+    try:
+        committed = max(batch_ids(list_or_empty(fs, path, COMMITS)), default=None)
+        planned = max(batch_ids(list_or_empty(fs, path, OFFSETS)), default=None)
+        return LogPosition(
+            query_id=read_query_id(fs, path),
+            planned=planned,
+            planned_at=written_at(fs, path, OFFSETS, planned),
+            committed=committed,
+            committed_at=written_at(fs, path, COMMITS, committed),
+        )
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def planned_times(fs: FileSystem, path: str) -> dict[int, float | None]:
+    """Batch -> when `offsets/N` was written, for every batch still in the log, ascending. Unix seconds."""
+    return _times(fs, join(path, OFFSETS))
+
+
+def committed_times(fs: FileSystem, path: str) -> dict[int, float | None]:
+    """Batch -> when `commits/N` was written, for every batch still in the log, ascending. Unix seconds."""
+    return _times(fs, join(path, COMMITS))
+
+
+def offsets(fs: FileSystem, path: str, batch: int) -> OffsetRecord:
+    """`offsets/N`. Raises CheckpointError if it is not there or damaged."""
+    where = join(path, OFFSETS, str(batch))
+    try:
+        return parse_offsets(batch, read_log_file(fs, where))
+    except (OSError, Damaged) as error:
+        raise _unusable(where, error) from error
+
+
+def commit(fs: FileSystem, path: str, batch: int) -> CommitRecord:
+    """`commits/N`. Raises CheckpointError if it is not there or damaged."""
+    where = join(path, COMMITS, str(batch))
+    try:
+        return parse_commit(batch, read_log_file(fs, where))
+    except (OSError, Damaged) as error:
+        raise _unusable(where, error) from error
+
+
+def all_offsets(fs: FileSystem, path: str) -> dict[int, OffsetRecord]:
+    """Every readable `offsets/N` still in the log, ascending. One that is purged meanwhile or damaged is left out."""
+    found = {}
+    for batch in batch_ids(list_or_empty(fs, path, OFFSETS)):
+        try:
+            found[batch] = parse_offsets(batch, read_log_file(fs, join(path, OFFSETS, str(batch))))
+        except (FileNotFoundError, Damaged):
+            continue
+    return found
+
+
+def watermarks(fs: FileSystem, path: str) -> dict[int, int]:
+    """Batch -> watermark in force in it, Unix milliseconds, for every batch still in the offset log."""
+    return {batch: record.watermark_ms for batch, record in all_offsets(fs, path).items()}
+
+
+def read_query_id(fs: FileSystem, path: str) -> str | None:
+    """The query's id; None if `metadata` is missing or damaged."""
+    try:
+        return parse_query_id(fs.read(join(path, METADATA)))
+    except (FileNotFoundError, NotADirectoryError, Damaged):
+        return None
+
+
+def parse_query_id(content: bytes) -> str:
+    """The id in the content of `metadata`. Raises Damaged."""
+    if not content.strip():
+        raise Damaged("the file is empty")
+    value = parse_object(content.decode("utf-8", errors="replace")).get("id")
+    if not isinstance(value, str) or not value:
+        raise Damaged("there is no id in it")
+    return value
+
+
+def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
+    """Raises Damaged if it is cut off: Spark writes the metadata line first, then one line a source."""
+    if not log.lines:
+        raise Damaged("there is nothing after the version line")
+    head = parse_object(log.lines[0])
+    ids, values = _sources(log.version, log.lines[1:])
+    if not ids:
+        raise Damaged("there is no source's offset in it")
+    conf = head.get("conf")
+    return OffsetRecord(
+        batch=batch,
+        version=log.version,
+        watermark_ms=_count(head, "batchWatermarkMs"),
+        timestamp_ms=_count(head, "batchTimestampMs"),
+        conf={str(key): str(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
+        sources=values,
+        source_ids=ids,
+    )
+
+
+def parse_commit(batch: int, log: LogFile) -> CommitRecord:
+    """Raises Damaged if it is cut off. Spark before 2.4 wrote `{}`."""
+    if not log.lines:
+        raise Damaged("there is nothing after the version line")
+    body = parse_object("".join(log.lines))
+    state_ids = body.get("stateUniqueIds")
+    return CommitRecord(
+        batch=batch,
+        version=log.version,
+        next_watermark_ms=_count(body, "nextBatchWatermarkMs"),
+        state_ids=state_ids if isinstance(state_ids, dict) else {},
+    )
+
+
+def written_at(fs: FileSystem, path: str, log: str, batch: int | None) -> float | None:
+    """When the file of `batch` was written; None if there is none (any more)."""
+    if batch is None:
+        return None
+    try:
+        return fs.stat(join(path, log, str(batch))).modified
+    except FileNotFoundError:
+        return None
+
+
+def unreadable(path: str, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint cannot be read: {error.strerror or error}",
+        expected="a folder that this user may list and read",
+        where=path,
+        next_step="check the path, its permissions and, for remote storage, the credentials",
+    )
+
+
+def _times(fs: FileSystem, path: str) -> dict[int, float | None]:
+    try:
+        entries = {entry.name: entry for entry in fs.entries(path)}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return {batch: entries[str(batch)].modified for batch in batch_ids(entries)}
+
+
+def _sources(version: int, lines: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Names and offsets. Format 1 is one offset a line; format 2 puts `NAME:` before it."""
+    if version < 2:
+        return tuple(str(index) for index in range(len(lines))), tuple(_offset(line) for line in lines)
+    pairs = [line.partition(":") for line in lines]
+    return tuple(name for name, _, _ in pairs), tuple(_offset(text) for _, _, text in pairs)
+
+
+def _offset(line: str) -> Any:
+    """A source's offset: JSON for most sources; `-` stands for none."""
+    text = line.strip()
+    if text == "-":
+        return None
+    if text[:1] in ("{", "["):
+        return parse_json(text)
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _count(body: Mapping[str, Any], key: str) -> int:
+    value = body.get(key, 0)
+    if not isinstance(value, int):
+        raise Damaged(f"{key} is {value!r}, not a number")
+    return value
+
+
+def _unusable(where: str, error: Exception) -> CheckpointError:
+    observed = "the file is missing" if isinstance(error, FileNotFoundError) else str(error)
+    return CheckpointError(
+        observed,
+        expected="a whole log file as Spark writes it",
+        where=where,
+        next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
+    )

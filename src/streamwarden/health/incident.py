@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from streamwarden.health.verdict import Status
+from streamwarden.health.verdict import Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Times are Unix seconds. At most one incident of a stream and a check is open (resolved_at is None)."""
+    """Times are Unix seconds. At most one incident of a stream and a check is open (resolved_at is None).
+
+    Args:
+        updated_at: when a verdict last changed or confirmed it.
+        good: good verdicts in a row since the last bad one; enough of them resolve the incident.
+        notified_status: worst status that was sent at notified_at; OK once the end was announced.
+    """
 
     incident_id: str
     stream: str
@@ -22,6 +28,7 @@ class Incident:
     reason: str
     advice: str = ""
     peak: Status = Status.WARNING
+    good: int = 0
     resolved_at: float | None = None
     notified_at: float | None = None
     notified_status: Status | None = None
@@ -35,3 +42,110 @@ class IncidentBook(Protocol):
     def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]: ...
     def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
         """Atomically set notified_at and notified_status if nobody notified since `before`; True: you may send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentPolicy:
+    """When incidents end and are sent again.
+
+    Args:
+        resolve_after: good verdicts in a row that resolve an incident.
+        resend_interval: seconds after which an incident that is still open is sent again.
+    """
+
+    resolve_after: int = 3
+    resend_interval: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What one evaluation did to the incidents. Each incident is in one of the three."""
+
+    opened: tuple[Incident, ...] = ()
+    updated: tuple[Incident, ...] = ()
+    resolved: tuple[Incident, ...] = ()
+
+    @property
+    def all(self) -> tuple[Incident, ...]:
+        return (*self.opened, *self.updated, *self.resolved)
+
+
+def advance(
+    open_incidents: Iterable[Incident],
+    verdicts: Iterable[Verdict],
+    now: float,
+    policy: IncidentPolicy,
+    new_id: Callable[[], str],
+) -> Changes:
+    """Open, update or resolve incidents after `verdicts`, at most one a stream and check.
+
+    WARNING and CRITICAL open an incident or update the open one; OK `policy.resolve_after` times in a row resolves it.
+    UNKNOWN opens nothing and resolves nothing: it breaks the row of good verdicts, since nobody saw that all is well.
+    Incidents of other checks are left alone.
+    """
+    known = {(each.stream, each.check): each for each in open_incidents if each.resolved_at is None}
+    opened: list[Incident] = []
+    updated: list[Incident] = []
+    resolved: list[Incident] = []
+    for verdict in verdicts:
+        incident = known.get((verdict.stream, verdict.check))
+        if verdict.status in (Status.WARNING, Status.CRITICAL):
+            if incident is None:
+                opened.append(_opened(verdict, now, new_id()))
+            else:
+                updated.append(_worsened(incident, verdict, now))
+        elif incident is None:
+            continue
+        elif verdict.status is Status.UNKNOWN:
+            if incident.good:
+                updated.append(replace(incident, good=0))
+        elif incident.good + 1 >= policy.resolve_after:
+            end = replace(incident, status=Status.OK, good=incident.good + 1, updated_at=now, resolved_at=now)
+            resolved.append(replace(end, reason=verdict.reason))
+        else:
+            updated.append(replace(incident, good=incident.good + 1))
+    return Changes(opened=tuple(opened), updated=tuple(updated), resolved=tuple(resolved))
+
+
+def due(incidents: Iterable[Incident], now: float, resend_interval: float) -> tuple[Incident, ...]:
+    """The incidents that somebody must hear of now.
+
+    An open one: never sent; or worse than the status sent last; or sent `resend_interval` ago. A resolved one: once, if
+    its opening was sent. A status that swings between WARNING and CRITICAL is sent once as each within the interval.
+    """
+    return tuple(incident for incident in incidents if _is_due(incident, now, resend_interval))
+
+
+def _is_due(incident: Incident, now: float, resend_interval: float) -> bool:
+    sent_at, sent = incident.notified_at, incident.notified_status
+    if incident.resolved_at is not None:
+        return sent_at is not None and sent is not Status.OK
+    if sent_at is None or sent is None:
+        return True
+    return incident.status.rank > sent.rank or now - sent_at >= resend_interval
+
+
+def _opened(verdict: Verdict, now: float, incident_id: str) -> Incident:
+    return Incident(
+        incident_id=incident_id,
+        stream=verdict.stream,
+        check=verdict.check,
+        status=verdict.status,
+        opened_at=now,
+        updated_at=now,
+        reason=verdict.reason,
+        advice=verdict.advice,
+        peak=verdict.status,
+    )
+
+
+def _worsened(incident: Incident, verdict: Verdict, now: float) -> Incident:
+    return replace(
+        incident,
+        status=verdict.status,
+        peak=max(incident.peak, verdict.status, key=lambda status: status.rank),
+        good=0,
+        updated_at=now,
+        reason=verdict.reason,
+        advice=verdict.advice,
+    )

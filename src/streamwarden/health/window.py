@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
@@ -40,6 +42,39 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateInstance:
+    """One state store instance (an operator's partition) as the checkpoint has it. Version v holds batches below v.
+
+    Args:
+        snapshot: newest version whose snapshot is uploaded whole; None if there is none.
+        version: newest version, snapshot or changelog.
+        size: bytes under the instance's folder.
+    """
+
+    operator: int
+    partition: int
+    snapshot: int | None
+    version: int | None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingInput:
+    """Input files that no batch has planned yet.
+
+    Args:
+        files: how many; size: their bytes; since: when the oldest appeared, Unix seconds, None if there are none.
+        planned_files: files that batches of the window planned, with `planned_batches` the number of those batches.
+    """
+
+    files: int
+    size: int
+    since: float | None
+    planned_files: int = 0
+    planned_batches: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Input of every check. Sequences are oldest first.
 
@@ -50,6 +85,10 @@ class Window:
         measurements: what is not in a progress report: resident memory, bytes under `state/`, …
         drivers: the stream's drivers of the last day.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
+        driver_alive: whether the newest driver lives; None if that cannot be seen.
+        state: the checkpoint's state store instances; None if they were not read.
+        waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
+        previous: the last verdict of each check, for what lasts longer than the window.
     """
 
     spec: StreamSpec
@@ -60,4 +99,6 @@ class Window:
     drivers: tuple[DriverRecord, ...] = ()
     log: LogPosition | None = None
     driver_alive: bool | None = None
-    extra: dict[str, float] = field(default_factory=dict)
+    state: tuple[StateInstance, ...] | None = None
+    waiting: WaitingInput | None = None
+    previous: Mapping[str, Verdict] = field(default_factory=dict)

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 Key = tuple[object, ...]
 Values = tuple[object, ...]
 
+SAMPLES: Final = 5
+"""Rows of each kind that are kept as text: enough to start looking, little enough to read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evidence:
+    """The rows that a reconciliation compared, so that another judge can compare them again.
+
+    Args:
+        key_columns, value_columns: names of the parts of each key and of each row's values.
+        expected: every key that should be there, with its values.
+        actual: every row that a reader of the sink sees.
+    """
+
+    key_columns: Sequence[str]
+    value_columns: Sequence[str]
+    expected: Mapping[Key, Values]
+    actual: Sequence[tuple[Key, Values]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """The outcome, in rows. Exactly-once holds when lost, duplicated, unexpected and wrong are all 0.
+    """The outcome, in rows. Exactly-once holds when lost, duplicated, unexpected and wrong are all 0, and no problem
+    was seen. Always: actual = expected - lost + duplicated + unexpected.
 
     Args:
         expected: rows that the oracle expects; actual: rows that a reader of the sink sees.
@@ -21,7 +42,10 @@ class Reconciliation:
         wrong: rows whose key is right and whose values are not.
         records: input records that the expectation was computed from.
         samples: kind -> a few of the rows concerned, as text.
-        notes: what else the verifier saw: gaps of the manifest, late rows dropped, …
+        notes: what else the verifier saw: leftover files, late rows dropped, …
+        problems: what contradicts exactly-once although the rows may agree: an input file never read, a gap in the
+            manifest, a watermark that the input does not explain, books that do not balance.
+        evidence: the rows themselves; not part of a journal.
     """
 
     expected: int
@@ -33,7 +57,92 @@ class Reconciliation:
     records: int = 0
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Mapping[str, object] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
     def exactly_once(self) -> bool:
-        return self.expected > 0 and not (self.lost or self.duplicated or self.unexpected or self.wrong)
+        broken = self.lost or self.duplicated or self.unexpected or self.wrong or self.problems
+        return self.expected > 0 and not broken
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, without the evidence."""
+        return {
+            "expected": self.expected,
+            "actual": self.actual,
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "unexpected": self.unexpected,
+            "wrong": self.wrong,
+            "records": self.records,
+            "exactly_once": self.exactly_once,
+            "samples": {kind: list(rows) for kind, rows in self.samples.items()},
+            "notes": dict(self.notes),
+            "problems": list(self.problems),
+        }
+
+
+def reconcile(
+    expected: Mapping[Key, Values],
+    actual: Sequence[tuple[Key, Values]],
+    *,
+    key_columns: Sequence[str] = (),
+    value_columns: Sequence[str] = (),
+    records: int = 0,
+    notes: Mapping[str, object] | None = None,
+    problems: Iterable[str] = (),
+) -> Reconciliation:
+    """Compare by key, as multisets: each expected key once. Values are compared exactly (`==`), so a sink's floats
+    belong in no value column. A key that came twice, once right and once not, is one duplicated and one wrong row."""
+    seen: dict[Key, int] = {}
+    found = _Findings()
+    duplicated = unexpected = wrong = 0
+    for key, values in actual:
+        wanted = expected.get(key)
+        if wanted is None:
+            unexpected += 1
+            found.add("unexpected", key, values)
+            continue
+        times = seen[key] = seen.get(key, 0) + 1
+        if times > 1:
+            duplicated += 1
+            found.add("duplicated", key, values)
+        if values != wanted:
+            wrong += 1
+            found.add("wrong", key, values, wanted)
+    lost = len(expected) - len(seen)
+    if lost:
+        for key, wanted in expected.items():
+            if key not in seen and not found.add("lost", key, wanted):
+                break
+    return Reconciliation(
+        expected=len(expected),
+        actual=len(actual),
+        lost=lost,
+        duplicated=duplicated,
+        unexpected=unexpected,
+        wrong=wrong,
+        records=records,
+        samples={kind: tuple(rows) for kind, rows in found.samples.items()},
+        notes=dict(notes or {}),
+        problems=tuple(problems),
+        evidence=Evidence(key_columns, value_columns, expected, actual),
+    )
+
+
+class _Findings:
+    def __init__(self) -> None:
+        self.samples: dict[str, list[str]] = {}
+
+    def add(self, kind: str, key: Key, values: Values, wanted: Values | None = None) -> bool:
+        """Keep a sample if there is room for it; False when this kind has enough."""
+        rows = self.samples.setdefault(kind, [])
+        if len(rows) >= SAMPLES:
+            return False
+        text = f"{_text(key)}: {_text(values)}"
+        rows.append(text if wanted is None else f"{text}, expected {_text(wanted)}")
+        return True
+
+
+def _text(values: tuple[object, ...]) -> str:
+    return "(" + ", ".join(str(value) for value in values) + ")"

@@ -1,0 +1,112 @@
+"""Names inside a checkpoint, and the text format that its logs share.
+
+Every log of Spark is a folder of small text files named by batch: a version line (`v1`), then lines of JSON. A log that
+is compacted has, every few batches, one `N.compact` that repeats everything up to N.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+
+METADATA: Final = "metadata"
+OFFSETS: Final = "offsets"
+COMMITS: Final = "commits"
+SOURCES: Final = "sources"
+STATE: Final = "state"
+SINK_LOG: Final = "_spark_metadata"
+PARTS: Final = (METADATA, OFFSETS, COMMITS, SOURCES, STATE)
+
+COMPACT: Final = ".compact"
+
+_BATCH: Final = re.compile(r"([0-9]+)")
+_COMPACTIBLE: Final = re.compile(r"([0-9]+)(\.compact)?")
+_VERSION: Final = re.compile(r"v([0-9]+)")
+
+
+class Damaged(Exception):  # not a StreamwardenError: it never leaves this package, it becomes a finding
+    """A file of a log is there and cannot be understood. The message says what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file as text: its format version and the lines after it."""
+
+    version: int
+    lines: tuple[str, ...]
+
+
+def batch_ids(names: Iterable[str]) -> list[int]:
+    """Batches that have a file of their own, ascending; temporary and checksum files are not such files."""
+    return sorted(int(match.group()) for name in names if (match := _BATCH.fullmatch(name)))
+
+
+def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
+    """(batch, whether it is a compact file) of a compactible log, ascending."""
+    found = (match for name in names if (match := _COMPACTIBLE.fullmatch(name)))
+    return sorted((int(match.group(1)), match.group(2) is not None) for match in found)
+
+
+def compactible_name(batch: int, compact: bool) -> str:
+    return f"{batch}{COMPACT}" if compact else str(batch)
+
+
+def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, bool]], list[int]]:
+    """The files that Spark reads for the state of a compactible log at batch `upto`, and the batches that lack one.
+
+    These are the newest compact file at or below `upto` and each file after it; without one, all from batch 0.
+    """
+    known = set(ids)
+    base = max((batch for batch, compact in known if compact and batch <= upto), default=None)
+    first = 0 if base is None else base + 1
+    files = [(batch, False) for batch in range(first, upto + 1) if (batch, False) in known]
+    missing = [batch for batch in range(first, upto + 1) if (batch, False) not in known]
+    return ([(base, True)] if base is not None else []) + files, missing
+
+
+def read_log_file(fs: FileSystem, path: str) -> LogFile:
+    """Raises Damaged if it is empty or has no version line, FileNotFoundError if it is not there."""
+    return parse_log_file(fs.read(path))
+
+
+def parse_log_file(content: bytes) -> LogFile:
+    """Raises Damaged if it is empty or has no version line."""
+    if not content:
+        raise Damaged("the file is empty")
+    try:
+        first, *rest = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
+    match = _VERSION.fullmatch(first.strip())
+    if match is None:
+        raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
+    return LogFile(int(match.group(1)), tuple(line for line in rest if line.strip()))
+
+
+def parse_json(line: str) -> Any:
+    """Raises Damaged for what is not whole JSON, such as the half of a line."""
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise Damaged(f"not whole JSON: {line[:60]!r}") from error
+
+
+def parse_object(line: str) -> Mapping[str, Any]:
+    """A JSON object. Raises Damaged for anything else."""
+    value = parse_json(line)
+    if not isinstance(value, dict):
+        raise Damaged(f"not a JSON object: {line[:60]!r}")
+    return value
+
+
+def list_or_empty(fs: FileSystem, path: str, *parts: str) -> list[str]:
+    """Names in a folder; none if it does not exist."""
+    try:
+        return list(fs.names(join(path, *parts)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []

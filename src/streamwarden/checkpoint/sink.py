@@ -1,0 +1,76 @@
+"""The manifest of Spark's file sink, `_spark_metadata`: which files each batch added to the output.
+
+A reader that honours it sees exactly the files of committed batches. An entry that is lost while its commit is kept is
+the one damage that Spark does not notice when it starts: the rows of that batch are gone from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import (
+    SINK_LOG,
+    Damaged,
+    chain,
+    compactible_ids,
+    compactible_name,
+    list_or_empty,
+    read_log_file,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """One file of the manifest: its lines are JSON objects (`path`, `size`, `action`, …), one an output file."""
+
+    batch: int
+    compact: bool
+    version: int
+    lines: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return compactible_name(self.batch, self.compact)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkManifest:
+    """The manifest as it stood after batch `upto`.
+
+    Args:
+        newest: newest batch that has an entry, whatever `upto` says; None if there is none.
+        entries: what Spark would read, ascending.
+        missing: batches up to `upto` that need an entry and have none.
+        damaged: name of an entry -> what was found in it.
+    """
+
+    newest: int | None
+    upto: int
+    entries: tuple[ManifestEntry, ...] = ()
+    missing: tuple[int, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
+
+
+def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest | None:
+    """The manifest of the output folder as of batch `upto` (-1: before any); None if the folder has no manifest.
+
+    Damage is reported, not raised. A file that is purged while it is read raises FileNotFoundError.
+    """
+    folder = join(output, SINK_LOG)
+    ids = compactible_ids(list_or_empty(fs, folder))
+    if not ids:
+        return None
+    files, missing = chain(ids, upto)
+    entries, damaged = [], []
+    for batch, compact in files:
+        name = compactible_name(batch, compact)
+        try:
+            log = read_log_file(fs, join(folder, name))
+        except Damaged as error:
+            damaged.append((name, str(error)))
+            continue
+        entries.append(ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines))
+    return SinkManifest(
+        newest=ids[-1][0], upto=upto, entries=tuple(entries), missing=tuple(missing), damaged=tuple(damaged)
+    )

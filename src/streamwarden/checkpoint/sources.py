@@ -1,0 +1,132 @@
+"""What each batch read: the log of a file source, and the offsets of every source in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import (
+    SOURCES,
+    Damaged,
+    chain,
+    compactible_ids,
+    compactible_name,
+    list_or_empty,
+    parse_object,
+    read_log_file,
+)
+from streamwarden.checkpoint.logs import all_offsets, unreadable
+from streamwarden.errors import CheckpointError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file that a file source read: its URI as Spark wrote it, its modification time (Unix ms), its log offset."""
+
+    path: str
+    timestamp_ms: int
+    offset: int
+
+
+def source_entries(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
+    """Log offset -> files, for everything that the file source has ever read, ascending.
+
+    A log offset is not a batch id: a batch without new files does not advance it. Raises CheckpointError if a file
+    that is needed is missing or damaged; an empty dict if the source keeps no such log.
+    """
+    folder = join(path, SOURCES, str(source))
+    ids = compactible_ids(list_or_empty(fs, folder))
+    if not ids:
+        return {}
+    files, missing = chain(ids, ids[-1][0])
+    if missing:
+        raise _broken(join(folder, str(missing[0])), "the file is missing")
+    found: dict[int, list[SourceFile]] = {}
+    for batch, compact in files:
+        where = join(folder, compactible_name(batch, compact))
+        try:
+            for entry in parse_source_log(batch, read_log_file(fs, where).lines):
+                found.setdefault(entry.offset, []).append(entry)
+        except Damaged as error:
+            raise _broken(where, str(error)) from error
+        except OSError as error:
+            raise unreadable(where, error) from error
+    return {offset: tuple(found[offset]) for offset in sorted(found)}
+
+
+def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, ...]:
+    """Entries of one file of the log. Raises Damaged."""
+    entries = []
+    for line in lines:
+        body = parse_object(line)
+        name = body.get("path")
+        if not isinstance(name, str):
+            raise Damaged(f"an entry without a path: {line[:60]!r}")
+        entries.append(
+            SourceFile(path=name, timestamp_ms=int(body.get("timestamp") or 0), offset=int(body.get("batchId", offset)))
+        )
+    return tuple(entries)
+
+
+def file_source_log(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[str, ...]]:
+    """Batch id -> URIs of the files that it read, for every planned batch still in the offset log, ascending.
+
+    A batch without new files has an empty tuple. If the oldest batches were purged from the offset log, the oldest that
+    is left is left out too: where its range of files begins is not known any more.
+    Raises CheckpointError if the source's log is missing a file or is damaged.
+    """
+    entries = source_entries(fs, path, source)
+    found: dict[int, tuple[str, ...]] = {}
+    previous: int | None = None  # end of the batch before, in log offsets
+    before: int | None = None
+    for batch, record in all_offsets(fs, path).items():
+        end = log_offset(record.sources[source]) if source < len(record.sources) else None
+        end = -1 if end is None else end
+        start = -1 if batch == 0 else previous if before == batch - 1 else None
+        if start is not None:
+            found[batch] = tuple(
+                file.path for offset, files in entries.items() if start < offset <= end for file in files
+            )
+        previous, before = end, batch
+    return found
+
+
+def log_offset(value: Any) -> int | None:
+    """The file source's position in its own log; None for another kind of source."""
+    offset = value.get("logOffset") if isinstance(value, Mapping) else None
+    return offset if isinstance(offset, int) else None
+
+
+def describe_offset(value: Any, files: int | None = None) -> str:
+    """A source's end offset in words: file log, Kafka (topic, partitions, offsets), rate, and any other as it is."""
+    if value is None:
+        return "no offset"
+    offset = log_offset(value)
+    if offset is not None:
+        return f"file log offset {offset}" + ("" if files is None else f", {files} file{'' if files == 1 else 's'}")
+    if isinstance(value, Mapping) and value and all(_is_topic(each) for each in value.values()):
+        return "; ".join(f"topic {topic}: {_partitions(parts)}" for topic, parts in sorted(value.items()))
+    if isinstance(value, int):
+        return f"offset {value}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_topic(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(str(key).isdigit() and isinstance(at, int) for key, at in value.items())
+
+
+def _partitions(parts: Mapping[str, int]) -> str:
+    ordered = sorted(parts.items(), key=lambda item: int(item[0]))
+    return f"{len(ordered)} partitions up to " + ", ".join(f"{partition}:{at}" for partition, at in ordered)
+
+
+def _broken(where: str, observed: str) -> CheckpointError:
+    return CheckpointError(
+        observed,
+        expected="every file of the source's log from the last compact one on",
+        where=where,
+        next_step="restore it from a copy of the checkpoint; Spark will not start without it",
+    )

@@ -1,0 +1,176 @@
+"""The drill engine: runs the steps of a drill, each of which may be a process of its own.
+
+    begin -> steady_state -> fault -> recovery -> verification -> heal -> report
+
+State passes only through the journal store. A step that is repeated after it finished changes nothing; one that was
+killed is taken up where it stood. Healing and the report always run.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.journal import DrillRun, DrillStatus, JournalBook, Step
+from streamwarden.drills.ledger import Ledger
+from streamwarden.drills.outcome import decide
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.report import document, summary
+from streamwarden.drills.runs import check_run_id, new_run_id
+from streamwarden.drills.spec import DrillSpec, FaultKind, drill_to_dict
+from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps.fault import fault
+from streamwarden.drills.steps.heal import heal
+from streamwarden.drills.steps.recovery import recovery
+from streamwarden.drills.steps.steady_state import steady_state
+from streamwarden.drills.steps.verification import verification
+from streamwarden.errors import ConfigError, DrillAborted, StoreError, StreamwardenError
+
+EXPERIMENT: Final = (Step.STEADY_STATE, Step.FAULT, Step.RECOVERY, Step.VERIFICATION)
+"""The steps that a halt cuts short. HEAL and REPORT follow whatever happened."""
+
+_WORK: Final[Mapping[Step, Callable[[Stage], StepResult]]] = {
+    Step.STEADY_STATE: steady_state,
+    Step.FAULT: fault,
+    Step.RECOVERY: recovery,
+    Step.VERIFICATION: verification,
+    Step.HEAL: heal,
+}
+
+
+class Engine:
+    """Runs drills.
+
+    Args:
+        drills: the valid drills by name.
+        journals: where runs and entries are kept: the only memory between steps.
+        faults: what each kind of fault does.
+    """
+
+    def __init__(
+        self,
+        drills: Mapping[str, DrillSpec],
+        journals: JournalBook,
+        ports: Ports,
+        *,
+        faults: Mapping[FaultKind, Fault] = FAULTS,
+    ) -> None:
+        self._drills = drills
+        self._journals = journals
+        self._ports = ports
+        self._faults = faults
+
+    def begin(self, drill: str, run_id: str | None = None) -> str:
+        """Open a run and return its id. An id that exists already is returned as it is: a retry begins nothing new.
+
+        Raises ConfigError for a drill that is not configured, DrillError for an id that is no safe path.
+        """
+        spec = self._drills.get(drill)
+        if spec is None:
+            raise ConfigError(
+                f"there is no valid drill {drill!r}",
+                expected=f"one of: {', '.join(sorted(self._drills)) or 'none is configured'}",
+                where="config/drills",
+                next_step="run `streamwarden validate`",
+            )
+        now = self._ports.clock.now()
+        run_id = check_run_id(run_id) if run_id is not None else new_run_id(drill, now)
+        if self._journals.get(run_id) is None:
+            facts = {"drill": drill_to_dict(spec), "versions": dict(self._ports.archive.versions())}
+            run = DrillRun(run_id=run_id, drill=drill, stream=spec.stream, started_at=now, facts=facts)
+            self._journals.save(run)
+        return run_id
+
+    def step(self, run_id: str, step: Step, *, park: bool = True) -> DrillRun:
+        """Do one step and return the run.
+
+        What the stream does wrong is a result, not an exception: read `facts["steps"][step]["outcome"]` (`passed`,
+        `failed`, `skipped`). Raises StoreError if the journal cannot be written, DrillError if another process is at
+        work on this run: both are worth a retry.
+
+        Args:
+            park: between this step and the next one another process starts (see Stage.park).
+        """
+        with self._ports.archive.lock(run_id):
+            ledger = Ledger(check_run_id(run_id), self._journals, self._ports.clock)
+            if ledger.run.ended_at is not None or step.value in ledger.facts.get("steps", {}):
+                return ledger.run
+            if step is Step.REPORT:
+                self._report(ledger)
+                return ledger.run
+            obstacle = _obstacle(ledger, step)
+            if obstacle is not None:
+                ledger.note(step, "skipped", obstacle)
+                ledger.finish_step(step, "skipped", obstacle)
+                return ledger.run
+            ledger.note(step, "began", f"step {step.value} began")
+            result = self._work(ledger, step, park)
+            ledger.finish_step(step, "passed" if result.ok else "failed", result.message)
+            return ledger.run
+
+    def run(self, drill: str, run_id: str | None = None) -> DrillRun:
+        """All steps in this process. Whatever happens, the fork is healed and the report is written."""
+        run_id = self.begin(drill, run_id)
+        try:
+            for step in EXPERIMENT:
+                self.step(run_id, step, park=False)
+        except BaseException as error:
+            self._halt(run_id, error)
+            if not isinstance(error, Exception):  # Ctrl-C and the like: heal, report, and let it through
+                raise
+        finally:
+            try:
+                self.step(run_id, Step.HEAL)
+            finally:
+                final = self.step(run_id, Step.REPORT)
+        return final
+
+    def _work(self, ledger: Ledger, step: Step, park: bool) -> StepResult:
+        stage = Stage(ledger=ledger, ports=self._ports, fault=self._faults[ledger.spec.fault.kind], park=park)
+        try:
+            return _WORK[step](stage)
+        except StoreError:
+            raise  # the journal could not be written: nothing is decided, a retry goes on from here
+        except DrillAborted as error:
+            ledger.halt(step, DrillStatus.ABORTED, str(error))
+            return StepResult(ok=False, message=str(error))
+        except StreamwardenError as error:
+            reason = f"the step {step.value} broke: {error}"
+            ledger.halt(step, DrillStatus.FAILED, reason)
+            return StepResult(ok=False, message=reason)
+
+    def _halt(self, run_id: str, error: BaseException) -> None:
+        ledger = Ledger(run_id, self._journals, self._ports.clock)
+        at = next((step for step in EXPERIMENT if step.value not in ledger.facts.get("steps", {})), Step.VERIFICATION)
+        ledger.note(at, "traceback", "".join(traceback.format_exception(error)))
+        ledger.halt(at, DrillStatus.FAILED, f"the step {at.value} broke: {type(error).__name__}: {error}")
+
+    def _report(self, ledger: Ledger) -> None:
+        outcome = decide(ledger.spec, ledger.facts)
+        now = self._ports.clock.now()
+        ledger.note(Step.REPORT, "verdict", outcome.reason, status=outcome.status.value, deviated=outcome.deviated)
+        run = replace(ledger.run, status=outcome.status, deviated=outcome.deviated, reason=outcome.reason, ended_at=now)
+        entries = self._journals.entries(run.run_id)
+        path = self._ports.archive.write(run.run_id, document(run, entries), summary(run, entries))
+        done = {"outcome": "passed" if run.passed else "failed", "message": outcome.reason, "at": now}
+        steps = {**run.facts.get("steps", {}), Step.REPORT.value: done}
+        ledger.save(replace(run, facts={**run.facts, "journal": path, "steps": steps}))
+
+
+def _obstacle(ledger: Ledger, step: Step) -> str | None:
+    """Why this step must not run now; None if it may."""
+    if step is Step.HEAL:
+        return None
+    halted = ledger.facts.get("halted")
+    if halted:
+        return f"skipped: the drill was {halted['status']} in the step {halted['step']}"
+    position = EXPERIMENT.index(step)
+    before = EXPERIMENT[position - 1] if position else None
+    if before is None:
+        return None
+    outcome = ledger.facts.get("steps", {}).get(before.value, {}).get("outcome")
+    allowed = ("passed", "failed") if step is Step.VERIFICATION else ("passed",)  # a late recovery is verified too
+    return None if outcome in allowed else f"skipped: the step {before.value} did not pass"

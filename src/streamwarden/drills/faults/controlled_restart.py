@@ -1,0 +1,51 @@
+"""controlled_restart: a graceful stop at a batch boundary. The recovery is the start that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamwarden.drills.faults.base import Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.lifecycle.driver import ExitKind
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledRestart:
+    """Proof: the driver obeyed the stop request, every planned batch is committed, none was cut.
+
+    The moment is the request: the recovery time is what a person waits from asking for the stop to the next new batch.
+    """
+
+    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+        if not scene.observe().alive:
+            return Strike(moment=None, message="the driver's process was already gone")
+        moment = scene.clock.now()
+        reason = f"drill {scene.run_id}: controlled restart"
+        scene.drivers.request_stop(scene.fork, scene.driver_id, by=f"drill:{scene.run_id}", reason=reason)
+        await_exit(scene, deadline=deadline)
+        return Strike(moment=moment, message="asked for a stop at the batch boundary")
+
+    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+        view = scene.observe()
+        position = scene.checkpoint.position(scene.fork)
+        exit = view.exit
+        stopped = exit is not None and exit.kind is ExitKind.STOPPED and not view.alive
+        whole = position.gap == 0 and position.committed is not None and not (exit and exit.cut_batch)
+        if exit is None:
+            message = "the driver is still alive" + (f": {strike.message}" if strike else "")
+        elif not stopped:
+            message = f"the driver did not stop at a batch boundary: {exit.kind.value} {exit.message}".rstrip()
+        elif not whole:
+            message = f"the stop cut batch {position.planned}: the last commit is {position.committed}"
+        else:
+            message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
+        struck_at = strike.moment if strike else None
+        ended_at = exit.ended_at if exit else scene.clock.now()
+        return Proof(
+            landed=stopped and whole,
+            driver_id=scene.driver_id,
+            moment=ended_at if struck_at is None else struck_at,
+            planned=position.planned,
+            committed=position.committed,
+            message=message,
+            evidence=describe_exit(view),
+        )

@@ -1,0 +1,75 @@
+"""kill_driver: SIGKILL while a batch is running, between `offsets/N` and `commits/N`."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from streamwarden.drills.faults.base import Proof, Scene, Strike, await_exit, describe_exit
+
+POLL = 0.003
+"""Seconds between two looks at the logs: the window is some hundred milliseconds wide."""
+
+OBSERVE_EVERY = 0.5
+"""Seconds between two looks at the process, which cost more than a look at the logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillDriver:
+    """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not."""
+
+    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+        batch = self.aim(scene, deadline=deadline)
+        if batch is None:
+            return Strike(moment=None, message="no batch was caught between its plan and its commit")
+        moment = scene.clock.now()
+        if not scene.drivers.kill(scene.driver_id):
+            return Strike(moment=None, message="the driver's process was already gone", batch=batch)
+        await_exit(scene, deadline=deadline)
+        return Strike(moment=moment, message=f"SIGKILL while batch {batch} was running", batch=batch)
+
+    def aim(self, scene: Scene, *, deadline: float) -> int | None:
+        """Wait until a batch is planned and not committed; its id, or None if the driver ended or time is up."""
+        next_observation = 0.0
+        while (now := scene.clock.now()) < deadline:
+            position = scene.checkpoint.position(scene.fork)
+            if position.gap > 0:
+                return position.planned
+            if now >= next_observation:
+                if not scene.observe().alive:
+                    return None
+                next_observation = now + OBSERVE_EVERY
+            scene.clock.sleep(POLL)
+        return None
+
+    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+        view = scene.observe()
+        position = scene.checkpoint.position(scene.fork)
+        planned = position.planned
+        offsets = planned is not None and scene.checkpoint.is_planned(scene.fork, planned)
+        commits = planned is not None and scene.checkpoint.is_committed(scene.fork, planned)
+        killed = view.exit is not None and view.exit.signal == signal.SIGKILL
+        struck_at = strike.moment if strike else None
+        ended_at = view.exit.ended_at if view.exit else scene.clock.now()
+        if view.alive or view.exit is None:
+            message = "the driver is still alive" + (f": {strike.message}" if strike else "")
+        elif not killed:
+            message = f"the driver was already over: {view.exit.kind.value} {view.exit.message}".rstrip()
+        elif not offsets or commits:
+            message = f"the driver died by signal 9, but batch {planned} was committed before it died"
+        else:
+            message = f"the driver died by signal 9 with offsets/{planned} written and commits/{planned} absent"
+        return Proof(
+            landed=killed and not view.alive and offsets and not commits,
+            driver_id=scene.driver_id,
+            moment=ended_at if struck_at is None else struck_at,
+            planned=planned,
+            committed=position.committed,
+            message=message,
+            evidence={
+                **describe_exit(view),
+                "offsets_written": offsets,
+                "commits_written": commits,
+                "aimed_at_batch": strike.batch if strike else None,
+            },
+        )

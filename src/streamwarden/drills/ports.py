@@ -1,0 +1,155 @@
+"""What the drill engine needs of the outside, as small Protocols. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.drills.spec import ForkSpec
+from streamwarden.health.verdict import Verdict
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.verification.reconciliation import Reconciliation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkView:
+    """A fork as the engine sees it.
+
+    Args:
+        stream: the fork's own name; origin: the stream that it was made from.
+        batch: last batch of the origin that the fork starts after; None: it starts from nothing.
+        files: input files in the fork's bounded input that it has yet to read.
+        batches_left: batches that these files make; None if the source does not say.
+        input_digest: SHA-256 over the sorted list of the whole input's file names and sizes.
+        spec: the fork's StreamSpec as JSON, for the adapters.
+    """
+
+    stream: str
+    origin: str
+    checkpoint: str
+    output: str | None
+    batch: int | None
+    files: int
+    batches_left: int | None
+    input_digest: str
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFact:
+    """One batch of the fork: times from its logs, numbers from Spark's report if that survived."""
+
+    batch_id: int
+    planned_at: float | None
+    committed_at: float | None
+    rows: int | None = None
+    rows_changed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverView:
+    """A driver seen now. `exit` is None while it lives (and for a moment after: its keeper records the exit)."""
+
+    alive: bool
+    record: DriverRecord
+    exit: ExitRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What an independent judge (Great Expectations) says of a reconciliation.
+
+    Args:
+        judge: name and version of the judge.
+        expectations: one row each: name, success, what was observed.
+        result: the judge's own full result as JSON.
+    """
+
+    judge: str
+    success: bool
+    expectations: Sequence[Mapping[str, Any]] = ()
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Forks(Protocol):
+    """Makes and removes the scratch copy that a drill breaks."""
+
+    def make(self, run_id: str, stream: str, spec: ForkSpec) -> ForkView:
+        """Make the fork of a run, from scratch: what an interrupted attempt left is cleared first."""
+
+    def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
+        """Remove what is no evidence (input links, state, scratch); returns what was removed. Idempotent.
+
+        `fork` is None if the making was interrupted: then all of it goes.
+        """
+
+
+class Drivers(Protocol):
+    """Starts, observes and ends the fork's drivers, under the same lease rules as any stream."""
+
+    def start(self, fork: ForkView, run_id: str) -> DriverRecord: ...
+    def latest(self, fork: ForkView) -> DriverRecord | None: ...
+    def observe(self, driver_id: str) -> DriverView: ...
+    def request_stop(self, fork: ForkView, driver_id: str, *, by: str, reason: str) -> None: ...
+    def kill(self, driver_id: str) -> bool:
+        """SIGKILL to the driver's process group. False: there was no such process any more."""
+
+
+class CheckpointFacts(Protocol):
+    """Reads the fork's checkpoint; never writes to it."""
+
+    def position(self, fork: ForkView) -> LogPosition: ...
+    def commit_time(self, fork: ForkView, batch: int) -> float | None: ...
+    def is_planned(self, fork: ForkView, batch: int) -> bool: ...
+    def is_committed(self, fork: ForkView, batch: int) -> bool: ...
+    def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
+    def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
+
+
+class Health(Protocol):
+    def evaluate(self, fork: ForkView) -> Sequence[Verdict]: ...
+
+
+class Verifier(Protocol):
+    """Oracle, reader of the output and reconciliation. Raises VerificationError if there is no verdict to be had."""
+
+    def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation: ...
+
+
+class Judge(Protocol):
+    def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement: ...
+
+
+class Archive(Protocol):
+    """Where a run's folder is: the journal for strangers, and a lock, so that no two processes do one run's steps."""
+
+    def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
+        """Write journal.json and report.md atomically; returns the journal's path."""
+
+    def lock(self, run_id: str) -> AbstractContextManager[object]: ...
+    def versions(self) -> Mapping[str, str]: ...
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Unix time in seconds."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Everything outside, in one place."""
+
+    forks: Forks
+    drivers: Drivers
+    checkpoint: CheckpointFacts
+    health: Health
+    verifier: Verifier
+    judge: Judge
+    archive: Archive
+    clock: Clock

@@ -1,0 +1,32 @@
+"""The steps of a drill, one module each. A step reads and writes facts through the ledger and may be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamwarden.drills.faults import Fault
+from streamwarden.drills.ledger import Ledger
+from streamwarden.drills.ports import Ports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What a step works with.
+
+    Args:
+        park: end the fork's driver gracefully after the steady state, because the next step is another process and the
+            bounded input must not run out while nobody looks.
+    """
+
+    ledger: Ledger
+    ports: Ports
+    fault: Fault
+    park: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """`ok` False: the step halted the drill or found a deviation (a red task)."""
+
+    ok: bool
+    message: str

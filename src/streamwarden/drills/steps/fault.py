@@ -1,0 +1,100 @@
+"""Strike until the fault lands, with proof. A strike is announced in the ledger before it happens, so that a step that
+dies in between finds its own doing and does not strike twice."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from streamwarden.drills.faults.base import Proof
+from streamwarden.drills.journal import DrillStatus, Step
+from streamwarden.drills.ports import DriverView, ForkView
+from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps.fork_driver import (
+    await_commit,
+    await_end,
+    describe,
+    note_exit,
+    require_latest,
+    scene_of,
+    start_driver,
+)
+from streamwarden.lifecycle.driver import ExitKind
+
+
+def fault(stage: Stage) -> StepResult:
+    """Strike until a proof holds or the attempts are used up; a fault that never landed fails the drill."""
+    ledger, spec = stage.ledger, stage.ledger.spec
+    fork = ledger.require_fork()
+    if "fault" in ledger.facts:
+        return StepResult(ok=True, message=ledger.facts["fault"]["message"])
+    misses: list[str] = list(ledger.facts.get("misses", []))
+    while len(misses) < spec.fault.attempts:
+        announced = ledger.facts.get("strike")
+        if announced is None:
+            obstacle = _make_strikeable(stage, fork)
+            if obstacle is not None:
+                return _missed(stage, [*misses, obstacle])
+            announced = {"driver_id": require_latest(stage, fork).driver_id, "attempt": len(misses) + 1}
+            ledger.put(strike=announced)
+            proof = _strike(stage, fork, announced["driver_id"], resumed=False)
+        else:
+            proof = _strike(stage, fork, announced["driver_id"], resumed=True)
+        ledger.note(Step.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
+        if proof.landed:
+            ledger.put(fault={**asdict(proof), "kind": spec.fault.kind.value, "attempts": len(misses) + 1})
+            return StepResult(ok=True, message=proof.message)
+        misses.append(proof.message)
+        ledger.put(misses=misses, strike=None)
+    return _missed(stage, misses)
+
+
+def _strike(stage: Stage, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
+    """Strike and prove. Resumed: a driver that is over was struck by the process before this one; only prove."""
+    clock, within = stage.ports.clock, stage.ledger.spec.fault.within
+    scene = scene_of(stage, fork, driver_id)
+    if resumed and not scene.observe().alive:
+        await_end(stage, fork, driver_id, deadline=clock.now() + within)
+        return stage.fault.prove(scene, None)
+    strike = stage.fault.strike(scene, deadline=clock.now() + within)
+    stage.ledger.note(Step.FAULT, "strike", strike.message, moment=strike.moment, batch=strike.batch)
+    return stage.fault.prove(scene, strike)
+
+
+def _make_strikeable(stage: Stage, fork: ForkView) -> str | None:
+    """See that the fork's driver runs and commits. Returns why it cannot be struck, or None if it can.
+
+    A driver that was parked, or that a strike ended at the wrong moment, is started again first.
+    """
+    ports, spec = stage.ports, stage.ledger.spec
+    record = require_latest(stage, fork)
+    view = ports.drivers.observe(record.driver_id)
+    if view.exit is None and view.alive:
+        return None
+    if view.exit is None:
+        view = await_end(stage, fork, record.driver_id, deadline=ports.clock.now() + spec.fault.within)
+    obstacle = _not_restartable(view)
+    if obstacle is not None:
+        return obstacle
+    position = ports.checkpoint.position(fork)
+    record = start_driver(stage, fork, Step.FAULT)
+    next_batch = (-1 if position.committed is None else position.committed) + 1
+    deadline = record.launched_at + spec.steady_state.within
+    late = await_commit(stage, fork, record.driver_id, next_batch, deadline=deadline)
+    if late is None:
+        return None
+    note_exit(stage, Step.FAULT, late)
+    return f"started again before the strike, it committed no batch: {describe(late)}"
+
+
+def _not_restartable(view: DriverView) -> str | None:
+    if view.exit is not None and view.exit.kind in (ExitKind.STOPPED, ExitKind.KILLED):
+        return None
+    if view.exit is not None and view.exit.kind is ExitKind.COMPLETED:
+        return "the fork had read all its input before the fault: nothing was left to break"
+    return f"the fork ended by itself before the fault: {describe(view)}"
+
+
+def _missed(stage: Stage, misses: list[str]) -> StepResult:
+    reason = f"the fault did not land in {len(misses)} attempts: {'; '.join(misses)}"
+    stage.ledger.halt(Step.FAULT, DrillStatus.FAILED, reason)
+    return StepResult(ok=False, message=reason)

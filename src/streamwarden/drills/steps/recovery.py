@@ -1,0 +1,145 @@
+"""Start the fork again, measure until the first new batch commits, see the steady state, and let it run to its end."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from streamwarden.drills.journal import Step
+from streamwarden.drills.ports import BatchFact, DriverView, ForkView
+from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps.fork_driver import (
+    await_commit,
+    await_end,
+    describe,
+    note_exit,
+    require_latest,
+    start_driver,
+)
+from streamwarden.drills.steps.steady_state import describe_held, observe_health
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.recovery import Prediction, predict_restart, predict_theorem
+
+
+def recovery(stage: Stage) -> StepResult:
+    """Predict, restart, measure, and wait for the end of the bounded input."""
+    ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
+    fork, fault = ledger.require_fork(), ledger.facts["fault"]
+    record = require_latest(stage, fork)
+    if record.driver_id == fault["driver_id"]:  # nobody has started it again yet, not even a killed try of this step
+        if "predicted" not in ledger.facts:
+            ledger.put(predicted=[describe_prediction(each) for each in predict(stage, fork, record)])
+        record = start_driver(stage, fork, Step.RECOVERY)
+    first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
+    deadline = fault["moment"] + spec.recovery.deadline
+    late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
+    if late is not None:
+        note_exit(stage, Step.RECOVERY, late)
+        return _never_came_back(stage, record, first_new, late)
+    measured = _measure(stage, fork, record, fault, first_new)
+    ledger.put(recovery={**measured, "completed": False, "message": "running"})
+    ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after the fault", **measured)
+    if "steady_after" not in ledger.facts:
+        _observe_steady(stage, fork, record.driver_id, first_new, deadline)
+    end = await_end(stage, fork, record.driver_id, deadline=deadline)
+    note_exit(stage, Step.RECOVERY, end)
+    completed = end.exit is not None and end.exit.kind is ExitKind.COMPLETED
+    ledger.put(
+        recovery={**measured, "completed": completed, "message": describe(end)},
+        batches=[asdict(batch) for batch in ports.checkpoint.batches(fork)],
+    )
+    in_time = measured["recovery_seconds"] <= spec.recovery.target
+    ok = completed and in_time and ledger.facts["steady_after"]["holds"]
+    message = (
+        f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after the fault"
+        f" (target {spec.recovery.target:.1f} s); {describe(end)}; {ledger.facts['steady_after']['message']}"
+    )
+    return StepResult(ok=ok, message=message)
+
+
+def predict(stage: Stage, fork: ForkView, struck: DriverRecord) -> tuple[Prediction, Prediction]:
+    """Both formulas, from what was known at the fault: the logs, the snapshots and the life that was just ended."""
+    checkpoint = stage.ports.checkpoint
+    batches, snapshot = checkpoint.batches(fork), checkpoint.snapshot(fork)
+    life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= struck.launched_at]
+    durations = [duration for batch in batches if (duration := _duration(batch)) is not None]
+    first = life[0] if life else None
+    changed = [
+        batch.rows_changed
+        for batch in batches
+        if batch.committed_at is not None and (snapshot.version is None or batch.batch_id >= snapshot.version)
+    ]
+    return (
+        predict_theorem(
+            checkpoint.position(fork).planned, snapshot, statistics.median(durations) if durations else None
+        ),
+        predict_restart(
+            startup=first.planned_at - struck.launched_at if first and first.planned_at is not None else None,
+            snapshot=snapshot,
+            rows_changed=changed,
+            redone_batch=_duration(first) if first else None,
+        ),
+    )
+
+
+def describe_prediction(prediction: Prediction) -> dict[str, Any]:
+    """The prediction as JSON, with its sum."""
+    return {**asdict(prediction), "seconds": prediction.seconds}
+
+
+def _duration(batch: BatchFact) -> float | None:
+    """Seconds from plan to commit."""
+    if batch.planned_at is None or batch.committed_at is None:
+        return None
+    return max(batch.committed_at - batch.planned_at, 0.0)
+
+
+def _measure(
+    stage: Stage, fork: ForkView, record: DriverRecord, fault: Mapping[str, Any], first_new: int
+) -> dict[str, Any]:
+    """`recovery_seconds` is what a user waits, with noticing and scheduling; `restart_seconds` is what is predicted."""
+    committed_at = stage.ports.checkpoint.commit_time(fork, first_new)
+    at = stage.ports.clock.now() if committed_at is None else committed_at
+    return {
+        "driver_id": record.driver_id,
+        "launched_at": record.launched_at,
+        "first_new_batch": first_new,
+        "first_commit_at": at,
+        "recovery_seconds": at - fault["moment"],
+        "restart_seconds": at - record.launched_at,
+    }
+
+
+def _observe_steady(stage: Stage, fork: ForkView, driver_id: str, first_new: int, deadline: float) -> None:
+    """The hypothesis again, as soon as enough new batches committed, while the driver still runs."""
+    ports, spec = stage.ports, stage.ledger.spec
+    wanted = first_new + spec.steady_state.min_batches - 1
+    late = await_commit(stage, fork, driver_id, wanted, deadline=deadline)
+    committed = ports.checkpoint.position(fork).committed
+    held = observe_health(stage, fork, spec)
+    described = describe_held(held, committed, ports.clock.now())
+    if late is not None:
+        message = f"batch {wanted} was not committed after the fault: {describe(late)}"
+        described = {**described, "holds": False, "message": message}
+    stage.ledger.put(steady_after=described)
+    stage.ledger.note(Step.RECOVERY, "steady_state", described["message"], holds=described["holds"])
+
+
+def _never_came_back(stage: Stage, record: DriverRecord, first_new: int, view: DriverView) -> StepResult:
+    message = f"batch {first_new} was never committed after the fault: {describe(view)}"
+    stage.ledger.put(
+        recovery={
+            "driver_id": record.driver_id,
+            "launched_at": record.launched_at,
+            "first_new_batch": first_new,
+            "first_commit_at": None,
+            "recovery_seconds": None,
+            "restart_seconds": None,
+            "completed": False,
+            "message": message,
+        },
+        batches=[asdict(batch) for batch in stage.ports.checkpoint.batches(stage.ledger.require_fork())],
+    )
+    return StepResult(ok=False, message=f"the stream never came back: {message}")

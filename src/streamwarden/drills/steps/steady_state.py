@@ -1,0 +1,126 @@
+"""Make the fork, start it, and see that the hypothesis holds before anything is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from streamwarden.drills.hypothesis import Held, judge_health
+from streamwarden.drills.journal import DrillStatus, Step
+from streamwarden.drills.ports import ForkView
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps.fork_driver import await_commit, await_end, describe, note_exit, start_driver
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted
+from streamwarden.health.verdict import Verdict
+from streamwarden.lifecycle.driver import DriverRecord
+
+HEALTH_GRACE = 15.0
+"""Seconds that health may stay blind after the batches are there: reports reach the store a little later."""
+
+
+def steady_state(stage: Stage) -> StepResult:
+    """Make the fork, start it, judge the hypothesis; aborts the drill if it does not hold."""
+    ledger, ports = stage.ledger, stage.ports
+    spec = ledger.spec
+    fork = ledger.fork or _make_fork(stage, spec)
+    _require_work(fork, spec)
+    record = ports.drivers.latest(fork) or start_driver(stage, fork, Step.STEADY_STATE)
+    first = 0 if fork.batch is None else fork.batch + 1
+    wanted = first + spec.steady_state.min_batches - 1
+    deadline = record.launched_at + spec.steady_state.within
+    late = await_commit(stage, fork, record.driver_id, wanted, deadline=deadline)
+    if late is not None:
+        note_exit(stage, Step.STEADY_STATE, late)
+        reason = f"the steady state was never reached: batch {wanted} was not committed within its time"
+        return _abort(stage, f"{reason}; {describe(late)}")
+    if "steady_before" not in ledger.facts:
+        held = observe_health(stage, fork, spec)
+        ledger.put(steady_before=describe_held(held, ports.checkpoint.position(fork).committed, ports.clock.now()))
+        ledger.note(Step.STEADY_STATE, "steady_state", held.message, holds=held.holds)
+    before = ledger.facts["steady_before"]
+    if not before["holds"]:
+        return _abort(stage, f"the steady state does not hold before the fault: {before['message']}")
+    if stage.park:
+        _park(stage, fork, record)
+    return StepResult(ok=True, message=f"batch {wanted} committed; {before['message']}")
+
+
+def observe_health(stage: Stage, fork: ForkView, spec: DrillSpec) -> Held:
+    """What health says now; while it is blind, look again for a short time."""
+    clock = stage.ports.clock
+    held: list[Held] = []
+
+    def look() -> Held | None:
+        verdicts: Sequence[Verdict] = stage.ports.health.evaluate(fork)
+        held[:] = [judge_health(spec.steady_state, verdicts)]
+        return None if held[0].blind else held[0]
+
+    wait_for(look, clock=clock, deadline=clock.now() + HEALTH_GRACE, every=0.5)
+    return held[0]
+
+
+def describe_held(held: Held, committed: int | None, at: float) -> dict[str, Any]:
+    """What was observed, as JSON."""
+    return {
+        "holds": held.holds,
+        "message": held.message,
+        "committed": committed,
+        "at": at,
+        "verdicts": [
+            {**asdict(verdict), "status": verdict.status.value, "evidence": dict(verdict.evidence)}
+            for verdict in held.verdicts
+        ],
+    }
+
+
+def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
+    fork = stage.ports.forks.make(stage.ledger.run.run_id, spec.stream, spec.fork)
+    stage.ledger.put(fork=asdict(fork))
+    start = "nothing" if fork.batch is None else f"batch {fork.batch}"
+    stage.ledger.note(
+        Step.STEADY_STATE,
+        "forked",
+        f"{fork.stream} was made from {fork.origin}; it starts after {start} and has {fork.files} input files to read",
+        batch=fork.batch,
+        files=fork.files,
+        batches_left=fork.batches_left,
+        input_digest=fork.input_digest,
+    )
+    return fork
+
+
+def _require_work(fork: ForkView, spec: DrillSpec) -> None:
+    if fork.batches_left is not None and fork.batches_left < spec.batches_needed:
+        raise DrillAborted(
+            f"the fork has {fork.batches_left} batches left to do ({fork.files} input files)",
+            expected=f"at least {spec.batches_needed}, so that something is left to break and to recover",
+            where=f"drill {spec.name}, stream {fork.origin}",
+            next_step="rewind further (`fork.rewind: all`), cut finer (`fork.batches`), or wait for more input",
+        )
+
+
+def _park(stage: Stage, fork: ForkView, record: DriverRecord) -> None:
+    """Not part of the experiment: only keeps the bounded input from running out until the next step's process is up."""
+    ports = stage.ports
+    if ports.drivers.observe(record.driver_id).exit is None:
+        reason = "parked between two steps of a drill"
+        by = f"drill:{stage.ledger.run.run_id}"
+        ports.drivers.request_stop(fork, record.driver_id, by=by, reason=reason)
+    deadline = ports.clock.now() + stage.ledger.spec.fault.within
+    view = await_end(stage, fork, record.driver_id, deadline=deadline)
+    note_exit(stage, Step.STEADY_STATE, view)
+    if view.exit is None:
+        raise DrillAborted(
+            "the fork's driver did not stop between two steps",
+            expected="a stop at the next batch boundary",
+            where=f"driver {record.driver_id}",
+            next_step=f"read its log in {record.folder}",
+        )
+
+
+def _abort(stage: Stage, reason: str) -> StepResult:
+    stage.ledger.halt(Step.STEADY_STATE, DrillStatus.ABORTED, reason)
+    return StepResult(ok=False, message=reason)

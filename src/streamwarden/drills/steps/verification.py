@@ -1,0 +1,33 @@
+"""Reconcile the fork's output with the oracle, and let the judge give the verdict on it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from streamwarden.drills.journal import Step
+from streamwarden.drills.steps import Stage, StepResult
+
+
+def verification(stage: Stage) -> StepResult:
+    """Compare the whole output with what the oracle expects."""
+    ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
+    fork = ledger.require_fork()
+    if not ledger.facts["recovery"]["completed"]:
+        # Half an output reconciled with the whole input would only count what was not yet written.
+        message = "not verified: the fork did not come to the end of its input"
+        ledger.note(Step.VERIFICATION, "skipped", message)
+        return StepResult(ok=False, message=message)
+    outcome = ports.verifier.reconcile(fork, spec.verification.oracle.value)
+    described = outcome.to_dict()
+    ledger.put(reconciliation=described)
+    message = (
+        f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
+        f" in {outcome.expected} expected rows from {outcome.records} records"
+    )
+    ledger.note(Step.VERIFICATION, "reconciled", message, **described)
+    judgement = ports.judge.judge(outcome, spec.verification.min_records)
+    ledger.put(judgement=asdict(judgement))
+    verdict = "accepts" if judgement.success else "rejects"
+    ledger.note(Step.VERIFICATION, "judged", f"{judgement.judge} {verdict} the output", success=judgement.success)
+    enough = outcome.records >= spec.verification.min_records
+    return StepResult(ok=outcome.exactly_once and judgement.success and enough, message=message)

@@ -1,0 +1,164 @@
+"""What a check declares once: its name, thresholds, what it reads and what to do. Docs and defaults derive from it.
+
+A check's module holds `check(window, thresholds) -> Verdict`, a pure function, and `CHECK`, its declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.units import GB, KB, MB, format_duration, parse_duration, parse_size
+
+_SIZES = ((10**12, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"))
+
+
+class Unit(StrEnum):
+    """Unit of a value or a threshold, as it stands in a verdict."""
+
+    BYTES = "bytes"
+    SECONDS = "seconds"
+    ROWS = "rows"
+    TIMES = "times"  # a ratio to something the check names, or a count
+    SHARE = "share"  # of 1
+
+    def parse(self, text: str | float) -> float:
+        """A number as people write it (`5 GB`, `10 ms`, `1 %`, 3). Raises ValueError, saying what is allowed.
+
+        Durations are rounded to a nanosecond, so that `35 ms` and a measured 35 ms are the same number.
+        """
+        if self is Unit.BYTES:
+            return float(parse_size(text))
+        if self is Unit.SECONDS:
+            return round(parse_duration(text), 9)
+        allowed = "a number >= 0" + (" or a percentage such as 0.1 %" if self is Unit.SHARE else "")
+        if isinstance(text, bool):
+            raise ValueError(f"{text!r} is not {allowed}")
+        scale = 1.0
+        if isinstance(text, str) and self is Unit.SHARE and text.rstrip().endswith("%"):
+            text, scale = text.rstrip()[:-1], 100.0
+        try:
+            number = float(text) / scale
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not {allowed}") from error
+        if not 0 <= number < float("inf"):
+            raise ValueError(f"{text!r} is not {allowed}")
+        return number
+
+    def show(self, value: float) -> str:
+        """`value` for a person: `1.2 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`."""
+        if self is Unit.BYTES:
+            size, suffix = next((each for each in _SIZES if value >= each[0]), (1, "B"))
+            return f"{value / size:.4g} {suffix}"
+        if self is Unit.SECONDS:
+            return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s" if value < 60 else format_duration(value)
+        if self is Unit.SHARE:
+            return f"{value * 100:.3g} %"
+        return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A number that can be set in `config/thresholds.yaml` and in a stream's `health.thresholds`."""
+
+    name: str
+    default: float
+    unit: Unit
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Values of all thresholds in force: check -> threshold -> number, in the threshold's unit. Always complete."""
+
+    values: Mapping[str, Mapping[str, float]]
+
+    def of(self, check: str) -> Mapping[str, float]:
+        return self.values[check]
+
+    def as_mapping(self) -> Mapping[str, Mapping[str, float]]:
+        return self.values
+
+    def with_overrides(self, overrides: Mapping[str, Mapping[str, float]]) -> Thresholds:
+        """These thresholds with a stream's own on top; `overrides` were validated when they were read."""
+        if not overrides:
+            return self
+        return Thresholds({name: {**known, **overrides.get(name, {})} for name, known in self.values.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The declaration of one check.
+
+    Args:
+        target: what good looks like, as text.
+        thresholds: those named `warning` and `critical` are the two limits; others are the check's settings.
+        more_is_worse: False where small values alarm (time left); then the limits are mirrored.
+        reads: which fields of the progress report, logs or measurements, and how sums over tasks became wall time.
+        unknown: when the verdict is UNKNOWN.
+        advice: what a person does about WARNING and CRITICAL.
+        source: where limits and formula come from.
+    """
+
+    name: str
+    title: str
+    unit: Unit
+    target: str
+    thresholds: tuple[Threshold, ...]
+    judge: Callable[[Window, Thresholds], Verdict] = field(repr=False)
+    reads: str
+    unknown: str
+    advice: str
+    source: str
+    more_is_worse: bool = True
+
+    def grade(self, value: float, limits: Mapping[str, float]) -> Status:
+        """OK short of `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""
+        warning, critical = limits["warning"], limits["critical"]
+        if not self.more_is_worse:
+            value, warning, critical = -value, -warning, -critical
+        if value > critical:
+            return Status.CRITICAL
+        return Status.WARNING if value >= warning else Status.OK
+
+    def verdict(
+        self,
+        window: Window,
+        status: Status,
+        reason: str,
+        value: float | None = None,
+        evidence: Mapping[str, object] | None = None,
+    ) -> Verdict:
+        return Verdict(
+            stream=window.spec.name,
+            check=self.name,
+            status=status,
+            at=window.now,
+            value=value,
+            unit=self.unit.value,
+            reason=reason,
+            advice=self.advice if status in _ALARMS else "",
+            evidence=evidence or {},
+        )
+
+    def limits_text(self, limits: Mapping[str, float]) -> str:
+        """`warning from 1.0 GB, critical above 5.0 GB`."""
+        side = "above" if self.more_is_worse else "below"
+        start = "from" if self.more_is_worse else "at"
+        units = {threshold.name: threshold.unit for threshold in self.thresholds}
+        warning = units["warning"].show(limits["warning"])
+        return f"warning {start} {warning}, critical {side} {units['critical'].show(limits['critical'])}"
+
+
+_ALARMS = (Status.WARNING, Status.CRITICAL)
+
+
+def limits(warning: float, critical: float, unit: Unit, what: str) -> tuple[Threshold, Threshold]:
+    """The two limits that every check has."""
+    return (
+        Threshold(name="warning", default=warning, unit=unit, meaning=f"WARNING from here on: {what}"),
+        Threshold(name="critical", default=critical, unit=unit, meaning=f"CRITICAL beyond: {what}"),
+    )

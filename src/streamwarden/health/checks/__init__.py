@@ -1,0 +1,40 @@
+"""The checks, one module each. The order is the order in which people see them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamwarden.health.check import Check
+from streamwarden.health.checks import (
+    backlog,
+    batch_longer_than_trigger,
+    checkpoint_duration,
+    late_rows,
+    memory_usage,
+    partition_skew,
+    progress_stalled,
+    replay_debt,
+    restart_loop,
+    state_cleanup_time,
+    state_growth,
+    state_size,
+    state_update_latency,
+    watermark_stalled,
+)
+
+CHECKS: Final[tuple[Check, ...]] = (
+    state_size.CHECK,
+    checkpoint_duration.CHECK,
+    state_update_latency.CHECK,
+    state_cleanup_time.CHECK,
+    memory_usage.CHECK,
+    progress_stalled.CHECK,
+    batch_longer_than_trigger.CHECK,
+    backlog.CHECK,
+    watermark_stalled.CHECK,
+    restart_loop.CHECK,
+    replay_debt.CHECK,
+    state_growth.CHECK,
+    late_rows.CHECK,
+    partition_skew.CHECK,
+)

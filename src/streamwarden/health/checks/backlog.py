@@ -1,0 +1,152 @@
+"""Backlog: seconds of work that wait in front of the stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.series import batch_seconds, current_batches, reports
+from streamwarden.health.settle import MEMORY
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.progress import Progress
+from streamwarden.units import format_duration
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Seconds of work that wait, by the best source of knowledge that there is."""
+    found = _by_files(window) or _by_offsets(window) or _by_rates(window)
+    if found is None:
+        reason = "neither the input folder, the sources' newest offsets nor the rates say how much input waits"
+        return CHECK.verdict(window, Status.UNKNOWN, reason)
+    seconds, how, evidence = found
+    value = round(seconds, 6)
+    limits_in_force = thresholds.of(CHECK.name)
+    behind = f"{format_duration(value)} of work behind: " if value else ""
+    reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
+    return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+
+
+Found = tuple[float, str, dict[str, object]]
+
+
+def _by_files(window: Window) -> Found | None:
+    """Waiting files / files that the recent batches read a second."""
+    waiting = window.waiting
+    if waiting is None:
+        return None
+    if waiting.files == 0:
+        return 0.0, "every input file is read", {"waiting_files": 0}
+    batches = [batch for batch in current_batches(window) if batch.progress is None or batch.progress.rows]
+    seconds = sum(batch_seconds(batches[-waiting.planned_batches :])) if waiting.planned_batches else 0.0
+    if not waiting.planned_files or seconds <= 0:
+        return None
+    rate = waiting.planned_files / seconds
+    # a slow trigger leaves the stream waiting between batches: it does not read faster than it is let
+    trigger = window.spec.trigger.processing_time or 0.0
+    if trigger * waiting.planned_batches > seconds:
+        rate = waiting.planned_files / (trigger * waiting.planned_batches)
+    evidence: dict[str, object] = {
+        "waiting_files": waiting.files,
+        "waiting_bytes": waiting.size,
+        "oldest_waits_s": None if waiting.since is None else max(0.0, window.now - waiting.since),
+        "files_per_second": rate,
+        "batches": waiting.planned_batches,
+    }
+    return waiting.files / rate, f"{waiting.files} files wait, {rate:.3g} files/s are read", evidence
+
+
+def _by_offsets(window: Window) -> Found | None:
+    """(newest offsets - offsets of the batch) / rows processed a second, for sources that report `latestOffset`."""
+    found = reports(window, MEMORY)
+    if not found:
+        return None
+    lags = [_lag(each.latest_offset, each.end_offset) for each in found[-1].sources]
+    known = [lag for lag in lags if lag is not None]
+    if not lags or len(known) < len(lags):
+        return None
+    behind = sum(known)
+    if behind == 0:
+        return 0.0, "the source's newest offsets are read", {"rows_behind": 0}
+    rate = _processed(found)
+    if not rate:
+        return None
+    evidence: dict[str, object] = {"rows_behind": behind, "rows_per_second": rate, "batch": found[-1].batch_id}
+    return behind / rate, f"{behind:,} rows wait, {rate:,.0f} rows/s are processed", evidence
+
+
+def _by_rates(window: Window) -> Found | None:
+    """How far processing fell behind input within the window: a queue that grows by duration - interval a batch.
+
+    rows / `processedRowsPerSecond` is the time a batch took, rows / `inputRowsPerSecond` the time its rows took to
+    arrive. With a limit per batch the input rate says what was read, not what arrived, so it says nothing then.
+    """
+    if window.spec.source.max_files_per_trigger is not None or window.spec.trigger.available_now:
+        return None
+    queue, used = 0.0, 0
+    for each in reports(window, 5 * MEMORY):
+        if each.rows and each.input_rows_per_second and each.processed_rows_per_second:
+            queue += each.rows / each.processed_rows_per_second - each.rows / each.input_rows_per_second
+            queue, used = max(0.0, queue), used + 1
+    if used < 2:
+        return None
+    how = "input came faster than it was processed" if queue else "input is processed as fast as it comes"
+    return queue, f"{how} (over {used} batches)", {"batches": used}
+
+
+def _processed(found: Sequence[Progress]) -> float:
+    rows = sum(each.rows for each in found)
+    seconds = sum(each.duration_ms for each in found if each.rows) / 1000
+    return rows / seconds if seconds else 0.0
+
+
+def _lag(latest: Any, end: Any) -> int | None:
+    """Rows between two offsets: numbers, or Kafka's {topic: {partition: offset}}, also as JSON text."""
+    latest, end = _parsed(latest), _parsed(end)
+    if isinstance(latest, int) and isinstance(end, int):
+        return max(0, latest - end)
+    if isinstance(latest, Mapping) and isinstance(end, Mapping) and latest:
+        lags = [_lag(value, end.get(key, {} if isinstance(value, Mapping) else 0)) for key, value in latest.items()]
+        return None if any(lag is None for lag in lags) else sum(lag for lag in lags if lag is not None)
+    return None
+
+
+def _parsed(offset: Any) -> Any:
+    if not isinstance(offset, str):
+        return offset
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return None
+
+
+CHECK = Check(
+    name="backlog",
+    title="Backlog",
+    unit=Unit.SECONDS,
+    target="< 10 minutes of work",
+    thresholds=limits(600.0, 3600.0, Unit.SECONDS, "work that waits, at the present speed"),
+    judge=check,
+    reads=(
+        "The first that is known of: (1) a file source: files of the input folder that `sources/0` of the checkpoint "
+        "does "
+        "not name / files a second of the recent batches, trigger pauses included; (2) sources that report "
+        "`latestOffset` "
+        "(Kafka): `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without a limit "
+        "per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
+        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided."
+    ),
+    unknown=(
+        "The input is no folder, the sources report no newest offset, and batches have a limit (so the input rate "
+        "says what "
+        "was read, not what arrived); or files wait and no batch says how fast they are read."
+    ),
+    advice=(
+        "The stream reads more slowly than data arrives. Look at `batch_longer_than_trigger` and "
+        "`checkpoint_duration` for "
+        "the cause; raise the limit per batch or give it cores. At the present speed it needs this long to catch up."
+    ),
+    source="Design of Streamwarden; the queue is Lindley's recursion.",
+)

@@ -1,0 +1,54 @@
+"""Checkpoint duration: the wall time a batch spends on the WAL, the state commit and the commit log."""
+
+from __future__ import annotations
+
+from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.series import cores, reports, wall_seconds
+from streamwarden.health.settle import MEMORY, judge_series
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.progress import Progress
+from streamwarden.stream import StreamSpec
+
+
+def checkpoint_seconds(spec: StreamSpec, progress: Progress) -> float:
+    """`walCommit` + `commitOffsets` + the state commits' wall time, in seconds."""
+    logs = progress.durations_ms.get("walCommit", 0) + progress.durations_ms.get("commitOffsets", 0)
+    return round(logs / 1000 + wall_seconds(spec, progress, "commit_ms"), 9)
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Wall time of the newest batches' checkpoints against the documented limits."""
+    found = reports(window, MEMORY)
+    if not found:
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long a checkpoint took")
+    observations = [(each.batch_id, checkpoint_seconds(window.spec, each)) for each in found]
+    last = found[-1]
+    evidence: dict[str, object] = {
+        "walCommit_ms": last.durations_ms.get("walCommit"),
+        "commitOffsets_ms": last.durations_ms.get("commitOffsets"),
+        "commitTimeMs_sum_over_tasks": sum(operator.commit_ms for operator in last.operators),
+        "cores": cores(window.spec),
+    }
+    return judge_series(CHECK, window, thresholds, observations, what="checkpointing a batch took", evidence=evidence)
+
+
+CHECK = Check(
+    name="checkpoint_duration",
+    title="Checkpoint duration",
+    unit=Unit.SECONDS,
+    target="< 10 s",
+    thresholds=limits(10.0, 30.0, Unit.SECONDS, "wall time of one batch's checkpoint"),
+    judge=check,
+    reads=(
+        "`durationMs.walCommit` + `durationMs.commitOffsets`, both wall time already, plus the state commit: "
+        "`stateOperators[].commitTimeMs` is a sum over the operator's tasks, so it is divided by the parallelism that "
+        "ran, min(`numShufflePartitions`, cores), and summed over operators. Cores come from `spark.master` "
+        "(`local[n]`) or from "
+        "`spark.cores.max` or `spark.executor.instances` x `spark.executor.cores`; where they are not known the sum "
+        "is not divided. Either way it cannot exceed `durationMs.addBatch`, in which it happens, and is capped by it."
+    ),
+    unknown="No progress report is there, or the only one or two are bad.",
+    advice="Lengthen the checkpoint interval (a longer trigger), or put the checkpoint on faster storage.",
+    source="Documented target < 10 s, warning 10-30 s, critical > 30 s.",
+)

@@ -1,0 +1,66 @@
+"""Partition skew: one partition holds much more state than the others."""
+
+from __future__ import annotations
+
+import statistics
+
+from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.units import MB, format_size
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """How much fuller the fullest partition is than its sisters."""
+    limits_in_force = thresholds.of(CHECK.name)
+    sizes: dict[tuple[int, int], int] = {}
+    for each in window.state or ():
+        if each.size is not None:
+            at = (each.operator, each.partition)
+            sizes[at] = sizes.get(at, 0) + each.size
+    if not sizes:
+        return CHECK.verdict(window, Status.UNKNOWN, "no bytes by partition were read from the checkpoint")
+    value, operator, partition = 1.0, 0, 0
+    for index in {operator for operator, _ in sizes}:
+        mine = {part: size for (op, part), size in sizes.items() if op == index}
+        fullest = max(mine, key=lambda part: mine[part])
+        others = [size for part, size in mine.items() if part != fullest]
+        if not others or mine[fullest] < limits_in_force["least_bytes"]:
+            continue
+        ratio = mine[fullest] / max(1.0, statistics.median(others))
+        if ratio > value:
+            value, operator, partition = round(ratio, 6), index, fullest
+    fullest_size = sizes.get((operator, partition), 0)
+    reason = (
+        f"the fullest partition ({partition} of operator {operator}, {format_size(fullest_size)}) holds {value:.3g} x "
+        f"the "
+        f"median of the others ({CHECK.limits_text(limits_in_force)})"
+        if value > 1
+        else "no partition holds more state than the others by a size that matters"
+    )
+    evidence: dict[str, object] = {"operator": operator, "partition": partition, "partitions": len(sizes)}
+    return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+
+
+CHECK = Check(
+    name="partition_skew",
+    title="Partition skew",
+    unit=Unit.TIMES,
+    target="< 3 x the median of the other partitions",
+    thresholds=(
+        *limits(3.0, 10.0, Unit.TIMES, "bytes of the fullest partition, in medians of the others"),
+        Threshold(
+            name="least_bytes",
+            default=64 * MB,
+            unit=Unit.BYTES,
+            meaning="size below which a partition's skew costs nothing",
+        ),
+    ),
+    judge=check,
+    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, per operator.",
+    unknown="The checkpoint's state could not be read, or it has none.",
+    advice=(
+        "A hot key makes one task the batch's duration: salt the key, or split the stream. More partitions do not help."
+    ),
+    source="Design of Streamwarden.",
+)

@@ -1,0 +1,169 @@
+"""Progress stalled: there is work and no batch of it has been committed for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.series import FRESH, batch_seconds, current_batches, has_run, percentile
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.units import format_duration
+
+ENOUGH = 3
+"""Completed batches without which p95 says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    """Since when (Unix seconds) work has waited, and what was seen; `since` None: nothing waits."""
+
+    since: float | None
+    what: str
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """How long work has waited for a commit, in windows."""
+    limits_in_force = thresholds.of(CHECK.name)
+    stuck = _stuck(window)
+    if isinstance(stuck, str):
+        return CHECK.verdict(window, Status.UNKNOWN, stuck)
+    if stuck.since is None:
+        return CHECK.verdict(window, Status.OK, stuck.what, 0.0)
+    allowed, proof = patience(window, limits_in_force)
+    waited = max(0.0, window.now - stuck.since)
+    value = round(waited / allowed, 6)
+    status = CHECK.grade(value, limits_in_force)
+    reason = f"{stuck.what} for {format_duration(waited)}, {value:.3g} x the window of {format_duration(allowed)}"
+    log = window.log
+    proof |= {"waited_s": waited, "window_s": allowed}
+    if log is not None:
+        proof |= {"planned": log.planned, "committed": log.committed, "planned_at": log.planned_at}
+    return CHECK.verdict(window, status, reason, value, proof)
+
+
+def patience(window: Window, limits_in_force: Mapping[str, float]) -> tuple[float, dict[str, object]]:
+    """The window in seconds, max(trigger, p95 batch) x (tolerated + 2), at least `least`; and what it was made of.
+
+    Until three batches are completed there is no p95: a first batch may take `first_batch`.
+    """
+    trigger = window.spec.trigger.processing_time or 0.0
+    durations = batch_seconds(current_batches(window)[-100:])
+    p95 = percentile(durations, 0.95) if durations else 0.0
+    allowed = max(limits_in_force["least"], max(trigger, p95) * (limits_in_force["tolerated"] + 2))
+    if len(durations) < ENOUGH:
+        allowed = max(allowed, limits_in_force["first_batch"])
+    return allowed, {"trigger_s": trigger, "p95_batch_s": p95, "completed_batches": len(durations)}
+
+
+def _stuck(window: Window) -> _Stuck | str:
+    """What waits, or why that cannot be told."""
+    log = window.log
+    driver = window.drivers[-1] if window.drivers else None
+    if log is None:
+        return "the checkpoint's logs could not be read"
+    committed = f"batch {log.committed} was committed" if log.committed is not None else "no batch was ever committed"
+    if window.driver_alive is False or (window.driver_alive is None and driver is not None and driver.exit is not None):
+        return _down(driver)
+    if log.planned is None and driver is None:
+        return "the stream has never run"
+    launched = driver.launched_at if driver is not None else 0.0
+    if log.gap > 0:
+        # a batch that a restart runs again was planned in an earlier life: its clock starts with this one
+        since = max(launched, log.planned_at or 0.0)
+        return (
+            _Stuck(since, f"batch {log.planned} has been running, {committed}") if since else f"{committed}; no times"
+        )
+    last = max(launched, log.committed_at or 0.0)
+    if window.waiting is None:
+        # whether it is idle or stuck cannot be told without a look at its input
+        return _quiet(window, last, committed)
+    if window.waiting.since is None:
+        return _Stuck(None, f"idle: {committed}, and no input waits")
+    return _Stuck(
+        max(last, window.waiting.since), f"{window.waiting.files} input files have waited unplanned, {committed}"
+    )
+
+
+def _down(driver: DriverRecord | None) -> _Stuck | str:
+    if driver is None:
+        return "the stream has never run"
+    if driver.exit is None:
+        return _Stuck(driver.launched_at, "the driver vanished: it has been gone, at most,")
+    if driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED):
+        return _Stuck(None, f"not running: the driver {driver.exit.kind} ({driver.exit.message or 'no message'})")
+    return _Stuck(driver.exit.ended_at, f"not running: the driver {driver.exit.kind} and has been gone")
+
+
+def _quiet(window: Window, last: float, committed: str) -> _Stuck | str:
+    report = next((batch.progress for batch in reversed(window.batches) if batch.progress is not None), None)
+    if report is not None and not has_run(report) and window.now - report.at <= FRESH:
+        return _Stuck(None, f"idle: {committed}, and a trigger since then found no data")
+    quiet = window.now - last
+    behind = _source_ahead(window)
+    if behind:
+        return _Stuck(last, f"the source is ahead ({behind}) and no batch was planned, {committed}")
+    if behind == "" or quiet <= (window.spec.trigger.processing_time or 0.0):
+        return _Stuck(None, f"idle: {committed}, and the source had nothing more")
+    return (
+        f"{committed} {format_duration(quiet)} ago; whether input waits cannot be seen, so idle and stuck look the same"
+    )
+
+
+def _source_ahead(window: Window) -> str | None:
+    """What the newest report's sources had beyond the batch; "" if nothing, None if they do not say."""
+    report = next((batch.progress for batch in reversed(window.batches) if batch.progress is not None), None)
+    told = [each for each in report.sources if each.latest_offset is not None] if report is not None else []
+    if not told:
+        return None
+    ahead = [each.description for each in told if each.latest_offset != each.end_offset]
+    return ", ".join(ahead)
+
+
+CHECK = Check(
+    name="progress_stalled",
+    title="Progress stalled",
+    unit=Unit.TIMES,
+    target="a batch commits within its window while there is work",
+    thresholds=(
+        *limits(1.0, 3.0, Unit.TIMES, "waiting time in windows"),
+        Threshold(
+            name="tolerated",
+            default=3,
+            unit=Unit.TIMES,
+            meaning="batches that may be missed, as in the window's formula",
+        ),
+        Threshold(name="least", default=60.0, unit=Unit.SECONDS, meaning="shortest window"),
+        Threshold(
+            name="first_batch",
+            default=3600.0,
+            unit=Unit.SECONDS,
+            meaning=f"shortest window until {ENOUGH} batches are completed: a first batch may read a long backlog",
+        ),
+    ),
+    judge=check,
+    reads=(
+        "The checkpoint's `offsets/` and `commits/` (newest number and modification time of each), because a long "
+        "batch "
+        "emits no progress report at all; the driver's record; the input folder of a file source against "
+        "`sources/0`; else `sources[].latestOffset` against `endOffset` of the newest report. A batch that is planned "
+        "and not "
+        "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
+        "no "
+        "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 100 batch durations) x "
+        "(`tolerated` + 2), at least `least`. The value is the waiting time in windows. A stream that was stopped on "
+        "request is OK; one whose driver failed, was killed or vanished has waited since then."
+    ),
+    unknown=(
+        "The checkpoint cannot be read, the stream never ran, or nothing runs and it cannot be seen whether input "
+        "waits."
+    ),
+    advice=(
+        "See what the driver does: `streamwarden status`, the end of its driver.log, a thread dump (jstack). A batch "
+        "that "
+        "only is long wants a longer trigger or fewer files per trigger; a hung one wants a restart."
+    ),
+    source="Design of Streamwarden; the window's factor leaves room for `tolerated` batches and the two at its edges.",
+)

@@ -1,0 +1,78 @@
+"""Restart loop: the driver keeps dying."""
+
+from __future__ import annotations
+
+from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.units import format_duration
+
+_BAD = (ExitKind.FAILED, ExitKind.KILLED)
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """How many drivers died lately."""
+    limits_in_force = thresholds.of(CHECK.name)
+    if not window.drivers:
+        return CHECK.verdict(window, Status.UNKNOWN, "no driver of this stream is known")
+    since = window.now - limits_in_force["per"]
+    ends = [driver for driver in window.drivers if _died(driver, window) >= since]
+    last = window.drivers[-1]
+    value = float(len(ends))
+    status = CHECK.grade(value, limits_in_force)
+    reason = (
+        f"{len(ends)} drivers died within {format_duration(limits_in_force['per'])} "
+        f"({CHECK.limits_text(limits_in_force)})"
+    )
+    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable:
+        status = Status.CRITICAL
+        reason = f"a restart cannot cure how the driver ended: {_said(last)}"
+    elif ends:
+        reason += f"; the last: {_said(ends[-1])}"
+    evidence: dict[str, object] = {
+        "died": [{"driver": each.driver_id, "at": _died(each, window), "why": _said(each)} for each in ends[-5:]],
+    }
+    return CHECK.verdict(window, status, reason, value, evidence)
+
+
+def _died(driver: DriverRecord, window: Window) -> float:
+    """When it ended by failure or signal, Unix seconds; -1 if it did not. A vanished one counts from its launch."""
+    if driver.exit is not None:
+        return driver.exit.ended_at if driver.exit.kind in _BAD else -1.0
+    replaced = driver is not window.drivers[-1]
+    return driver.launched_at if replaced or window.driver_alive is False else -1.0
+
+
+def _said(driver: DriverRecord) -> str:
+    end = driver.exit
+    if end is None:
+        return "vanished without a recorded exit"
+    name = end.error_class or (f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}")
+    text = f"{end.kind} ({name}) {end.message}".strip()
+    return text if not end.next_step else f"{text}; next: {end.next_step}"
+
+
+CHECK = Check(
+    name="restart_loop",
+    title="Restart loop",
+    unit=Unit.TIMES,
+    target="fewer than 2 deaths an hour",
+    thresholds=(
+        *limits(2, 4, Unit.TIMES, "drivers that failed or were killed within `per`"),
+        Threshold(name="per", default=3600.0, unit=Unit.SECONDS, meaning="span in which they are counted"),
+    ),
+    judge=check,
+    reads=(
+        "The store's drivers of the last day: those whose exit is `failed` or `killed`, or who vanished, within `per`. "
+        "Stops on request, completed runs and fenced drivers do not count. An end that a restart cannot cure (schema "
+        "changed, checkpoint damaged, configuration wrong) is CRITICAL by itself."
+    ),
+    unknown="No driver of the stream is known.",
+    advice=(
+        "Read why the drivers died (`streamwarden status`, driver.log). A loop also lengthens each recovery, since "
+        "state "
+        "snapshots are not uploaded: see `replay_debt`."
+    ),
+    source="The fifth death in an hour exhausts the default restart budget (5 an hour).",
+)

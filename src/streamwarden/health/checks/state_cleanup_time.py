@@ -1,0 +1,45 @@
+"""State cleanup time: the wall time a batch spends on removing expired state."""
+
+from __future__ import annotations
+
+from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.series import cores, reports, wall_seconds
+from streamwarden.health.settle import MEMORY, judge_series
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Wall time of the newest batches' removals against the documented limits."""
+    found = reports(window, MEMORY)
+    if not found:
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long removing state took")
+    last = found[-1]
+    if not last.operators:
+        return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
+    observations = [(each.batch_id, wall_seconds(window.spec, each, "removal_ms")) for each in found]
+    evidence: dict[str, object] = {
+        "allRemovalsTimeMs_sum_over_tasks": sum(operator.removal_ms for operator in last.operators),
+        "rows_removed": sum(operator.rows_removed for operator in last.operators),
+        "cores": cores(window.spec),
+    }
+    what = "removing state of a batch took"
+    return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)
+
+
+CHECK = Check(
+    name="state_cleanup_time",
+    title="State cleanup time",
+    unit=Unit.SECONDS,
+    target="< 5 s",
+    thresholds=limits(5.0, 15.0, Unit.SECONDS, "wall time of one batch's removals"),
+    judge=check,
+    reads=(
+        "`stateOperators[].allRemovalsTimeMs`, a sum over the operator's tasks, divided by the parallelism that ran, "
+        "min(`numShufflePartitions`, cores), summed over operators and capped by `durationMs.addBatch`, as for the "
+        "checkpoint duration. A batch that removed nothing counts: it took no time."
+    ),
+    unknown="No progress report is there, or the only one or two are bad.",
+    advice="Clean up more often with smaller batches; a shorter watermark delay spreads removals over more batches.",
+    source="Documented target < 5 s, warning 5-15 s, critical > 15 s.",
+)

@@ -1,0 +1,128 @@
+"""State growth: the time until the state reaches each threshold of its size, with the forecast's confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.forecast import MOST, Trend, seconds_until, since_reset, theil_sen, thin
+from streamwarden.health.series import reports, state_bytes
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.units import format_duration, format_size
+
+POINTS = 8
+"""Fewer points than this have no trend worth the name."""
+SAMPLES = 3 * MOST
+HOURLY = "state_bytes"
+"""The measurement that the observatory writes with each evaluation; the store rolls it up by the hour."""
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Time left until the state's size is critical."""
+    mine, size = thresholds.of(CHECK.name), thresholds.of("state_size")
+    found = reports(window)
+    if found and not found[-1].operators:
+        return CHECK.verdict(window, Status.OK, "the query keeps no state: it cannot grow")
+    points = _points(window)
+    trend = theil_sen(points)
+    if trend is None or trend.points < POINTS or trend.span < mine["least_history"]:
+        span = format_duration(trend.span) if trend else "no time"
+        reason = (
+            f"{len(points)} points over {span} are too little history for a forecast "
+            f"({POINTS} over {format_duration(mine['least_history'])} are needed)"
+        )
+        return CHECK.verdict(window, Status.UNKNOWN, reason, evidence={"points": len(points)})
+    evidence = _evidence(trend, size)
+    critical, now = size["critical"], trend.level
+    soonest, expected = seconds_until(critical, now, trend.high), seconds_until(critical, now, trend.slope)
+    if soonest is None or CHECK.grade(soonest, mine) is Status.OK:
+        told = "never" if soonest is None else f"not before {format_duration(soonest)}"
+        reason = f"state reaches {format_size(critical)} {told}, even at the steepest plausible growth"
+        return CHECK.verdict(window, Status.OK, reason, soonest, evidence)
+    if expected is None or (trend.low <= 0 and now < critical):
+        reason = (
+            f"no trend can be told: growth is between {format_size(abs(trend.low) * 3600)}/h "
+            f"{'down' if trend.low < 0 else 'up'} and {format_size(trend.high * 3600)}/h up"
+        )
+        return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
+    status = CHECK.grade(expected, mine)
+    latest = seconds_until(critical, now, trend.low)
+    between = f"{format_duration(soonest)} to {format_duration(latest) if latest is not None else 'never'}"
+    reason = (
+        f"state grows by {format_size(trend.slope * 3600)}/h and reaches {format_size(critical)} in "
+        f"{format_duration(expected)} (95 %: {between}; {CHECK.limits_text(mine)})"
+    )
+    return CHECK.verdict(window, status, reason, round(expected, 6), evidence)
+
+
+def _points(window: Window) -> list[tuple[float, float]]:
+    """State bytes over time: hourly roll-ups of older history, then a sample of the window's reports; since the last "
+    "reset."""
+    found = reports(window)
+    if len(found) > SAMPLES:
+        # groups of neighbours, so that RocksDB's size in a batch without a flush is read from the one before
+        step = len(found) / SAMPLES
+        found = [found[min(len(found) - 1, int(index * step))] for index in range(SAMPLES - 1)] + [found[-1]]
+    at = {each.batch_id: each.at for each in found}
+    recent = [(at[batch], float(size)) for batch, size in state_bytes(found)]
+    start = recent[0][0] if recent else window.now
+    older = [(each.at, each.value) for each in window.hourly if each.name == HOURLY and each.at < start]
+    # thinned first: a reset is judged between medians, not between the teeth of a saw
+    return list(since_reset(thin(older, MOST // 2) + thin(recent, MOST // 2)))
+
+
+def _evidence(trend: Trend, size: Mapping[str, float]) -> dict[str, object]:
+    def until(limit: float) -> dict[str, object]:
+        slopes = {"expected": trend.slope, "earliest": trend.high, "latest": trend.low}
+        return {name: seconds_until(limit, trend.level, slope) for name, slope in slopes.items()}
+
+    return {
+        "bytes_now": trend.level,
+        "bytes_per_hour": trend.slope * 3600,
+        "bytes_per_hour_low": trend.low * 3600,
+        "bytes_per_hour_high": trend.high * 3600,
+        "points": trend.points,
+        "history_s": trend.span,
+        "seconds_until_warning": until(size["warning"]),
+        "seconds_until_critical": until(size["critical"]),
+    }
+
+
+CHECK = Check(
+    name="state_growth",
+    title="State growth forecast",
+    unit=Unit.SECONDS,
+    target="> 7 days until the state is critical",
+    more_is_worse=False,
+    thresholds=(
+        *limits(7 * 86400.0, 86400.0, Unit.SECONDS, "time left until `state_size.critical`"),
+        Threshold(
+            name="least_history",
+            default=3600.0,
+            unit=Unit.SECONDS,
+            meaning="history below which nothing is forecast: a young state fills up to its steady size",
+        ),
+    ),
+    judge=check,
+    reads=(
+        "State bytes as in `state_size`, at the batches' `timestamp`, after the hourly means of older history, "
+        "thinned to 24 medians. "
+        "Theil-Sen's slope (median over all pairs) with its distribution-free 95 % interval; the line's level now. A "
+        "fall to "
+        "less than half is a new baseline. The evidence has expected, earliest and latest time until both thresholds "
+        "of "
+        "`state_size`; the verdict grades the expected time until the critical one."
+    ),
+    unknown=(
+        "Less than `least_history`, fewer than eight points, or the interval holds both no growth and growth that "
+        "would "
+        "alarm: then no trend can be told."
+    ),
+    advice=(
+        "State grows without end: tighten the watermark, set a TTL or a timeout, look for keys that never expire; "
+        "before the "
+        "time is up give the state store more room."
+    ),
+    source="Sen (1968), Estimates of the regression coefficient based on Kendall's tau.",
+)

@@ -1,0 +1,61 @@
+"""State size: live bytes of all stateful operators."""
+
+from __future__ import annotations
+
+from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.series import latest_measured, reports, state_bytes
+from streamwarden.health.settle import MEMORY, judge_series
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.units import GB, format_size
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Live bytes of all operators against the documented limits."""
+    found = reports(window, 2 * MEMORY)
+    if not found:
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how large the state is")
+    if not found[-1].operators:
+        return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
+    sizes = state_bytes(found)
+    directory = latest_measured(window, "state_dir_bytes")
+    evidence: dict[str, object] = {"operators": len(found[-1].operators)}
+    what = "live state"
+    if directory is not None:
+        evidence["state_dir_bytes"] = directory.value
+        if _never_flushed(found):
+            # RocksDB says 0 until its first flush of this run; the restored SST files are in the directory
+            sizes = [(batch, max(size, int(directory.value))) for batch, size in sizes]
+            what = "state (no flush seen yet, so all bytes kept under state/)"
+        else:
+            what = f"live state (with kept versions {format_size(directory.value)} under state/)"
+    return judge_series(CHECK, window, thresholds, sizes[-MEMORY:], what=what, evidence=evidence)
+
+
+def _never_flushed(found: list) -> bool:  # type: ignore[type-arg]
+    kinds = [operator.custom.get("rocksdbSstFileSize") for progress in found for operator in progress.operators]
+    return any(size == 0 for size in kinds) and not any(kinds)
+
+
+CHECK = Check(
+    name="state_size",
+    title="State size",
+    unit=Unit.BYTES,
+    target="< 1 GB (10^9 bytes)",
+    thresholds=limits(1 * GB, 5 * GB, Unit.BYTES, "live state bytes"),
+    judge=check,
+    reads=(
+        "`stateOperators[]` of the progress reports, summed over operators. HDFS-backed provider: "
+        "`customMetrics.stateOnCurrentVersionSizeBytes`. RocksDB: `customMetrics.rocksdbSstFileSize` plus "
+        "`memoryUsedBytes` (memtables, and the block cache, so an upper bound); the SST size is 0 in batches without a "
+        "flush, and there the last other value stands. Cross-checked with the measurement `state_dir_bytes`, the bytes "
+        "under the checkpoint's `state/`, which also hold older versions: it is in the evidence, and it is the value "
+        "while RocksDB has not flushed yet. These are gauges, not sums over time: nothing is divided."
+    ),
+    unknown="No progress report is there.",
+    advice=(
+        "Tighten the watermark so that state expires sooner, and clean state up (timeouts, TTL). Look for keys that "
+        "never end: `streamwarden inspect` shows bytes by operator and partition."
+    ),
+    source="Documented target < 1 GB, warning 1-5 GB, critical > 5 GB; GB is 10^9 bytes.",
+)

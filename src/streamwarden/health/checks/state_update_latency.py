@@ -1,0 +1,56 @@
+"""State update latency: update time per updated row."""
+
+from __future__ import annotations
+
+from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.series import reports
+from streamwarden.health.settle import MEMORY, judge_series
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Time per updated row of the newest batches against the documented limits."""
+    least = thresholds.of(CHECK.name)["least_rows"]
+    found = reports(window, 2 * MEMORY)
+    if found and not found[-1].operators:
+        return CHECK.verdict(window, Status.OK, "the query keeps no state")
+    observations: list[tuple[int | float, float]] = []
+    for each in found:
+        # the worst operator; the sums over tasks cancel out: task-milliseconds over the rows of the same tasks
+        latencies = [op.update_ms / op.rows_updated for op in each.operators if op.rows_updated >= max(1.0, least)]
+        if latencies:
+            observations.append((each.batch_id, round(max(latencies) / 1000, 9)))
+    if not observations:
+        seen = f"none of {len(found)} reports has" if found else "no progress report with"
+        return CHECK.verdict(window, Status.UNKNOWN, f"{seen} at least {least:.0f} updated rows to judge by")
+    return judge_series(CHECK, window, thresholds, observations[-MEMORY:], what="updating one row of state took")
+
+
+CHECK = Check(
+    name="state_update_latency",
+    title="State update latency",
+    unit=Unit.SECONDS,
+    target="< 10 ms",
+    thresholds=(
+        *limits(0.010, 0.050, Unit.SECONDS, "time per updated row"),
+        Threshold(
+            name="least_rows",
+            default=100,
+            unit=Unit.ROWS,
+            meaning=(
+                "updated rows below which a batch is not judged: the fixed cost of its tasks would be read as latency"
+            ),
+        ),
+    ),
+    judge=check,
+    reads=(
+        "`stateOperators[].allUpdatesTimeMs` / `numRowsUpdated`, the worst operator of each batch. Both are sums over "
+        "the "
+        "same tasks, so the quotient is the mean time one task spent on one row: nothing else is divided. Spark's "
+        "timer also runs while the operator pulls rows from its input, so the true latency is lower."
+    ),
+    unknown="No batch updated `least_rows` rows, or no progress report is there.",
+    advice="Tune the state store (RocksDB with changelog, block cache, write buffers) and give it memory.",
+    source="Documented target < 10 ms, warning 10-50 ms, critical > 50 ms.",
+)

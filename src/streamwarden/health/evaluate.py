@@ -1,0 +1,28 @@
+"""All checks on one stream's window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamwarden.health.check import Check, Thresholds
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+
+
+def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ...]:
+    """One verdict a check, in the checks' order. Never raises: a check that fails is UNKNOWN and says why.
+
+    Args:
+        thresholds: the project's; the stream's own (`spec.health.thresholds`) are put on top here.
+    """
+    in_force = thresholds.with_overrides(window.spec.health.thresholds)
+    return tuple(_run(check, window, in_force) for check in checks)
+
+
+def _run(check: Check, window: Window, thresholds: Thresholds) -> Verdict:
+    try:
+        return check.judge(window, thresholds)
+    except Exception as error:  # one check's defect must not hide what the others see
+        reason = f"the check itself failed: {type(error).__name__}: {error}"
+        return check.verdict(window, Status.UNKNOWN, reason)

@@ -1,0 +1,141 @@
+"""From progress reports to the quantities that several checks judge: wall times, state bytes, parallelism."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from streamwarden.health.window import Batch, Measurement, Window
+from streamwarden.progress import OperatorProgress, Progress
+from streamwarden.stream import StreamSpec
+
+FRESH: Final = 120.0
+"""Seconds after which a measurement of the runner (taken every ten) no longer says how the stream is now."""
+
+_LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
+
+
+def current_batches(window: Window) -> tuple[Batch, ...]:
+    """The batches of the query that runs now: a new query id (a new checkpoint) is a new baseline."""
+    batches = window.batches
+    if not batches:
+        return batches
+    query = batches[-1].query_id
+    if batches[0].query_id == query:
+        return batches
+    return tuple(batch for batch in batches if batch.query_id == query)
+
+
+def reports(window: Window, count: int | None = None) -> list[Progress]:
+    """The newest `count` reports of batches that ran in the current query (all of them: None), oldest first.
+
+    Spark also reports triggers that found no data, under the id of a batch that is yet to come: those are left out.
+    """
+    batches = window.batches
+    if not batches:
+        return []
+    query = batches[-1].query_id
+    found: list[Progress] = []
+    for batch in reversed(batches):
+        if batch.query_id == query and batch.progress is not None and has_run(batch.progress):
+            found.append(batch.progress)
+            if len(found) == count:
+                break
+    found.reverse()
+    return found
+
+
+def has_run(progress: Progress) -> bool:
+    """Whether the report is of a batch, not of a trigger that found nothing to do."""
+    phases = progress.durations_ms
+    return "addBatch" in phases or "commitOffsets" in phases or progress.rows > 0
+
+
+def cores(spec: StreamSpec) -> int | None:
+    """Tasks that can run at once, from the master URL or the executors' settings; None if they do not say."""
+    local = _LOCAL.fullmatch(spec.spark.master)
+    if local:
+        number = local.group(1)
+        return 1 if number is None else None if number == "*" else int(number)
+    conf = spec.spark.conf
+    try:
+        if "spark.cores.max" in conf:
+            return int(conf["spark.cores.max"])
+        return int(conf["spark.executor.instances"]) * int(conf.get("spark.executor.cores", "1"))
+    except (KeyError, ValueError):
+        return None
+
+
+def parallelism(spec: StreamSpec, operator: OperatorProgress) -> int:
+    """min(partitions, cores): how many of the operator's tasks ran at once. 1 where the cores are not known."""
+    known = cores(spec)
+    return max(1, min(operator.partitions or spec.state.shuffle_partitions, known)) if known else 1
+
+
+def wall_seconds(spec: StreamSpec, progress: Progress, field: str) -> float:
+    """Seconds of wall time of `field` (`commit_ms`, `removal_ms`), a sum over tasks, for all operators together.
+
+    The sum is divided by the parallelism that ran and can be no longer than the batch's `addBatch`, in which it
+    happened.
+    """
+    total = 0.0
+    for operator in progress.operators:
+        total += getattr(operator, field) / parallelism(spec, operator)
+    add_batch = progress.durations_ms.get("addBatch")
+    return round((total if add_batch is None else min(total, add_batch)) / 1000, 9)
+
+
+def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
+    """(batch id, live state bytes of all operators) of each report.
+
+    HDFS-backed: `stateOnCurrentVersionSizeBytes`. RocksDB: `rocksdbSstFileSize` + `memoryUsedBytes` (memtables and the
+    block cache, so an upper bound); the SST size is 0 in batches without a flush, where the last other value stands.
+    Any other provider: `memoryUsedBytes`.
+    """
+    flushed: dict[int, int] = {}
+    sizes: list[tuple[int, int]] = []
+    for progress in progresses:
+        total = 0
+        for operator in progress.operators:
+            custom = operator.custom
+            current = custom.get("stateOnCurrentVersionSizeBytes")
+            if current is not None:
+                total += current
+                continue
+            sst = custom.get("rocksdbSstFileSize") or flushed.get(operator.index, 0)
+            flushed[operator.index] = sst
+            total += sst + operator.memory_used_bytes
+        sizes.append((progress.batch_id, total))
+    return sizes
+
+
+def measured(window: Window, name: str) -> list[Measurement]:
+    """Measurements called `name`, oldest first."""
+    return [each for each in window.measurements if each.name == name]
+
+
+def latest_measured(window: Window, name: str) -> Measurement | None:
+    """The newest measurement called `name` if it is fresh."""
+    for each in reversed(window.measurements):
+        if each.name == name:
+            return each if window.now - each.at <= FRESH else None
+    return None
+
+
+def batch_seconds(batches: Sequence[Batch]) -> list[float]:
+    """Durations of completed batches: Spark's, or the time between the two logs where the report was lost."""
+    found: list[float] = []
+    for batch in batches:
+        if batch.progress is not None and has_run(batch.progress):
+            found.append(batch.progress.duration_ms / 1000)
+        elif batch.planned_at is not None and batch.committed_at is not None:
+            found.append(max(0.0, batch.committed_at - batch.planned_at))
+    return found
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Nearest-rank percentile of `values` (not empty), `share` in 0..1."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

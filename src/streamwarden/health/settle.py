@@ -1,0 +1,96 @@
+"""Hysteresis: from a series of observations to one status that neither jumps at a single value nor flaps.
+
+Pure in the series: the last 20 observations are replayed, so no state is kept between two evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.health.check import Check, Thresholds
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+
+MEMORY: Final = 20
+"""Observations that are replayed: a status that is held must have been earned within them."""
+RECENT: Final = 5
+RAISE: Final = 3
+"""A status is raised when 3 of the 5 newest observations reach it and lowered when all 5 are below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Args:
+    status: None while there are too few observations to alarm and not all of them are good.
+    value: the number that was judged: the third largest of the five newest (all of them, if fewer).
+    held: the status is above what `value` says, until five observations in a row are below it.
+    """
+
+    status: Status | None
+    value: float
+    held: bool
+
+
+def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled:
+    """Replay `values` (not empty, oldest first; larger is worse).
+
+    The first one or two observations never alarm: they are OK if good, otherwise undecided (None).
+    """
+    values = values[-MEMORY:]
+    newest = sorted(values[-RECENT:])
+    judged = newest[-RAISE] if len(newest) >= RAISE else newest[-1]
+    if grade(max(values)) is Status.OK:
+        return Settled(Status.OK, judged, False)
+    status: Status | None = None
+    for end in range(1, len(values) + 1):
+        recent = sorted(values[max(0, end - RECENT) : end])
+        if len(recent) < RAISE:
+            status = Status.OK if grade(recent[-1]) is Status.OK else None
+            continue
+        rise = grade(recent[-RAISE])
+        if status is None or rise.rank > status.rank:
+            status = rise
+        elif len(recent) == RECENT:
+            ceiling = grade(recent[-1])
+            status = ceiling if ceiling.rank < status.rank else status
+    return Settled(status, judged, status is not None and status.rank > grade(judged).rank)
+
+
+def judge_series(
+    check: Check,
+    window: Window,
+    thresholds: Thresholds,
+    observations: Sequence[tuple[int | float, float]],
+    *,
+    what: str,
+    where: str = "batch",
+    evidence: dict[str, object] | None = None,
+) -> Verdict:
+    """The verdict on `observations`, pairs of (batch id or Unix time, value), oldest first and not empty.
+
+    Args:
+        what: the quantity, as the subject of the reason's sentence.
+        where: what the first number of a pair is, for the evidence.
+    """
+    limits = thresholds.of(check.name)
+    values = [value for _, value in observations]
+    settled = settle(values, lambda value: check.grade(value, limits))
+    latest_at, latest = observations[-1]
+    proof: dict[str, object] = {
+        "observations": len(observations),
+        f"first_{where}": observations[0][0],
+        f"latest_{where}": latest_at,
+        "latest": latest,
+        "recent": values[-RECENT:],
+        **(evidence or {}),
+    }
+    shown = check.unit.show
+    if settled.status is None:
+        reason = f"{what} {shown(latest)} was seen {len(values)} time(s) only; an alarm needs {RAISE}"
+        return check.verdict(window, Status.UNKNOWN, reason, settled.value, proof)
+    reason = f"{what} {shown(settled.value)} ({check.limits_text(limits)})"
+    if settled.held:
+        reason += f"; held at {settled.status} until {RECENT} observations in a row are below it"
+    return check.verdict(window, settled.status, reason, settled.value, proof)

@@ -1,0 +1,240 @@
+"""Why a driver ended: Spark's error classes and process exits, turned into a record a person can act on. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.stop import StopRequest
+
+MESSAGE_LIMIT: Final = 600
+"""Characters of a recorded message: Spark's own run to pages of plans and stack frames."""
+
+OUT_OF_MEMORY_CODE: Final = 3
+"""Exit code of a JVM that ran with -XX:+ExitOnOutOfMemoryError."""
+
+FENCED_CODE: Final = 10
+"""Exit code of a runner that lost its lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One known reason. `pattern` is searched in the error class and the message; the first that matches counts."""
+
+    pattern: re.Pattern[str]
+    curable: bool
+    next_step: str
+    fenced: bool = False
+
+
+def _cause(pattern: str, *, curable: bool, next_step: str, fenced: bool = False) -> Cause:
+    return Cause(re.compile(pattern), curable, next_step, fenced)
+
+
+_RESTORE: Final = (
+    "run `streamwarden inspect` on the checkpoint; restore it from a savepoint, or start with a new checkpoint path"
+)
+
+CAUSES: Final = (
+    _cause(
+        r"CONCURRENT_STREAM_LOG_UPDATE|ConcurrentModificationException.*(?:log|batch)",
+        curable=True,
+        fenced=True,
+        next_step="another query wrote to this checkpoint: find it and stop it, then start the stream again",
+    ),
+    _cause(
+        r"No space left on device|Disk quota exceeded|ENOSPC",
+        curable=True,
+        next_step="free space under the checkpoint and the output (df -h); the stream then goes on where it stood",
+    ),
+    _cause(
+        r"OutOfMemoryError|GC overhead limit",
+        curable=True,
+        next_step="raise spark.driver_memory of the stream, or make its batches smaller (max_files_per_trigger)",
+    ),
+    _cause(
+        r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_KEY_ROW_FORMAT|STATE_STORE_VALUE_ROW_FORMAT"
+        r"|STATE_STORE_.*SCHEMA_|STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+        curable=False,
+        next_step="the job's state no longer fits the checkpoint: undo the change of the job or the state settings, "
+        "or start with a new checkpoint path",
+    ),
+    _cause(
+        r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+        curable=False,
+        next_step="stateful operators were added, removed or reordered: undo that, or start with a new checkpoint path",
+    ),
+    _cause(
+        r"STREAMING_CHECKPOINT_MISSING_METADATA_FILE|STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+        r"|CANNOT_LOAD_STATE_STORE|AUTO_SNAPSHOT_REPAIR_FAILED|STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"
+        r"|BATCH_METADATA_NOT_FOUND|MISSING_TIMESTAMP_OFFSET|Incomplete log file|Log file was malformed"
+        r"|MALFORMED_LOG_FILE|UNEXPECTED_STATE_STORE|RocksDB .*(?:corrupt|Corruption)"
+        r"|batch \d+ doesn't exist|does not exist.*(?:offsets|sources|commits)/\d+",
+        curable=False,
+        next_step=_RESTORE,
+    ),
+    _cause(
+        r"STREAMING_SOURCE_EVOLUTION|number of sources in the checkpoint|sources? in the checkpoint offsets"
+        r"|SOURCE_COUNT_MISMATCH|assertion failed: There are \[\d+\] sources",
+        curable=False,
+        next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
+    ),
+    _cause(
+        r"\b(?:ConfigError|JobError|CheckpointError|SyntaxError|IndentationError|ImportError|ModuleNotFoundError"
+        r"|NameError)\b|ParseException|AnalysisException|UNRESOLVED_COLUMN|TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND"
+        r"|DATA_SOURCE_NOT_FOUND|UNSUPPORTED_STREAMING_OPERATOR|STREAMING_OUTPUT_MODE",
+        curable=False,
+        next_step="correct the job or the stream's YAML file, then start the stream again",
+    ),
+)
+
+
+def classify(error_class: str | None, message: str) -> Cause | None:
+    """The known cause of an error, or None."""
+    text = f"{error_class or ''} {message}"
+    return next((cause for cause in CAUSES if cause.pattern.search(text)), None)
+
+
+def failure(error_class: str | None, message: str, *, at: float, cut_batch: bool | None, built: bool) -> ExitRecord:
+    """The record of a query or job that raised.
+
+    Args:
+        built: the query had started. What a job raises before that would be raised again by a restart: not curable,
+            unless the cause is known to be (a full disk, no memory).
+    """
+    cause = classify(error_class, message)
+    if cause is None:
+        curable = built
+        next_step = (
+            "read driver.log; a restart repeats the batch"
+            if built
+            else "correct the job or its settings, then start the stream again"
+        )
+    else:
+        curable, next_step = cause.curable, cause.next_step
+    return ExitRecord(
+        kind=ExitKind.FENCED if cause is not None and cause.fenced else ExitKind.FAILED,
+        ended_at=at,
+        error_class=error_class,
+        message=shortened(message),
+        curable=curable,
+        cut_batch=cut_batch,
+        next_step=next_step,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessExit:
+    """How the process ended, as its keeper saw it. `error`: it could not even be started."""
+
+    ended_at: float
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+
+
+def compose(
+    outcome: ExitRecord | None,
+    process: ProcessExit | None,
+    *,
+    now: float,
+    stop: StopRequest | None = None,
+    log_tail: str = "",
+    cut_batch: bool | None = None,
+) -> ExitRecord:
+    """One record from what the runner said and what the keeper saw; either may be missing.
+
+    The runner's word on *why* wins. Without it the process's end tells: a signal, or the exit code 128 + N with which
+    spark-submit reports that its Python half was ended by signal N.
+    """
+    if outcome is not None:
+        # A runner that was being killed could not know whether its last batch would still commit.
+        known = replace(outcome, cut_batch=cut_batch if outcome.cut_batch is None else outcome.cut_batch)
+        if process is None:
+            return known
+        return replace(known, exit_code=process.exit_code, signal=known.signal or process.signal)
+    if process is None:
+        return ExitRecord(
+            kind=ExitKind.KILLED,
+            ended_at=now,
+            message="the driver vanished, and so did its keeper: both were killed, or the host went down",
+            cut_batch=cut_batch,
+            next_step="look for the out-of-memory killer or a reboot in the system's journal",
+        )
+    if process.error is not None:
+        return ExitRecord(
+            kind=ExitKind.FAILED,
+            ended_at=process.ended_at,
+            exit_code=process.exit_code,
+            error_class="ProcessError",
+            message=shortened(f"the driver could not be started: {process.error}"),
+            curable=False,
+            cut_batch=cut_batch,
+            next_step="correct the command or install what it names",
+        )
+    code = process.exit_code
+    signum = process.signal or (code - 128 if code is not None and 128 < code < 160 else None)
+    if signum is not None:
+        return _killed(signum, process, stop, cut_batch)
+    if code == OUT_OF_MEMORY_CODE or "Terminating due to java.lang.OutOfMemoryError" in log_tail:
+        record = failure(
+            "java.lang.OutOfMemoryError",
+            "the JVM ran out of memory",
+            at=process.ended_at,
+            cut_batch=cut_batch,
+            built=True,
+        )
+        return replace(record, exit_code=code)
+    return ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=process.ended_at,
+        exit_code=code,
+        message=shortened(last_error(log_tail) or f"the driver ended with exit code {code} and gave no reason"),
+        cut_batch=cut_batch,
+        next_step="read driver.log",
+    )
+
+
+def _killed(signum: int, process: ProcessExit, stop: StopRequest | None, cut_batch: bool | None) -> ExitRecord:
+    if stop is not None and process.ended_at >= stop.batch_deadline:
+        message = (
+            f"a stop was requested by {stop.requested_by} ({stop.reason}); the batch did not end in time, so the "
+            f"driver was ended by signal {signum}"
+        )
+        next_step = "nothing is lost: the cut batch runs again at the next start"
+    else:
+        message = f"the driver was ended by signal {signum}"
+        next_step = (
+            "look for the out-of-memory killer in the system's journal, or ask who sent it"
+            if signum == 9
+            else "ask who sent the signal"
+        )
+    return ExitRecord(
+        kind=ExitKind.KILLED,
+        ended_at=process.ended_at,
+        exit_code=process.exit_code,
+        signal=signum,
+        message=message,
+        cut_batch=cut_batch,
+        next_step=next_step,
+    )
+
+
+def shortened(message: str, limit: int = MESSAGE_LIMIT) -> str:
+    """`message` without stack frames and blank lines, at most `limit` characters."""
+    kept = [
+        line.rstrip()
+        for line in message.splitlines()
+        if line.strip() and not re.match(r"\s*(?:at |\.\.\. \d+ more|JVM stacktrace)", line)
+    ]
+    text = "\n".join(kept)
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def last_error(log: str) -> str | None:
+    """The last line of a log that names an error or exception."""
+    lines = [line.strip() for line in log.splitlines() if re.search(r"\b\w*(?:Exception|Error)\b|^Error", line)]
+    lines = [line for line in lines if not line.startswith("at ")]
+    return lines[-1] if lines else None

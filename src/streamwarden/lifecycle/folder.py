@@ -1,0 +1,136 @@
+"""The driver folder: which files a driver's life leaves, and how they are written.
+
+    spec.json          the resolved spec that the driver runs
+    spark.properties   Spark's settings (a file, so that no setting shows in a process list)
+    driver.log         stdout and stderr of spark-submit
+    lease.json         the lease that the launcher took for the driver
+    process.json       identity of the JVM, written by the keeper
+    outcome.json       why the driver ended, written by the runner
+    exit.json          how the process ended, written by the keeper
+    stop.json          the stop request, mirrored to the driver's host
+    events.jsonl       what happened to the driver
+    spill.jsonl        progress that the store did not take
+    tmp/               Spark's temporary files; removed after the end
+
+A document is replaced whole (a reader sees the old or the new one); a line of a journal is appended in one write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.stop import StopRequest
+
+SPEC: Final = "spec.json"
+PROPERTIES: Final = "spark.properties"
+LOG: Final = "driver.log"
+PROCESS: Final = "process.json"
+OUTCOME: Final = "outcome.json"
+EXIT: Final = "exit.json"
+STOP: Final = "stop.json"
+EVENTS: Final = "events.jsonl"
+SPILL: Final = "spill.jsonl"
+LEASE: Final = "lease.json"
+TEMPORARY: Final = "tmp"
+
+QUERY_STARTED: Final = "query_started"
+"""Kind of the event that names the query and the run; the file keeps it while the store is down."""
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Replace `path` by `document` as JSON, readable by its owner alone, durable before it is visible."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """The JSON object in `path`; None if there is no such file or it holds none."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def append_line(path: Path, document: Mapping[str, Any]) -> None:
+    """Add `document` as one line of JSON, in one write, so that several processes may append."""
+    line = json.dumps(document, separators=(",", ":")) + "\n"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a journal; a line cut off by a kill is left out."""
+    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):
+                document = json.loads(line)
+                if isinstance(document, dict):
+                    yield document
+
+
+def write_process(folder: Path, process: ProcessIdentity) -> None:
+    write_document(folder / PROCESS, dataclasses.asdict(process))
+
+
+def read_process(folder: Path) -> ProcessIdentity | None:
+    document = read_document(folder / PROCESS)
+    return ProcessIdentity(**document) if document else None
+
+
+def write_lease(folder: Path, lease: Lease) -> None:
+    write_document(folder / LEASE, dataclasses.asdict(lease))
+
+
+def read_lease(folder: Path) -> Lease | None:
+    document = read_document(folder / LEASE)
+    if not document:
+        return None
+    process = document["process"]
+    return Lease(**{**document, "process": ProcessIdentity(**process) if process else None})
+
+
+def write_stop(folder: Path, request: StopRequest) -> None:
+    write_document(folder / STOP, dataclasses.asdict(request))
+
+
+def read_stop(folder: Path) -> StopRequest | None:
+    document = read_document(folder / STOP)
+    return StopRequest(**document) if document else None
+
+
+def write_outcome(folder: Path, record: ExitRecord) -> None:
+    write_document(folder / OUTCOME, dataclasses.asdict(record))
+
+
+def read_outcome(folder: Path) -> ExitRecord | None:
+    document = read_document(folder / OUTCOME)
+    return ExitRecord(**{**document, "kind": ExitKind(document["kind"])}) if document else None
+
+
+def append_event(folder: Path, event: DriverEvent) -> None:
+    append_line(folder / EVENTS, dataclasses.asdict(event))
+
+
+def read_events(folder: Path) -> tuple[DriverEvent, ...]:
+    return tuple(DriverEvent(**document) for document in read_lines(folder / EVENTS))

@@ -1,0 +1,112 @@
+"""When a stream whose driver ended is started again, and when it stays down.
+
+Pure: the same history, policy and time give the same decision, in an Airflow task, in the CLI and in a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.stream import RestartPolicy
+from streamwarden.units import Seconds, format_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """Start the stream again in `after` seconds. `attempt`: how many failures in a row led here; 0 if none did."""
+
+    after: Seconds
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """Leave the stream down until a person acts. `exhausted`: out of budget; else a restart cannot cure the reason."""
+
+    reason: str
+    next_step: str
+    exhausted: bool
+
+
+Decision = Restart | GiveUp
+
+_BURNS = frozenset({ExitKind.FAILED, ExitKind.KILLED})
+_UNRECORDED = "the driver vanished and nobody recorded its exit"
+
+
+def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
+    """What to do after the newest driver of `history` ended.
+
+    Only FAILED and KILLED burn the budget and lengthen the back-off: the n-th failure in a row waits
+    `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a supervisor that was itself restarted
+    does not wait twice. A driver whose query lived `healthy_after` seconds forgives every failure before it. More than
+    `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays down.
+
+    Args:
+        history: the stream's drivers that count, in any order. What a person forgave (by starting the stream again)
+            is left out by the caller. A driver with no exit that is not the newest one vanished, and counts as killed.
+        now: Unix seconds.
+    """
+    drivers = sorted(history, key=lambda driver: driver.launched_at)
+    if not drivers or (last := drivers[-1].exit) is None:
+        return Restart(after=0.0, attempt=0, reason="no driver ended before")
+    if not last.curable and last.kind in _BURNS:
+        return GiveUp(
+            reason=f"a restart cannot cure this: {describe(last)}",
+            next_step=last.next_step or "mend the cause, then start the stream again",
+            exhausted=False,
+        )
+    if last.kind is ExitKind.FENCED:
+        # Somebody else writes: there is nothing to hurry for, and an immediate launch would fence them back.
+        return Restart(after=max(0.0, last.ended_at + policy.initial - now), attempt=0, reason=describe(last))
+    if last.kind not in _BURNS:
+        return Restart(after=0.0, attempt=0, reason=describe(last))
+    failures = _failures_in_a_row(drivers, policy)
+    recent = [exit for exit in failures if exit.ended_at > now - policy.budget.per]
+    if len(recent) > policy.budget.count:
+        return GiveUp(
+            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, the budget is "
+            f"{policy.budget.count} restarts; the last: {describe(last)}",
+            next_step=last.next_step or "read the driver's log, mend the cause, then start the stream again",
+            exhausted=True,
+        )
+    delay = backoff(policy, len(failures))
+    return Restart(after=max(0.0, last.ended_at + delay - now), attempt=len(failures), reason=describe(last))
+
+
+def backoff(policy: RestartPolicy, attempt: int) -> Seconds:
+    """Seconds between the `attempt`-th failure in a row (from 1) and the launch that follows it."""
+    delay = policy.initial
+    for _ in range(attempt - 1):
+        delay *= policy.factor
+        if delay >= policy.cap:
+            break
+    return min(delay, policy.cap)
+
+
+def describe(exit: ExitRecord) -> str:
+    """One line: what kind of exit it was and why."""
+    cause = ": ".join(part for part in (exit.error_class, exit.message.partition("\n")[0]) if part)
+    how = f"{exit.kind} by signal {exit.signal}" if exit.signal is not None else str(exit.kind)
+    return f"{how} ({cause})" if cause else how
+
+
+def _failures_in_a_row(drivers: Sequence[DriverRecord], policy: RestartPolicy) -> list[ExitRecord]:
+    """The failures since the last driver that was healthy for long enough, oldest first."""
+    failures: list[ExitRecord] = []
+    followers = [driver.launched_at for driver in drivers[1:]] + [None]
+    for driver, next_launch in zip(drivers, followers, strict=True):
+        exit = driver.exit
+        if exit is None and next_launch is not None:
+            exit = ExitRecord(kind=ExitKind.KILLED, ended_at=next_launch, message=_UNRECORDED)
+        if exit is None:
+            continue
+        # Health begins with the query: a driver that needed an hour to start was never healthy.
+        if driver.started_at is not None and exit.ended_at - driver.started_at >= policy.healthy_after:
+            failures.clear()
+        if exit.kind in _BURNS:
+            failures.append(exit)
+    return failures

@@ -1,0 +1,133 @@
+"""How a driver is submitted: Spark's settings for a stream, and the command that starts its driver. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle import folder as files
+from streamwarden.stream import Backend, SourceKind, StreamSpec
+
+PROVIDERS: Final = {
+    Backend.ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    Backend.HDFS: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+}
+MAINTENANCE_INTERVAL: Final = "2s"
+"""How often finished snapshots are uploaded. Spark's 60 s leave a stream that crashes every few seconds with no
+snapshot at all, and each of its restarts replays everything since (docs/benchmarks.md, replay debt)."""
+
+MIN_DELTAS_FOR_SNAPSHOT: Final = 5
+"""A snapshot after this many committed batches (Spark: 10): a restart replays at most about this many changelogs."""
+
+ROCKSDB_MEMORY_MB: Final = 512
+"""Upper bound of the memory of all RocksDB instances of one driver together; without it each one takes its own."""
+
+_JVM_FLAGS: Final = (
+    "-XX:+ExitOnOutOfMemoryError",  # a JVM out of memory ends and is restarted; it never lingers half alive
+    "-XX:+PerfDisableSharedMem",  # no memory-mapped statistics file whose write-back can stall the JVM
+    "-Djava.awt.headless=true",
+)
+_SECRET: Final = re.compile(r"(?i)secret|password|passwd|token|access[._-]?key|credential")
+
+
+def spark_conf(spec: StreamSpec) -> dict[str, str]:
+    """Spark's settings for `spec`; what `spec.spark.conf` says wins over everything derived here."""
+    state = spec.state
+    rocksdb = "spark.sql.streaming.stateStore.rocksdb"
+    conf = {
+        "spark.master": spec.spark.master,
+        "spark.app.name": spec.name,
+        "spark.driver.memory": f"{max(1, spec.spark.driver_memory // 2**20)}m",
+        "spark.submit.deployMode": "client",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "WARN",
+        "spark.sql.shuffle.partitions": str(state.shuffle_partitions),
+        "spark.sql.streaming.stateStore.providerClass": PROVIDERS[state.backend],
+        "spark.sql.streaming.stateStore.encodingFormat": state.encoding.value,
+        "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE_INTERVAL,
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(MIN_DELTAS_FOR_SNAPSHOT),
+        "spark.sql.streaming.stateStore.commitValidation.enabled": "true",
+        "spark.sql.streaming.stateStore.stateSchemaCheck": "true",
+        "spark.sql.streaming.stopTimeout": str(int(spec.stop.term_deadline * 1000)),
+    }
+    if spec.source.kind is not SourceKind.SCRIPT:
+        conf["spark.sql.session.timeZone"] = "UTC"  # what a job writes does not depend on the machine it runs on
+    if state.backend is Backend.ROCKSDB:
+        conf |= {
+            f"{rocksdb}.changelogCheckpointing.enabled": str(state.changelog).lower(),
+            f"{rocksdb}.boundedMemoryUsage": "true",
+            f"{rocksdb}.maxMemoryUsageMB": str(ROCKSDB_MEMORY_MB),
+        }
+    if spec.spark.master.startswith("local"):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf | spec.spark.conf
+
+
+def driver_properties(spec: StreamSpec, folder: Path, *, python: str) -> dict[str, str]:
+    """`spark_conf` and what belongs to one driver: its temporary files, its interpreter, its JVM flags."""
+    temporary = str(folder / files.TEMPORARY)
+    own = {
+        "spark.local.dir": temporary,
+        "spark.pyspark.python": python,
+        "spark.pyspark.driver.python": python,
+        # A folder of helper modules beside the job is importable in the workers, as it is in the driver.
+        "spark.executorEnv.PYTHONPATH": str(Path(spec.job).parent),
+    }
+    conf = own | spark_conf(spec)
+    flags = [*_JVM_FLAGS, f"-Djava.io.tmpdir={_quoted(temporary)}"]
+    given = conf.get("spark.driver.extraJavaOptions")
+    return conf | {"spark.driver.extraJavaOptions": " ".join([*flags, given] if given else flags)}
+
+
+def properties_text(conf: Mapping[str, str]) -> str:
+    """`conf` as a Java properties file: ASCII, escaped, sorted. Raises ConfigError for a key that is none of Spark's."""
+    lines = []
+    for key, value in sorted(conf.items()):
+        if not re.fullmatch(r"spark\.[A-Za-z0-9_.$\-]+", key):
+            raise ConfigError(
+                f"{key!r} is not a Spark setting",
+                expected="a key that starts with spark.",
+                where="spark.conf",
+                next_step="correct or remove the key",
+            )
+        lines.append(f"{key}={_escaped(value)}\n")
+    return "".join(lines)
+
+
+def submit_command(
+    spec: StreamSpec, folder: Path, *, runner: Path, spark_submit: str, prefix: Sequence[str] | None = None
+) -> list[str]:
+    """The argv of a driver. It holds neither settings nor secrets: those are in the folder and the environment.
+
+    Args:
+        runner: path of `streamwarden/spark/runner.py`.
+        spark_submit: path of spark-submit, used when no prefix is given.
+        prefix: a spark-submit command built by someone else (Airflow's hook), options only, without an application.
+            Its options win over the properties file, as spark-submit defines it.
+    """
+    command = list(prefix) if prefix else [spark_submit]
+    if "--properties-file" not in command:
+        command += ["--properties-file", str(folder / files.PROPERTIES)]
+    return [*command, str(runner), str(folder)]
+
+
+def redacted(conf: Mapping[str, str]) -> dict[str, str]:
+    """`conf` with the values of settings that hold secrets left out, for people and logs."""
+    return {key: "(hidden)" if _SECRET.search(key) else value for key, value in conf.items()}
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if " " in text else text
+
+
+def _escaped(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    if escaped.startswith(" "):
+        escaped = "\\" + escaped
+    utf16 = escaped.encode("utf-16-be")
+    units = (int.from_bytes(utf16[i : i + 2], "big") for i in range(0, len(utf16), 2))
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)

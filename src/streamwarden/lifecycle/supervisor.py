@@ -1,0 +1,213 @@
+"""What to do next about one stream: watch its driver, launch one, wait, hold, or leave it down.
+
+Airflow's task and `streamwarden start --supervise` both ask `next_move` and differ only in how they wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from streamwarden.errors import LeaseHeld
+from streamwarden.lifecycle.driver import DriverBook, DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.restart import GiveUp, decide
+from streamwarden.lifecycle.stop import Desired, DesiredState, StopBook
+from streamwarden.stream import RestartPolicy, StreamSpec
+
+HISTORY: Final = 24 * 3600.0
+"""Seconds of drivers that are read for a decision: longer than any sensible budget."""
+
+GAVE_UP: Final = "gave_up"
+"""Kind of the event that marks the driver after which the stream was left down: what came before is forgiven by the
+person who starts the stream again."""
+
+
+class Observed(Protocol):
+    """What an observation of a driver says."""
+
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def exit(self) -> ExitRecord | None: ...
+
+
+class Launched(Protocol):
+    """The outcome of a launch: a new driver, or the living one that was found."""
+
+    @property
+    def record(self) -> DriverRecord: ...
+    @property
+    def reattached(self) -> bool: ...
+
+
+class Launcher(Protocol):
+    """Starts drivers and looks at them. `start` finds a living driver instead of starting a second one."""
+
+    def start(self, spec: StreamSpec, *, launched_by: str) -> Launched: ...
+    def observe(self, driver_id: str) -> Observed: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """A driver lives: follow it."""
+
+    driver_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """No driver lives and one should: launch now. `attempt`: failures in a row before this launch."""
+
+    reason: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Back off until `until` (Unix seconds), then ask again."""
+
+    until: float
+    reason: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """People want the stream stopped: do nothing until they want it running."""
+
+    state: DesiredState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Down:
+    """The stream stays down until a person acts."""
+
+    driver_id: str
+    verdict: GiveUp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The query that was watched ended by itself, all its input processed."""
+
+    driver_id: str
+    exit: ExitRecord
+
+
+Move = Watch | Launch | Wait | Hold | Down | Finished
+
+
+def next_move(
+    stream: str,
+    policy: RestartPolicy,
+    *,
+    drivers: DriverBook,
+    stops: StopBook,
+    observe: Callable[[str], Observed],
+    now: float,
+    watched: str | None = None,
+) -> Move:
+    """Decide about `stream`. Raises StoreError if the store is down: nothing is decided on half the truth.
+
+    Args:
+        observe: looks at a driver and records its exit if it has ended.
+        watched: the driver that the caller was following when it ended; None for a caller that just came.
+    """
+    latest = drivers.latest(stream)
+    if latest is not None and latest.exit is None:
+        seen = observe(latest.driver_id)
+        if seen.alive:
+            return Watch(driver_id=latest.driver_id)
+        latest = drivers.latest(stream)
+    state = stops.desired(stream)
+    if state is not None and state.desired is Desired.STOPPED:
+        return Hold(state=state)
+    if latest is None:
+        return Launch(reason="first launch")
+    if latest.exit is not None and latest.exit.kind is ExitKind.COMPLETED and latest.driver_id == watched:
+        return Finished(driver_id=latest.driver_id, exit=latest.exit)
+    history = unforgiven(drivers.history(stream, now - HISTORY), state, drivers)
+    decision = decide(history, policy, now)
+    if isinstance(decision, GiveUp):
+        return Down(driver_id=latest.driver_id, verdict=decision)
+    if decision.after > 0:
+        return Wait(until=now + decision.after, reason=decision.reason, attempt=decision.attempt)
+    return Launch(reason=decision.reason, attempt=decision.attempt)
+
+
+def unforgiven(
+    history: Sequence[DriverRecord], state: DesiredState | None, drivers: DriverBook
+) -> Sequence[DriverRecord]:
+    """The drivers that count: those launched after a person last started the stream, or after it was last left down.
+
+    A `restart` of a running stream is no change of what is desired, so it forgives nothing.
+    """
+    ordered = sorted(history, key=lambda driver: driver.launched_at)
+    if state is not None and state.desired is Desired.RUNNING:
+        ordered = [driver for driver in ordered if driver.exit is None or driver.exit.ended_at > state.changed_at]
+    for index in range(len(ordered) - 1, -1, -1):
+        if any(event.kind == GAVE_UP for event in drivers.events(ordered[index].driver_id)):
+            return ordered[index + 1 :]
+    return ordered
+
+
+def gave_up(down: Down, at: float) -> DriverEvent:
+    """The event to record when `down` is carried out, so that the next start begins with a fresh budget."""
+    detail = {"reason": down.verdict.reason, "next_step": down.verdict.next_step}
+    return DriverEvent(driver_id=down.driver_id, at=at, kind=GAVE_UP, detail=detail)
+
+
+def supervise(
+    spec: StreamSpec,
+    *,
+    launcher: Launcher,
+    drivers: DriverBook,
+    stops: StopBook,
+    launched_by: str,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    announce: Callable[[Move], None],
+    poll: float = 1.0,
+) -> Down | Finished:
+    """Keep `spec` running in the foreground until it finished or stays down. Raises StoreError, ProcessError.
+
+    Args:
+        announce: told of each move that differs from the one before.
+        poll: seconds between two looks; a dead driver is noticed within two of them.
+    """
+    watched: str | None = None
+    before: Move | None = None
+    while True:
+        move = next_move(
+            spec.name,
+            spec.restart,
+            drivers=drivers,
+            stops=stops,
+            observe=launcher.observe,
+            now=clock(),
+            watched=watched,
+        )
+        if not _same(move, before):
+            announce(move)
+        before = move
+        if isinstance(move, Down):
+            drivers.event(gave_up(move, clock()))
+            return move
+        if isinstance(move, Finished):
+            return move
+        if isinstance(move, Launch):
+            try:
+                watched = launcher.start(spec, launched_by=launched_by).record.driver_id
+            except LeaseHeld:
+                # A claim whose launch is still under way, or a driver that another host follows: look again.
+                watched = None
+        elif isinstance(move, Watch):
+            watched = move.driver_id
+        sleep(poll)
+
+
+def _same(move: Move, before: Move | None) -> bool:
+    if isinstance(move, Wait) and isinstance(before, Wait):
+        return move.attempt == before.attempt
+    return move == before

@@ -1,0 +1,86 @@
+"""What an oracle is told, what it answers, and the Protocol between them.
+
+An oracle states what a stream's output should be, from the whole bounded input, independent of the run under test:
+it imports neither the job nor Spark. Of the run it takes two things only, for they decide which rows are late, and both
+are checked: which batch read which file, and the watermark of each batch.
+
+The oracle of the job `spark_jobs/NAME.py` is the function `expected` in `spark_jobs/oracles/NAME.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from streamwarden.verification.reconciliation import Key, Values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the checkpoint of a bounded run says.
+
+    Args:
+        files: batch -> input files that it read, as paths.
+        watermarks: batch -> `batchWatermarkMs` of `offsets/BATCH`, Unix milliseconds, for each planned batch.
+        committed: newest committed batch; None if none was.
+        first: first batch whose output is judged: 0, or for a fork the batch after the one that it was made at.
+    """
+
+    files: Mapping[int, Sequence[Path]]
+    watermarks: Mapping[int, int]
+    committed: int | None
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """Where every (row, window) pair of the input went. They balance when `counted` of the output equals `emitted`.
+
+    Args:
+        records: input lines; malformed: lines that are no row; excluded: rows that the question leaves out.
+        pairs: (row, window) pairs of the rest.
+        dropped: pairs that came after their window was closed.
+        emitted: pairs in windows that the output should show, those before `first` apart.
+        emitted_before: pairs in windows that were emitted before the first judged batch.
+        open: pairs in windows that the watermark has not passed.
+    """
+
+    records: int
+    malformed: int
+    pairs: int
+    dropped: int
+    emitted: int
+    emitted_before: int
+    open: int
+    excluded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What the output should be.
+
+    Args:
+        rows: key -> values; timestamps are aware datetimes in UTC.
+        count_column: the value column that counts input rows, for the books; None: there is none.
+        problems: what in the facts contradicts the input, in words.
+        notes: what a reader of the journal may want to know.
+    """
+
+    key_columns: Sequence[str]
+    value_columns: Sequence[str]
+    rows: Mapping[Key, Values] = field(repr=False)
+    books: Books
+    count_column: str | None = None
+    problems: tuple[str, ...] = ()
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+class Oracle(Protocol):
+    """Computes the expected output of a bounded run.
+
+    Raises VerificationError if no expectation can be formed (the input cannot be read).
+    """
+
+    def __call__(self, inputs: Sequence[Path], facts: RunFacts) -> Expectation: ...

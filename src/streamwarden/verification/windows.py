@@ -1,0 +1,139 @@
+"""The rules of event-time windows with a watermark in append mode, as Spark states them, written again.
+
+- A window is [start, start + length); starts are multiples of the slide since the Unix epoch, so a row is in
+  length / slide windows.
+- The watermark of batch b is the largest event time in the batches before b, less the delay; it never goes back, and
+  is 0 before any event.
+- A row of batch b is late for a window iff the window's end <= the watermark of batch b - 1 (of batch b - 1, not b:
+  what batch b - 1 emitted is closed, nothing more). The same row can be late for one window and in time for the next.
+- Batch b emits, after its rows were added, each window whose end <= the watermark of batch b.
+
+All times are Unix milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streamwarden.verification.reconciliation import Key
+
+Group = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows of `length` that begin every `slide` (equal: tumbling). Raises ValueError unless 0 < slide <= length."""
+
+    length: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.slide <= self.length:
+            raise ValueError(f"slide {self.slide} is not above 0 and at most the length {self.length}")
+
+    def starts(self, at: int) -> range:
+        """Starts of the windows that `at` is in, ascending."""
+        last = at - at % self.slide
+        first = last - (self.length - (at - last) - 1) // self.slide * self.slide
+        return range(first, last + 1, self.slide)
+
+
+class Row(NamedTuple):
+    """One input row: when it happened, what it is grouped by, and numbers that are summed."""
+
+    at: int
+    group: Group
+    amounts: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Totals:
+    """What became of a bounded input.
+
+    Args:
+        emitted: (window start, *group) -> sums, for windows that the watermark passed in a judged batch.
+        pairs, dropped, emitted_pairs, emitted_before, open_pairs: (row, window) pairs.
+        late_rows: rows that were late for at least one window.
+    """
+
+    emitted: dict[Key, list[int]] = field(default_factory=dict)
+    pairs: int = 0
+    dropped: int = 0
+    late_rows: int = 0
+    emitted_pairs: int = 0
+    emitted_before: int = 0
+    open_pairs: int = 0
+
+
+def watermarks(highest: Mapping[int, int | None], delay: int) -> dict[int, int]:
+    """The watermark of each batch, from the largest event time in each batch (None: it had no event)."""
+    result: dict[int, int] = {}
+    current = 0
+    for batch in sorted(highest):
+        result[batch] = current
+        top = highest[batch]
+        if top is not None:
+            current = max(current, top - delay)
+    return result
+
+
+def aggregate(
+    batches: Iterable[tuple[int | None, Iterable[Row]]],
+    marks: Mapping[int, int],
+    sliding: Sliding,
+    *,
+    committed: int,
+    first: int = 0,
+) -> Totals:
+    """Sum the rows of each batch into their windows and tell what the output holds after batch `committed`.
+
+    Args:
+        batches: batch -> its rows. Batch None holds rows of files that no batch read: nothing could make them late,
+            so they are owed to their windows.
+        marks: batch -> watermark.
+        first: windows that were emitted before this batch are left out of `emitted`.
+    """
+    totals = Totals()
+    sums: dict[Key, list[int]] = {}
+    for batch, rows in batches:
+        closed = 0 if batch is None else marks.get(batch - 1, 0)
+        _add(rows, closed, sliding, sums, totals)
+    final = marks.get(committed, 0)
+    before = marks.get(first - 1, 0)
+    for key, sum_ in sums.items():
+        start, pairs = key[0], sum_[-1]
+        assert isinstance(start, int)
+        end = start + sliding.length
+        if end > final:
+            totals.open_pairs += pairs
+        elif end <= before:
+            totals.emitted_before += pairs
+        else:
+            totals.emitted[key] = sum_[:-1]
+            totals.emitted_pairs += pairs
+    return totals
+
+
+def _add(rows: Iterable[Row], closed: int, sliding: Sliding, sums: dict[Key, list[int]], totals: Totals) -> None:
+    """Add one batch's rows; the last number of each sum counts the pairs."""
+    length = sliding.length
+    for row in rows:
+        late = 0
+        starts = sliding.starts(row.at)
+        for start in starts:
+            if start + length <= closed:
+                late += 1
+                continue
+            key = (start, *row.group)
+            sum_ = sums.get(key)
+            if sum_ is None:
+                sums[key] = [*row.amounts, 1]
+            else:
+                for index, amount in enumerate(row.amounts):
+                    sum_[index] += amount
+                sum_[-1] += 1
+        totals.pairs += len(starts)
+        totals.dropped += late
+        totals.late_rows += late > 0
