@@ -1,0 +1,43 @@
+# What a person types. Every target makes the environment first, which takes no time once it is there.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit lint types layers bench lock clean
+
+BIN := .venv/bin
+KEEP ?= 1
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | \
+		while IFS=$$'\t' read -r target text; do printf '  \033[1m%-10s\033[0m %s\n' "$$target" "$$text"; done
+
+setup: ## make .venv from the lock and make sure of Java
+	@scripts/setup.sh
+
+demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=0: stop by itself; status 0 only if passed)
+	@KEEP=$(KEEP) $(BIN)/python scripts/demo.py
+
+test: lint types layers ## everything that CI runs
+	@$(BIN)/python -m pytest tests
+
+test-unit: setup ## the tests without Spark and Airflow (< 30 s)
+	@$(BIN)/python -m pytest tests/unit
+
+lint: setup ## ruff: rules and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+layers: setup ## dependencies point one way
+	@$(BIN)/lint-imports
+
+bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
+	@for run in benchmarks/*/run.py; do echo "== $$run"; $(BIN)/python $$run || exit; done
+
+lock: setup ## make requirements.txt anew from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --group dev --python-version 3.11 -o requirements.txt
+
+clean: ## remove caches and the demo's data; streams' data in var/ stays
+	rm -rf var/demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

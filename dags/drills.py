@@ -1,0 +1,5 @@
+"""One Airflow DAG per file in `config/drills/`."""
+
+from streamwarden.airflow.drills import drill_dags
+
+globals().update(drill_dags(__file__))

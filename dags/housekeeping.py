@@ -1,0 +1,5 @@
+"""The DAG that keeps the progress store small."""
+
+from streamwarden.airflow.housekeeping import housekeeping_dags
+
+globals().update(housekeeping_dags(__file__))

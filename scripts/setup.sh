@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Makes .venv from the lock and makes sure of a Java that Spark 4.3 runs on.
+#
+# Safe to run at any time: done already, it ends in a fraction of a second; interrupted at any point, the next run
+# repairs what was left. Needs CPython 3.11. Where it is root on Debian or Ubuntu it installs the system packages that
+# are missing; elsewhere it stops and prints the one command to run.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+uv_version=0.13.9
+venv=.venv
+python=$venv/bin/python
+stamp=$venv/.setup-done          # holds the fingerprint of what the environment was made from
+unfinished=$venv/.setup-unfinished # is there while packages are being written
+
+say() { printf '\033[2m[setup]\033[0m %s\n' "$*"; }
+die() {
+    printf '[setup] %s\n' "$@" >&2
+    exit 1
+}
+
+# One set-up at a time in a checkout: `make test` beside `make demo` waits here. The kernel frees the lock.
+exec 9<"$root"
+flock 9
+
+# --- system packages -------------------------------------------------------------------------------------------------
+can_install() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
+
+install_package() { # package, what it is for
+    local command="apt-get update && apt-get install -y $1"
+    if ! can_install; then
+        die "$2 is missing." "Run this command, then the same make target again:" "    sudo sh -c '$command'"
+    fi
+    say "installing $1 ($2)"
+    local log
+    log=$(mktemp)
+    # 9<&-: a daemon that a package starts must not inherit the lock.
+    if ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"; } \
+        >"$log" 2>&1 9<&-; then
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        die "$1 could not be installed (see above). Run: $command"
+    fi
+    rm -f "$log"
+}
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+is_311() { "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.11 /usr/bin/python3.11 /usr/local/bin/python3.11 python3 python; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 && is_311 "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+fingerprint() {
+    { printf '%s\n' "$root" "$uv_version"; cat requirements.txt pyproject.toml packaging/*/pyproject.toml; } |
+        sha256sum | cut -d' ' -f1
+}
+
+is_done() {
+    [ -f "$stamp" ] && [ ! -e "$unfinished" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x $venv/bin/streamwarden ] &&
+        is_311 $python
+}
+
+make_environment() {
+    local base
+    if [ -e "$unfinished" ] || { [ -e $venv ] && ! { is_311 $python && $python -m pip --version >/dev/null 2>&1; }; }; then
+        say "an earlier set-up was interrupted: starting afresh"
+        rm -rf $venv
+    fi
+    if [ ! -e $venv ]; then
+        base=$(find_python) || {
+            install_package python3.11-venv "CPython 3.11"
+            base=$(find_python) || die "no CPython 3.11 found." "Install it, or name it: PYTHON=/path/to/python3.11 make setup"
+        }
+        if ! "$base" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+            install_package python3.11-venv "Python's venv module"
+        fi
+        say "making $venv with $base"
+        "$base" -m venv $venv
+    fi
+    : >"$unfinished"
+    say "installing the locked packages (the first time: about a minute)"
+    $python -m pip install --quiet --disable-pip-version-check --no-input "uv==$uv_version"
+    $venv/bin/uv pip sync --quiet --python $python requirements.txt
+    $venv/bin/uv pip install --quiet --python $python --no-deps --editable .
+    printf '%s\n' "$wanted" >"$stamp"
+    rm -f "$unfinished"
+}
+
+wanted=$(fingerprint)
+started=$SECONDS
+if ! is_done; then # not `is_done || …`: that would switch off `set -e` within
+    make_environment
+    say "the environment is ready after $((SECONDS - started)) s"
+fi
+
+# --- Java ------------------------------------------------------------------------------------------------------------
+java_problem() { # prints nothing if a usable Java is there
+    PYTHONPATH=src $python -S - <<'PY' 2>&1
+from streamwarden.adapters.java import find_java
+from streamwarden.errors import StreamwardenError
+try:
+    find_java()
+except StreamwardenError as error:
+    print(error.observed)
+PY
+}
+
+problem=$(java_problem)
+if [ -n "$problem" ]; then
+    say "$problem"
+    install_package openjdk-17-jre-headless "a Java that Spark 4.3 runs on"
+    problem=$(java_problem)
+    [ -z "$problem" ] || die "still $problem"
+fi

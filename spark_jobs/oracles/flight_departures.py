@@ -1,0 +1,67 @@
+"""The oracle of `flight_departures`: the same question answered by a plain loop over the whole input.
+
+Written from the question, not from the job, and shares no code with it: standard library only, no Spark, no parquet.
+
+The question: for each hour of scheduled departures that begins at a quarter of an hour, each origin and each carrier:
+how many flights were scheduled, how many departed, how many were cancelled, and by how many minutes were they late in
+sum (a flight that left early counts against it)? Reports that come after the newest scheduled time has moved two hours
+beyond the end of an hour are left out of it. A line that is no flight is left out too: no JSON object, a field of
+another type, or no id, time, origin or carrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from streamwarden.verification.batch_oracle import WindowedQuestion, answer, json_object
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.windows import Row, Sliding
+
+_MINUTE: Final = 60_000
+
+
+def decode(line: str) -> Row | None:
+    """A flight as a row; None if the line is no flight."""
+    flight = json_object(line)
+    if flight is None:
+        return None
+    scheduled, departed, delay = _instant(flight["event_time"]) if "event_time" in flight else None, None, None
+    origin, carrier, flight_id = flight.get("origin"), flight.get("carrier"), flight.get("flight_id")
+    if scheduled is None or not (isinstance(origin, str) and isinstance(carrier, str) and isinstance(flight_id, str)):
+        return None
+    if flight.get("departed_at") is not None:
+        departed = _instant(flight["departed_at"])
+        if departed is None:
+            return None
+    delay = flight.get("dep_delay")
+    if delay is not None and (isinstance(delay, bool) or not isinstance(delay, int)):
+        return None
+    left = departed is not None
+    return Row(scheduled, (origin, carrier), (1, int(left), int(not left), delay or 0))
+
+
+def _instant(value: object) -> int | None:
+    """Unix milliseconds of an ISO-8601 instant that names its zone; None for anything else."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return round(at.timestamp() * 1000) if at is not None and at.tzinfo is not None else None
+
+
+QUESTION: Final = WindowedQuestion(
+    decode=decode,
+    windows=Sliding(60 * _MINUTE, 15 * _MINUTE),
+    delay=120 * _MINUTE,
+    group_columns=("origin", "carrier"),
+    amount_columns=("flights", "departures", "cancellations", "delay_minutes"),
+    count_column="flights",
+)
+
+
+def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
+    """The output of a run of `flight_departures` over `inputs`."""
+    return answer(QUESTION, inputs, facts)

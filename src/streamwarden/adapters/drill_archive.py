@@ -1,0 +1,100 @@
+"""A drill run's folder: the journal for strangers, the summary for people, and the lock of the run. And the clock."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.drills.runs import check_run_id
+from streamwarden.errors import DrillError
+
+JOURNAL: Final = "journal.json"
+SUMMARY: Final = "report.md"
+
+_LOCK: Final = "step.lock"
+_LOCK_WAIT: Final = 30.0
+_PACKAGES: Final = ("streamwarden", "pyspark", "apache-airflow", "great-expectations", "pandas", "pyarrow")
+
+
+class SystemClock:
+    """Unix time and real sleep."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class DrillArchive:
+    """Folders `DATA/drills/RUN_ID`. Implements `drills.ports.Archive`."""
+
+    def __init__(
+        self, data: Path, *, lock_wait: float = _LOCK_WAIT, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._drills = data / "drills"
+        self._lock_wait = lock_wait
+        self._sleep = sleep
+
+    def folder(self, run_id: str) -> Path:
+        """The run's folder, made if need be. Raises DrillError for an id that is no safe path."""
+        folder = self._drills / check_run_id(run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
+        """Write both files whole (by rename); returns the journal's path."""
+        folder = self.folder(run_id)
+        _replace(folder / SUMMARY, summary)
+        _replace(folder / JOURNAL, json.dumps(document, indent=2, sort_keys=False, default=str) + "\n")
+        return str(folder / JOURNAL)
+
+    def lock(self, run_id: str) -> AbstractContextManager[object]:
+        """The kernel frees it when its holder dies. Raises DrillError if another process holds on to it."""
+        return self._locked(self.folder(run_id) / _LOCK)
+
+    @contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        deadline = time.monotonic() + self._lock_wait
+        with path.open("w") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise DrillError(
+                            "another process is at work on this drill run",
+                            expected="one step at a time",
+                            where=str(path.parent),
+                            next_step="wait for it; if it is an earlier try of the same task it will end by itself",
+                        ) from None
+                self._sleep(0.2)
+            yield
+
+    def versions(self) -> Mapping[str, str]:
+        """What the verdict was reached with."""
+        found = {"python": platform.python_version(), "kernel": f"{platform.system()} {platform.release()}"}
+        for name in _PACKAGES:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = "not installed"
+        return {**found, "cpus": str(os.cpu_count())}
+
+
+def _replace(path: Path, text: str) -> None:
+    hidden = path.with_name(f".{path.name}.part")
+    with hidden.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    hidden.rename(path)

@@ -1,0 +1,108 @@
+"""What a drill reads from its fork's checkpoint (a local folder): positions, times, batches, uploaded snapshots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.config import spec_from_dict
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint.layout import COMMITS, OFFSETS, STATE
+from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
+from streamwarden.drills.ports import BatchFact, ForkView
+from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.stream import Backend
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.progress import Progress
+
+_SNAPSHOT: Final = {
+    Backend.ROCKSDB: re.compile(r"([0-9]+)(?:_[0-9a-f-]+)?\.zip"),
+    Backend.HDFS: re.compile(r"([0-9]+)(?:_[0-9a-f-]+)?\.snapshot"),
+}
+_MOST: Final = 10_000
+"""Batches of one fork that are read back from the store."""
+
+
+class ForkCheckpoint:
+    """Implements `drills.ports.CheckpointFacts`. Never writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._files = LocalFiles()
+
+    def position(self, fork: ForkView) -> LogPosition:
+        """Where the fork stands now."""
+        return log_position(self._files, fork.checkpoint)
+
+    def commit_time(self, fork: ForkView, batch: int) -> float | None:
+        """When `commits/batch` was written, Unix seconds."""
+        try:
+            return (Path(fork.checkpoint) / COMMITS / str(batch)).stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def is_planned(self, fork: ForkView, batch: int) -> bool:
+        """Whether `offsets/batch` is there; Spark publishes it whole, by a rename."""
+        return (Path(fork.checkpoint) / OFFSETS / str(batch)).is_file()
+
+    def is_committed(self, fork: ForkView, batch: int) -> bool:
+        """Whether `commits/batch` is there."""
+        return (Path(fork.checkpoint) / COMMITS / str(batch)).is_file()
+
+    def batches(self, fork: ForkView) -> Sequence[BatchFact]:
+        """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
+        planned = planned_times(self._files, fork.checkpoint)
+        committed = committed_times(self._files, fork.checkpoint)
+        reports = {
+            batch.batch_id: batch.progress
+            for batch in self._store.batches.window(fork.stream, _MOST)
+            if batch.progress is not None
+        }
+        first = 0 if fork.batch is None else fork.batch + 1
+        return tuple(
+            _fact(batch, planned.get(batch), committed.get(batch), reports.get(batch))
+            for batch in sorted(planned.keys() | committed.keys())
+            if batch >= first
+        )
+
+    def snapshot(self, fork: ForkView) -> SnapshotFacts:
+        """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
+        backend = spec_from_dict(dict(fork.spec)).state.backend
+        pattern = _SNAPSHOT[backend]
+        versions, size = [], 0
+        state = Path(fork.checkpoint) / STATE
+        for folder in _partitions(state):
+            found = {int(match.group(1)): path for path in folder.iterdir() if (match := pattern.fullmatch(path.name))}
+            versions.append(max(found, default=None))
+            size += found[max(found)].stat().st_size if found else 0
+        known = [version for version in versions if version is not None]
+        complete = versions and len(known) == len(versions)
+        return SnapshotFacts(backend=backend, version=min(known) if complete else None, size=size)
+
+
+def _partitions(state: Path) -> list[Path]:
+    """`state/OPERATOR/PARTITION[/STORE]`: the folders that hold versions; `_metadata` is none."""
+    if not state.is_dir():
+        return []
+    folders = []
+    for partition in sorted(state.glob("[0-9]*/[0-9]*")):
+        stores = [each for each in partition.iterdir() if each.is_dir() and not each.name.startswith((".", "_", "SST"))]
+        folders += [each for each in stores if each.name != "logs"] or [partition]
+    return folders
+
+
+def _fact(batch: int, planned: float | None, committed: float | None, report: Progress | None) -> BatchFact:
+    changed = None
+    if report is not None:
+        changed = sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
+    return BatchFact(
+        batch_id=batch,
+        planned_at=planned,
+        committed_at=committed,
+        rows=report.rows if report is not None else None,
+        rows_changed=changed,
+    )

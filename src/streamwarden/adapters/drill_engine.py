@@ -1,0 +1,76 @@
+"""The drill engine of a workspace: every port bound to the real thing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden.adapters.config import spec_from_dict
+from streamwarden.adapters.drill_archive import DrillArchive, SystemClock
+from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
+from streamwarden.adapters.drill_drivers import ForkDrivers
+from streamwarden.adapters.drill_forks import DrillForks
+from streamwarden.adapters.verification import input_files, read_facts, verify
+from streamwarden.drills.engine import Engine
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.ports import ForkView, Judgement, Ports
+from streamwarden.drills.spec import FaultKind
+from streamwarden.health.verdict import Verdict
+from streamwarden.verification.reconciliation import Reconciliation
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.workspace import Workspace
+
+
+class ForkHealth:
+    """Implements `drills.ports.Health`: the checks of every stream, on the fork. Keeps nothing, notifies nobody."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        from streamwarden.adapters.observatory import Observatory
+
+        self._observatory = Observatory(workspace.store, thresholds=workspace.thresholds())
+
+    def evaluate(self, fork: ForkView) -> Sequence[Verdict]:
+        """All verdicts now. Raises StoreError."""
+        return self._observatory.judge(spec_from_dict(dict(fork.spec)), time.time())
+
+
+class ForkVerifier:
+    """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input."""
+
+    def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation:
+        """Raises VerificationError if there is no verdict to be had."""
+        spec = spec_from_dict(dict(fork.spec))
+        inputs = {path.name: path for path in input_files(Path(str(spec.source.path)))}
+        if fork.batch is not None:  # what the origin had read before the fork is part of the whole input
+            for files in read_facts(spec.checkpoint).files.values():
+                inputs.update({path.name: path for path in files if path.name not in inputs})
+        return verify(spec, inputs=sorted(inputs.values()))
+
+
+class ExpectationsJudge:
+    """Implements `drills.ports.Judge` with Great Expectations, imported when it is needed."""
+
+    def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement:
+        """Raises VerificationError if the judge cannot reach a verdict or contradicts the reconciliation."""
+        from streamwarden.adapters.expectations import judge
+
+        return judge(reconciliation, min_records)
+
+
+def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+    """The engine over the workspace's valid drills, its store and its fleet."""
+    archive = DrillArchive(workspace.data)
+    ports = Ports(
+        forks=DrillForks(archive, workspace.stream),
+        drivers=ForkDrivers(workspace.fleet, workspace.store),
+        checkpoint=ForkCheckpoint(workspace.store),
+        health=ForkHealth(workspace),
+        verifier=ForkVerifier(),
+        judge=ExpectationsJudge(),
+        archive=archive,
+        clock=SystemClock(),
+    )
+    return Engine(workspace.drills(), workspace.store.journals, ports, faults=faults)

@@ -1,0 +1,134 @@
+"""File systems: local with the standard library, everything else that fsspec can open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from streamwarden.checkpoint.filesystem import Entry, FileSystem
+from streamwarden.errors import CheckpointError
+
+_MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
+
+
+class LocalFiles:
+    """The file system of this host."""
+
+    def names(self, path: str) -> Sequence[str]:
+        return os.listdir(path)
+
+    def entries(self, path: str) -> Sequence[Entry]:
+        found = []
+        with os.scandir(path) as scan:
+            for each in scan:
+                try:
+                    found.append(_local(each.name, each.stat()))
+                except FileNotFoundError:  # removed since it was listed: Spark purges while we look
+                    continue
+        return found
+
+    def stat(self, path: str) -> Entry:
+        return _local(Path(path).name, Path(path).stat())
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def open(self, path: str) -> BinaryIO:
+        return Path(path).open("rb")
+
+
+@dataclass(frozen=True)
+class FsspecFiles:
+    """Any file system that fsspec has a driver for. Whatever a driver raises comes out as an OSError."""
+
+    fs: Any
+
+    def names(self, path: str) -> Sequence[str]:
+        return [entry.name for entry in self.entries(path)]
+
+    def entries(self, path: str) -> Sequence[Entry]:
+        listed = self._ask("ls", path, detail=True, refresh=True)
+        if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
+            raise NotADirectoryError(20, "not a folder", path)
+        return [_remote(each) for each in listed if not _same(each["name"], path)]
+
+    def stat(self, path: str) -> Entry:
+        return _remote(self._ask("info", path))
+
+    def read(self, path: str) -> bytes:
+        return cast(bytes, self._ask("cat_file", path))
+
+    def open(self, path: str) -> BinaryIO:
+        return cast(BinaryIO, self._ask("open", path, "rb"))
+
+    def _ask(self, method: str, path: str, *args: object, **options: object) -> Any:
+        try:
+            return getattr(self.fs, method)(path, *args, **options)
+        except OSError:
+            raise
+        except Exception as error:  # each driver has exceptions of its own; their meaning is "cannot be read"
+            raise OSError(5, f"{type(error).__name__}: {error}", path) from error
+
+
+def open_path(url: str | Path) -> tuple[FileSystem, str]:
+    """The file system of a path or URL, and the path in its terms.
+
+    A path without a scheme and `file:` are local. Raises CheckpointError if fsspec has no driver for the scheme, or the
+    driver cannot be opened (package missing, no credentials).
+    """
+    text = os.fspath(url)
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return LocalFiles(), unquote(parts.path)
+    if "://" not in text and "::" not in text:
+        return LocalFiles(), str(Path(text).absolute())
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, path = url_to_fs(text)
+    except Exception as error:  # ImportError, ValueError, and whatever the driver raises while it connects
+        raise CheckpointError(
+            f"the storage cannot be opened: {error}",
+            expected="a local path, or a URL that an installed fsspec driver opens",
+            where=text,
+            next_step="install the driver (s3fs, gcsfs, adlfs, …) or check the credentials",
+        ) from error
+    return FsspecFiles(fs), str(path)
+
+
+def _local(name: str, status: os.stat_result) -> Entry:
+    is_dir = (status.st_mode & 0o170000) == 0o040000
+    return Entry(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
+
+
+def _remote(info: Mapping[str, Any]) -> Entry:
+    is_dir = info["type"] == "directory"
+    return Entry(
+        name=str(info["name"]).rstrip("/").rsplit("/", 1)[-1],
+        size=0 if is_dir else int(info.get("size") or 0),
+        modified=_when(next((info[key] for key in _MODIFIED if info.get(key) is not None), None)),
+        is_dir=is_dir,
+    )
+
+
+def _when(value: object) -> float | None:
+    """Drivers give a number, a datetime or ISO-8601 text."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            return None
+    return None
+
+
+def _same(name: str, path: str) -> bool:
+    return name.strip("/") == path.strip("/")

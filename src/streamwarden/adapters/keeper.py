@@ -1,0 +1,130 @@
+"""The keeper: starts one driver, waits for its end, enforces the deadlines of a stop, and writes down how it ended.
+
+Run as `python -m streamwarden.adapters.keeper FOLDER -- COMMAND…`. It detaches itself (a session of its own, no terminal,
+nobody's child), so that neither the launcher's end nor a signal to the launcher's group reaches the driver. While it
+waits it holds the standard library alone; the store is loaded only after the driver's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters import processes
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverEvent
+
+POLL: Final = 0.25
+"""Seconds between two looks at stop.json; the driver's end is noticed at once, by its signal."""
+
+KEEPER: Final = "keeper.json"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Detach, run the command, wait, record. Returns at once in the process that was called."""
+    folder, separator, command = Path(argv[0]), argv[1], list(argv[2:])
+    if separator != "--" or not command:
+        raise SystemExit("usage: keeper FOLDER -- COMMAND…")
+    if os.fork() > 0:
+        return 0
+    os.setsid()
+    for signum in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(signum, signal.SIG_IGN)
+    keep(folder, command)
+    return 0
+
+
+def keep(folder: Path, command: Sequence[str]) -> None:
+    """Start `command`, see it through to its end and leave `exit.json`; then tell the store, if it listens."""
+    driver_id = folder.name
+    own = processes.identity(os.getpid())
+    if own is not None:
+        files.write_document(folder / KEEPER, {"host": own.host, "pid": own.pid, "started_at": own.started_at})
+    try:
+        child = _start(folder, command)
+    except OSError as error:
+        files.write_document(
+            folder / files.EXIT,
+            {"exit_code": 127, "signal": None, "ended_at": time.time(), "error": f"{command[0]}: {error.strerror}"},
+        )
+        _tell_store(folder)
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    process = processes.identity(child.pid)
+    if process is not None:
+        files.write_process(folder, process)
+    sent: set[signal.Signals] = set()
+    while child.poll() is None:
+        signal.sigtimedwait({signal.SIGCHLD}, POLL)
+        if child.poll() is None:
+            _enforce(folder, driver_id, child.pid, sent)
+    ended_at = time.time()
+    # What the leader left behind (the Python half of a killed JVM) must not outlive it.
+    processes.signal_members(child.pid, signal.SIGKILL)
+    code = child.returncode
+    files.write_document(
+        folder / files.EXIT,
+        {"exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": ended_at},
+    )
+    shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
+    _tell_store(folder)
+
+
+def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    log = os.open(folder / files.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0, close_fds=True
+        )
+    finally:
+        os.close(log)
+
+
+def _enforce(folder: Path, driver_id: str, group: int, sent: set[signal.Signals]) -> None:
+    """SIGTERM at the batch deadline of a stop request, SIGKILL at its kill deadline, each once and recorded."""
+    request = files.read_stop(folder)
+    if request is None or request.driver_id != driver_id:
+        return
+    for deadline, signum in ((request.batch_deadline, signal.SIGTERM), (request.kill_deadline, signal.SIGKILL)):
+        if time.time() >= deadline and signum not in sent:
+            sent.add(signum)
+            landed = processes.signal_members(group, signum)
+            detail = {"signal": signum.name, "requested_by": request.requested_by, "landed": str(landed).lower()}
+            with contextlib.suppress(OSError):  # a full disk must not keep a stop from happening
+                files.append_event(
+                    folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail)
+                )
+
+
+def _tell_store(folder: Path) -> None:
+    """Record the exit now, so that nobody has to look for it. Whoever observes the driver later does the same."""
+    url = os.environ.get("STREAMWARDEN_STORE_URL")
+    if not url:
+        return
+    from streamwarden.adapters.fleet import Fleet
+    from streamwarden.adapters.store import Store
+    from streamwarden.errors import StreamwardenError
+
+    data = folder.parent.parent.parent
+    for attempt in range(5):
+        store = Store(url)
+        try:
+            Fleet(store, data).observe(folder.name)
+            return
+        except StreamwardenError as error:
+            print(f"streamwarden keeper: {error}", file=sys.stderr, flush=True)
+            time.sleep(1 + attempt)
+        finally:
+            store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

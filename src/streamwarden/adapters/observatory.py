@@ -1,0 +1,251 @@
+"""The observatory: looks at streams (store, checkpoint, input), runs all checks, keeps verdicts and incidents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from streamwarden.adapters.notify import Notification, compose
+from streamwarden.adapters.processes import is_alive
+from streamwarden.adapters.surroundings import Surroundings, survey
+from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.errors import StoreError
+from streamwarden.health.evaluate import evaluate
+from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, due
+from streamwarden.health.thresholds import DEFAULTS, Thresholds
+from streamwarden.health.verdict import Status, Verdict, worst
+from streamwarden.health.window import Batch, Measurement, Window
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.lease import Liveness, is_held
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+LOOK_BACK: Final = 100
+"""Batches of a stream that are read from the store; hourly numbers tell what is older."""
+
+_DAY: Final = 86400.0
+_MEASURED: Final = 900.0
+"""Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
+_HISTORY: Final = 14 * _DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamHealth:
+    """One stream's verdicts, in the checks' order; `problems`: what could not be looked at, and why."""
+
+    stream: str
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """The worst verdict."""
+        return worst(self.verdicts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One evaluation.
+
+    Args:
+        at: Unix seconds.
+        due: what somebody must hear of now; nothing is claimed or sent yet (`notify.deliver` does that).
+        seconds: wall time of its phases: `read` (store and checkpoints), `check`, `save`.
+    """
+
+    at: float
+    streams: Mapping[str, StreamHealth]
+    changes: Changes = field(default_factory=Changes)
+    due: tuple[Notification, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for health in self.streams.values() for verdict in health.verdicts)
+
+
+class Observatory:
+    """Evaluates streams. Reading a damaged or missing checkpoint makes verdicts UNKNOWN, never an error.
+
+    Args:
+        store: verdicts and incidents are kept there, batches and measurements read.
+        thresholds: the project's; each stream's own come on top.
+        alive: tells whether a driver's process lives.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        thresholds: Thresholds = DEFAULTS,
+        policy: IncidentPolicy | None = None,
+        alive: Liveness = is_alive,
+        look_back: int = LOOK_BACK,
+    ) -> None:
+        self._store = store
+        self._thresholds = thresholds
+        self._policy = policy or IncidentPolicy()
+        self._alive = alive
+        self._look_back = look_back
+
+    def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
+        """The verdicts on one stream (or fork) at `now`, kept nowhere. Raises StoreError."""
+        windows, _ = self._look([spec], now)
+        return evaluate(windows[0], self._thresholds)
+
+    def window(self, spec: StreamSpec, now: float) -> Window:
+        """What the checks would look at. Raises StoreError."""
+        return self._look([spec], now)[0][0]
+
+    def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
+        """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError."""
+        wanted = list(specs)
+        started = time.perf_counter()
+        windows, problems = self._look(wanted, now)
+        read = time.perf_counter()
+        streams = {
+            window.spec.name: StreamHealth(
+                stream=window.spec.name,
+                verdicts=evaluate(window, self._thresholds),
+                problems=problems.get(window.spec.name, ()),
+            )
+            for window in windows
+        }
+        checked = time.perf_counter()
+        verdicts = [verdict for health in streams.values() for verdict in health.verdicts]
+        self._store.verdicts.save(verdicts)
+        self._store.measurements.add(_state_bytes(verdicts, windows))
+        changes = self._advance(verdicts, now)
+        notifications = tuple(compose(incident, now) for incident in self._due(streams, changes, now))
+        saved = time.perf_counter()
+        return Report(
+            at=now,
+            streams=streams,
+            changes=changes,
+            due=notifications,
+            seconds={"read": read - started, "check": checked - read, "save": saved - checked},
+        )
+
+    def _look(self, specs: Sequence[StreamSpec], now: float) -> tuple[list[Window], dict[str, tuple[str, ...]]]:
+        names = [spec.name for spec in specs]
+        seen = {spec.name: survey(spec) for spec in specs}
+        for spec in specs:
+            self._fill_in(spec, seen[spec.name])
+        store = self._store
+        batches = store.batches.windows(names, self._look_back)
+        drivers = store.drivers.histories(names, now - _DAY)
+        measurements = store.measurements.recents(names, now - _MEASURED)
+        hourly = store.measurements.hourlies(names, now - _HISTORY)
+        previous: dict[str, dict[str, Verdict]] = {}
+        for verdict in store.verdicts.latest(names[0] if len(names) == 1 else None):
+            previous.setdefault(verdict.stream, {})[verdict.check] = verdict
+        windows = []
+        for spec in specs:
+            surroundings = seen[spec.name]
+            history = self._drivers(spec.name, drivers[spec.name])
+            windows.append(
+                Window(
+                    spec=spec,
+                    now=now,
+                    batches=_of_this_checkpoint(batches[spec.name], surroundings.log),
+                    hourly=hourly[spec.name],
+                    measurements=measurements[spec.name],
+                    drivers=history,
+                    log=surroundings.log,
+                    driver_alive=self._is_alive(spec, history, now),
+                    state=surroundings.state,
+                    waiting=surroundings.waiting,
+                    previous=previous.get(spec.name, {}),
+                )
+            )
+        return windows, {name: each.problems for name, each in seen.items() if each.problems}
+
+    def _fill_in(self, spec: StreamSpec, seen: Surroundings) -> None:
+        """Batches whose report a kill lost come from the logs. The runner does it too; this is for dead ones."""
+        log = seen.log
+        if log is None or log.query_id is None or log.committed is None:
+            return
+        since = max(0, log.committed - self._look_back + 1)
+        missing = self._store.batches.missing(spec.name, log.query_id, log.committed, since)
+        if not missing:
+            return
+        planned, committed = seen.times()
+        for batch in missing:
+            if batch in committed:
+                self._store.batches.upsert_logged(spec.name, log.query_id, batch, planned.get(batch), committed[batch])
+
+    def _drivers(self, stream: str, recent: Sequence[DriverRecord]) -> tuple[DriverRecord, ...]:
+        """The drivers of the last day; at least the newest, which may have been launched weeks ago."""
+        if recent:
+            return tuple(recent)
+        newest = self._store.drivers.latest(stream)
+        return () if newest is None else (newest,)
+
+    def _is_alive(self, spec: StreamSpec, drivers: Sequence[DriverRecord], now: float) -> bool | None:
+        if not drivers:
+            return None
+        newest = drivers[-1]
+        if newest.exit is not None:
+            return False
+        seen = self._alive(newest.process) if newest.process is not None else None
+        if seen is not None:
+            return seen
+        # another host, or a launch that is not bound yet: the lease decides
+        return is_held(self._store.leases.current(newest.checkpoint), now=now, alive=self._alive)
+
+    def _advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
+        streams = {verdict.stream for verdict in verdicts}
+        known = [incident for incident in self._store.incidents.open() if incident.stream in streams]
+        changes = advance(known, verdicts, now, self._policy, lambda: uuid4().hex)
+        opened = tuple(incident for incident in changes.opened if self._open(incident))
+        for incident in (*changes.updated, *changes.resolved):
+            self._store.incidents.save(incident)
+        return Changes(opened=opened, updated=changes.updated, resolved=changes.resolved)
+
+    def _open(self, incident: Incident) -> bool:
+        """False if another process opened the incident of this stream and check at the same moment: theirs stands."""
+        try:
+            self._store.incidents.save(incident)
+        except StoreError:
+            if any(each.check == incident.check for each in self._store.incidents.open(incident.stream)):
+                return False
+            raise
+        return True
+
+    def _due(self, streams: Mapping[str, StreamHealth], changes: Changes, now: float) -> tuple[Incident, ...]:
+        """Read anew, so that what others claimed meanwhile is seen; also ends that nobody announced."""
+        known = {each.incident_id: each for each in (*self._store.incidents.recent(), *self._store.incidents.open())}
+        for incident in changes.resolved:
+            known.setdefault(incident.incident_id, incident)
+        return due(
+            (incident for incident in known.values() if incident.stream in streams), now, self._policy.resend_interval
+        )
+
+
+def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:
+    """The batches of the checkpoint's query: after a new checkpoint the old query's say nothing of it."""
+    if log is None or log.query_id is None:
+        return tuple(batches)
+    return tuple(batch for batch in batches if batch.query_id == log.query_id)
+
+
+def _state_bytes(verdicts: Sequence[Verdict], windows: Sequence[Window]) -> list[Measurement]:
+    """The size of live state as a measurement: the store rolls it up, and the growth forecast reads that."""
+    running = {window.spec.name for window in windows if window.driver_alive}
+    return [
+        Measurement(
+            stream=verdict.stream,
+            name="state_bytes",
+            at=verdict.at,
+            value=verdict.value,
+            unit="bytes",
+            source="check state_size",
+        )
+        for verdict in verdicts
+        if verdict.check == "state_size" and verdict.value is not None and verdict.stream in running
+    ]

@@ -1,0 +1,229 @@
+"""Reads what a stream wrote, as an exactly-once reader must: through the sink's own manifest.
+
+Spark's file sink lists in `_spark_metadata/N` the files that batch N wrote (JSON lines after a version line); every few
+batches one `N.compact` repeats all that came before. A data file that no entry names is a leftover of a batch that
+never committed: it is counted, and not read. Unlike Spark's reader this one also looks for what the manifest should
+hold: an entry for each batch up to the newest commit, and each file that it names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from streamwarden.errors import VerificationError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST: Final = "_spark_metadata"
+
+_ENTRY: Final = re.compile(r"([0-9]+)(\.compact)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The files that the sink vouches for.
+
+    Args:
+        newest: newest batch with an entry; None if there is none.
+        files: data files in the order in which they were added.
+        gaps: batches that must have an entry and have none that can be read.
+        missing: files that an entry names and that are not there.
+    """
+
+    newest: int | None
+    files: tuple[Path, ...]
+    gaps: tuple[int, ...] = ()
+    missing: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Every row of a stream's output, and what is wrong with the folder.
+
+    Args:
+        columns: names of a row's values, in order. Timestamps are aware datetimes in UTC.
+        manifest: None for a folder that never had one: then every parquet file in it was read.
+        leftovers: data files that no manifest entry names: remains of batches that were cut, not counted.
+        problems: gaps and missing files, in words; an exactly-once output has none.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[object, ...]] = field(repr=False)
+    manifest: Manifest | None = None
+    files: int = 0
+    leftovers: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def keyed(self, keys: Sequence[str], values: Sequence[str]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
+        """The rows as (key, values). Raises VerificationError if a column is not there and there are rows."""
+        if not self.rows:
+            return []
+        lacking = [name for name in (*keys, *values) if name not in self.columns]
+        if lacking:
+            raise VerificationError(
+                f"the output lacks {', '.join(lacking)}",
+                expected=f"the columns {', '.join((*keys, *values))}",
+                where=f"columns {', '.join(self.columns)}",
+                next_step="make the oracle and the job name the same columns",
+            )
+        key_at = [self.columns.index(name) for name in keys]
+        value_at = [self.columns.index(name) for name in values]
+        return [(tuple(row[i] for i in key_at), tuple(row[i] for i in value_at)) for row in self.rows]
+
+
+def read_output(path: Path, *, committed: int | None = None, first: int = 0) -> Output:
+    """Read the parquet output under `path`.
+
+    Args:
+        committed: the query's newest committed batch: the manifest must have an entry for each batch up to it.
+        first: first batch that the manifest must know (a fork's output may begin later than batch 0).
+
+    Raises VerificationError if the folder is not there, a manifest entry cannot be understood, or a named file is no
+    parquet.
+    """
+    if not path.is_dir():
+        raise VerificationError(
+            "there is no output",
+            expected="a folder of parquet files",
+            where=str(path),
+            next_step="let the stream commit a batch first",
+        )
+    on_disk = sorted(file for file in path.rglob("*.parquet") if not _hidden(file.relative_to(path)))
+    if not (path / MANIFEST).is_dir():
+        problems = []
+        if committed is not None:
+            problems.append(f"{committed + 1 - first} committed batches and no {MANIFEST} in {path}")
+        columns, rows = _read(on_disk)
+        return Output(columns=columns, rows=rows, files=len(on_disk), problems=tuple(problems))
+    manifest = read_manifest(path, committed=committed, first=first)
+    missing = set(manifest.missing)
+    present = [file for file in manifest.files if file not in missing]
+    named = {file.resolve() for file in present}
+    columns, rows = _read(present)
+    return Output(
+        columns=columns,
+        rows=rows,
+        manifest=manifest,
+        files=len(present),
+        leftovers=tuple(str(file.relative_to(path)) for file in on_disk if file.resolve() not in named),
+        problems=(
+            *(f"the manifest has no entry for the committed batch {batch}" for batch in manifest.gaps),
+            *(f"the manifest names {file.name}, which is not there" for file in manifest.missing),
+        ),
+    )
+
+
+def read_manifest(path: Path, *, committed: int | None = None, first: int = 0) -> Manifest:
+    """The manifest of the output folder `path`; what a batch needs is one readable entry, its own or a compact one
+    that came later. An empty entry is a gap: Spark writes at least the version line.
+
+    Raises VerificationError for an entry that cannot be understood.
+    """
+    entries = {}
+    for file in (path / MANIFEST).iterdir():
+        match = _ENTRY.fullmatch(file.name)
+        if match and (lines := _lines(file)) is not None:
+            entries[int(match.group(1)), match.group(2) is not None] = lines
+    compact = max((batch for batch, whole in entries if whole), default=None)
+    later = sorted(batch for batch, whole in entries if not whole and (compact is None or batch > compact))
+    chosen = [entries[compact, True]] if compact is not None else []
+    chosen += [entries[batch, False] for batch in later]
+    newest = later[-1] if later else compact
+    due = range(first if compact is None else compact + 1, max(committed or -1, newest or -1) + 1)
+    files = _files(path, chosen)
+    return Manifest(
+        newest=newest,
+        files=files,
+        gaps=tuple(batch for batch in due if batch not in set(later)),
+        missing=tuple(file for file in files if not file.is_file()),
+    )
+
+
+def _lines(file: Path) -> list[str] | None:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    if not lines or not lines[0].startswith("v"):
+        return None
+    return lines[1:]
+
+
+def _files(path: Path, entries: Iterable[list[str]]) -> tuple[Path, ...]:
+    """Files that were added and not deleted. The same file named twice is read twice: that is what a reader sees."""
+    files: list[Path] = []
+    for line in (line for entry in entries for line in entry):
+        try:
+            status = json.loads(line)
+            file, action = local_path(status["path"]), status["action"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise VerificationError(
+                f"an entry of the manifest reads {line!r}",
+                expected="a JSON object with path and action",
+                where=str(path / MANIFEST),
+                next_step="restore the manifest; Spark cannot read this output either",
+            ) from error
+        if action == "add":
+            files.append(file)
+        elif action == "delete":
+            files = [each for each in files if each != file]
+        else:
+            raise VerificationError(
+                f"an entry of the manifest has the action {action!r}",
+                expected="add or delete",
+                where=str(path / MANIFEST),
+                next_step="read this output with the Spark version that wrote it",
+            )
+    return tuple(files)
+
+
+def local_path(uri: str) -> Path:
+    """The local path of Spark's percent-encoded `file:` URI (a bare path is encoded in the same way).
+
+    Raises ValueError for another scheme: this reader opens local files.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in ("", "file"):
+        raise ValueError(f"{uri} is not a local file")
+    return Path(unquote(parts.path))
+
+
+def _hidden(relative: Path) -> bool:
+    return any(part.startswith(("_", ".")) for part in relative.parts)
+
+
+def _read(files: Sequence[Path]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Columns and rows of the files. Each is opened by itself: a file that is named twice counts twice."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables: list[pa.Table] = []
+    for file in files:
+        try:
+            tables.append(pq.ParquetFile(file).read())
+        except (pa.ArrowInvalid, OSError) as error:
+            raise VerificationError(
+                f"a file of the output cannot be read: {error}",
+                expected="a whole parquet file",
+                where=str(file),
+                next_step="restore the file from a copy; the manifest vouches for it",
+            ) from error
+    if not tables:
+        return (), []
+    table = pa.concat_tables(tables, promote_options="default")
+    columns = [_plain(table.column(name)) for name in table.column_names]
+    return tuple(table.column_names), list(zip(*columns, strict=True))
+
+
+def _plain(column: pa.ChunkedArray) -> list[object]:
+    """Python values. Spark's timestamps (INT96, nanoseconds, no zone) are UTC instants in whole microseconds."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz="UTC"))
+    values: list[object] = column.to_pylist()
+    return values

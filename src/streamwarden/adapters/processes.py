@@ -1,0 +1,99 @@
+"""Processes of this host, read from `/proc`: who they are, whether they live, what they hold, and how to signal them.
+
+Standard library only: the keeper, which waits for weeks beside each driver, imports this module.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from streamwarden.lifecycle.driver import ProcessIdentity
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_DEAD: Final = frozenset("ZXx")
+"""States of `/proc/PID/stat` in which a process runs no more: zombie and dead."""
+
+
+@lru_cache(maxsize=1)
+def this_host() -> str:
+    """Host name, boot id and pid namespace: a reboot and another container are other hosts."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
+    return f"{platform.node()}/{boot}/{namespace}"
+
+
+def identity(pid: int) -> ProcessIdentity | None:
+    """The living process `pid` of this host, or None if there is none."""
+    fields = _stat(pid)
+    if fields is None or fields[0] in _DEAD:
+        return None
+    return ProcessIdentity(host=this_host(), pid=pid, started_at=int(fields[19]))
+
+
+def is_alive(process: ProcessIdentity) -> bool | None:
+    """Whether this very process lives; None if it belongs to another host and cannot be seen."""
+    if process.host != this_host():
+        return None
+    return identity(process.pid) == process
+
+
+def signal_group(process: ProcessIdentity, signum: int) -> bool:
+    """Send `signum` to the process group that `process` leads; False if it is not this very process that lives.
+
+    A group outlives its leader, so the members that a dead leader left behind are reached with `signal_members`.
+    """
+    if not is_alive(process):
+        return False
+    return signal_members(process.pid, signum)
+
+
+def signal_members(group: int, signum: int) -> bool:
+    """Send `signum` to every process of the group; False if it has none. Never this process's own group."""
+    if group <= 1 or group == os.getpgrp():
+        return False
+    try:
+        os.killpg(group, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def resident_bytes(process: ProcessIdentity) -> int | None:
+    """Resident memory of the process and everything below it (JVM, Python driver, Python workers); None if dead."""
+    if not is_alive(process):
+        return None
+    return sum(_resident(pid) for pid in tree(process.pid))
+
+
+def tree(root: int) -> list[int]:
+    """`root` and the pids of all its descendants."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            fields = _stat(int(entry.name))
+            if fields is not None:
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = [root]
+    for pid in found:
+        found.extend(children.get(pid, ()))
+    return found
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of `/proc/PID/stat` from the third (state) on; the name before them may hold blanks and brackets."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()

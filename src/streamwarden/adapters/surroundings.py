@@ -1,0 +1,118 @@
+"""What is seen of a stream outside the store: its checkpoint and the input that waits in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
+from streamwarden.checkpoint.sources import SourceFile, source_entries
+from streamwarden.checkpoint.state import state_stores
+from streamwarden.errors import CheckpointError
+from streamwarden.health.window import StateInstance, WaitingInput
+from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.units import parse_duration
+
+RECENT: Final = 20
+"""Entries of the file source's log that tell how many files a batch reads."""
+
+_MAX_FILE_AGE: Final = "7d"
+"""Spark's default of `maxFileAge`: a file that is older than the newest read one by more is never read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """None where it could not be seen; `problems` says why."""
+
+    files: FileSystem | None = None
+    path: str = ""
+    log: LogPosition | None = None
+    state: tuple[StateInstance, ...] | None = None
+    waiting: WaitingInput | None = None
+    problems: tuple[str, ...] = ()
+
+    def times(self) -> tuple[dict[int, float | None], dict[int, float | None]]:
+        """When each batch that the logs still have was planned and committed: two listings, on demand."""
+        if self.files is None:
+            return {}, {}
+        return planned_times(self.files, self.path), committed_times(self.files, self.path)
+
+
+def survey(spec: StreamSpec) -> Surroundings:
+    """Look at the checkpoint and the input folder of `spec`. Never raises for what is missing, damaged or "
+    "unreachable."""
+    try:
+        files, path = open_path(spec.checkpoint)
+        log = log_position(files, path)
+    except (CheckpointError, OSError) as error:
+        return Surroundings(problems=(str(error),))
+    problems: list[str] = []
+    state, waiting = None, None
+    try:
+        state = tuple(
+            StateInstance(
+                operator=store.operator,
+                partition=store.partition,
+                snapshot=max(store.snapshots, default=None),
+                version=store.newest,
+                size=store.bytes,
+            )
+            for store in state_stores(files, path)
+        )
+        waiting = waiting_input(spec, files, path)
+    except (CheckpointError, OSError) as error:
+        problems.append(str(error))
+    return Surroundings(files=files, path=path, log=log, state=state, waiting=waiting, problems=tuple(problems))
+
+
+def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> WaitingInput | None:
+    """The files of a flat input folder that the source's log does not name.
+
+    None where that cannot be told: no file source, a pattern or subfolders in the path, an age limit that is not
+    understood. Raises CheckpointError, OSError.
+    """
+    source = spec.source
+    if source.kind is not SourceKind.FILES or not source.path or any(mark in source.path for mark in "*?[{"):
+        return None
+    options = {key.lower(): value for key, value in source.options.items()}
+    oldest = _max_age(options)
+    if oldest is None:
+        return None
+    folder, path = open_path(source.path)
+    try:
+        entries = [entry for entry in folder.entries(path) if not entry.name.startswith((".", "_"))]
+    except FileNotFoundError:
+        return WaitingInput(files=0, size=0, since=None)
+    if any(entry.is_dir for entry in entries):
+        return None
+    log = source_entries(files, checkpoint)
+    read = [each for batch in log.values() for each in batch]
+    known = {_name(each.path) for each in read}  # the folder is flat: a name is a file
+    horizon = max((each.timestamp_ms for each in read), default=0) / 1000 - oldest
+    waiting = [
+        entry for entry in entries if entry.name not in known and (entry.modified is None or entry.modified >= horizon)
+    ]
+    recent: Mapping[int, tuple[SourceFile, ...]] = dict(list(log.items())[-RECENT:])
+    return WaitingInput(
+        files=len(waiting),
+        size=sum(entry.size for entry in waiting),
+        since=min((entry.modified for entry in waiting if entry.modified is not None), default=None),
+        planned_files=sum(len(batch) for batch in recent.values()),
+        planned_batches=len(recent),
+    )
+
+
+def _name(uri: str) -> str:
+    """The file's name as it is on disk; Spark percent-encodes what it writes."""
+    return unquote(urlsplit(uri).path).rsplit("/", 1)[-1]
+
+
+def _max_age(options: Mapping[str, str]) -> float | None:
+    try:
+        return parse_duration(options.get("maxfileage", _MAX_FILE_AGE))
+    except ValueError:
+        return None

@@ -1,0 +1,154 @@
+"""Verifies a bounded run of a stream: facts from its checkpoint, its job's oracle, its output, reconciled.
+
+The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracles/NAME.py (see verification.oracle).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final, cast
+
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.outputs import Output, local_path, read_output
+from streamwarden.checkpoint.logs import log_position, watermarks
+from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
+from streamwarden.verification.reconciliation import Reconciliation, reconcile
+
+_LEFTOVERS: Final = 5
+"""Leftover files that a note names; all are counted."""
+
+
+def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int = 0) -> Reconciliation:
+    """Compare what the stream wrote with what its oracle says it should have.
+
+    The run must have ended, or at least have read its input: a file that it has yet to read counts as lost.
+
+    Args:
+        inputs: the whole bounded input; by default every file in the source's folder.
+        first: first batch whose output is judged (a fork's output may begin later than batch 0).
+
+    Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
+    or damaged, a file that cannot be read.
+    """
+    source, sink = spec.source.path, spec.sink.path
+    if spec.source.kind is not SourceKind.FILES or spec.sink.kind is not SinkKind.PARQUET or not source or not sink:
+        raise VerificationError(
+            f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
+            expected="files and parquet",
+            where=spec.name,
+            next_step="verify this stream by hand; the batch oracle reads files only",
+        )
+    oracle = load_oracle(Path(spec.job))
+    facts = read_facts(spec.checkpoint, first=first)
+    expectation = oracle(input_files(Path(source)) if inputs is None else inputs, facts)
+    output = read_output(Path(sink), committed=facts.committed, first=first)
+    actual = output.keyed(expectation.key_columns, expectation.value_columns)
+    return reconcile(
+        expectation.rows,
+        actual,
+        key_columns=expectation.key_columns,
+        value_columns=expectation.value_columns,
+        records=expectation.books.records,
+        notes=_notes(expectation, output),
+        problems=(*expectation.problems, *output.problems, *_unbalanced(expectation, actual)),
+    )
+
+
+def load_oracle(job: Path) -> Oracle:
+    """The oracle of a job. Raises VerificationError if there is none or it cannot be imported."""
+    file = job.parent / "oracles" / job.name
+    if not file.is_file():
+        raise VerificationError(
+            "the job has no oracle",
+            expected="a file with the function expected(inputs, facts)",
+            where=str(file),
+            next_step="write it from the question that the job answers, without importing the job",
+        )
+    name = f"streamwarden_oracle_{file.stem}"
+    found = importlib.util.spec_from_file_location(name, file)
+    assert found is not None  # it is a .py file
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:  # whatever the oracle's author's code raises
+        raise VerificationError(
+            f"the oracle cannot be imported: {type(error).__name__}: {error}",
+            expected="a module that imports",
+            where=str(file),
+            next_step="correct it",
+        ) from error
+    if not callable(getattr(module, "expected", None)):
+        raise VerificationError(
+            "the oracle has no function `expected`",
+            expected="expected(inputs, facts) -> Expectation",
+            where=str(file),
+            next_step="name it so",
+        )
+    return cast(Oracle, module.expected)
+
+
+def read_facts(checkpoint: str, *, first: int = 0) -> RunFacts:
+    """What an oracle may know of a run: its committed batches' files and watermarks. Raises VerificationError."""
+    fs = LocalFiles()
+    try:
+        committed = log_position(fs, checkpoint).committed
+        last = -1 if committed is None else committed
+        files = {batch: names for batch, names in file_source_log(fs, checkpoint).items() if batch <= last}
+        marks = {batch: mark for batch, mark in watermarks(fs, checkpoint).items() if batch <= last}
+        paths = {batch: tuple(local_path(name) for name in names) for batch, names in files.items()}
+    except (CheckpointError, ValueError) as error:
+        raise VerificationError(
+            f"the checkpoint does not say what was read: {error}",
+            expected="whole logs in offsets/, commits/ and sources/0/",
+            where=checkpoint,
+            next_step="run `streamwarden inspect` on it",
+        ) from error
+    return RunFacts(files=paths, watermarks=marks, committed=committed, first=first)
+
+
+def input_files(folder: Path) -> list[Path]:
+    """The files that Spark would read in a folder: not the hidden ones. Raises VerificationError if it is not there."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+    except OSError as error:
+        raise VerificationError(
+            f"the input cannot be listed: {error.strerror}",
+            expected="the folder of the whole input",
+            where=str(folder),
+            next_step="restore it, or verify against a copy",
+        ) from error
+
+
+def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
+    return {
+        **expectation.notes,
+        "books": asdict(expectation.books),
+        "output_files": output.files,
+        "newest_manifest_entry": output.manifest.newest if output.manifest else None,
+        "leftover_files": len(output.leftovers),
+        "leftover_samples": list(output.leftovers[:_LEFTOVERS]),
+    }
+
+
+def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, ...], tuple[object, ...]]]) -> list[str]:
+    """Conservation: what went in is in the output, still open, late, or malformed; nothing else can be."""
+    if expectation.count_column is None:
+        return []
+    at = list(expectation.value_columns).index(expectation.count_column)
+    counted = sum(value for _, values in actual if isinstance(value := values[at], int))
+    books = expectation.books
+    if counted == books.emitted:
+        return []
+    return [
+        f"the books do not balance: {books.pairs} (row, window) pairs in, less {books.dropped} late, "
+        f"{books.open} open, {books.emitted_before} written earlier, is {books.emitted}; the output counts {counted}"
+    ]

@@ -1,0 +1,115 @@
+"""The verbs of a stream as DAGs with a form: stop, restart, start."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk.exceptions import AirflowFailException
+
+from streamwarden.adapters.config import load_catalog
+from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.airflow.triggers import DriverTrigger
+from streamwarden.airflow.unpausing import unpause
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle.restart import describe
+
+VERBS: Final = {
+    "stop": "Stops a stream at a batch boundary and keeps it stopped until somebody starts it again.",
+    "restart": "Stops a stream at a batch boundary and starts it again at once, with its YAML file as it is now.",
+    "start": "Lets a stream run that was stopped or left down, with a fresh restart budget.",
+}
+
+
+class ControlOperator(BaseOperator):
+    """Carries out a verb on the stream that the form names, and says who asked for it."""
+
+    def __init__(self, *, verb: str, project: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verb = verb
+        self.project = project
+
+    def execute(self, context: Any) -> None:
+        stream, reason, who = context["params"]["stream"], context["params"]["reason"], _who(context)
+        try:
+            fleet = workspace(self.project).fleet
+            if self.verb == "start":
+                fleet.set_running(stream, who, reason)
+            else:
+                request = fleet.request_stop(stream, requested_by=who, reason=reason, restart=self.verb == "restart")
+        except StreamwardenError as error:
+            raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
+        self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
+        if self.verb == "start":
+            self._make_sure_it_is_supervised(stream, context)
+        elif request is None:
+            self.log.info("%s has no living driver", stream)
+        else:
+            self.defer(
+                trigger=DriverTrigger(
+                    stream=stream, project=self.project, driver_id=request.driver_id, supervises=False
+                ),
+                method_name="ended",
+                # The keeper sends SIGTERM and SIGKILL at the request's deadlines; nobody waits much longer than that.
+                timeout=timedelta(seconds=max(60.0, request.kill_deadline - time.time() + 60.0)),
+            )
+
+    def ended(self, context: Any, event: dict[str, Any]) -> None:
+        """The driver has ended: say how."""
+        record = workspace(self.project).store.drivers.get(event["driver_id"])
+        if record is not None and record.exit is not None:
+            self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
+
+    def _make_sure_it_is_supervised(self, stream: str, context: Any) -> None:
+        dag_id = f"stream_{stream}"
+        if not context["ti"].get_dag(dag_id).is_paused:
+            return
+        refusal = unpause(dag_id)
+        if refusal is None:
+            self.log.info("unpaused %s", dag_id)
+            return
+        raise AirflowFailException(
+            f"{stream} is wanted running, but its DAG {dag_id} is paused and could not be unpaused ({refusal}); "
+            f"next: unpause {dag_id} in the UI"
+        )
+
+
+def control_dags(dag_file: str) -> dict[str, DAG]:
+    """`stop_stream`, `restart_stream`, `start_stream`."""
+    project = project_of(dag_file)
+    catalog = load_catalog(project, data_of(project))
+    names = sorted({*catalog.streams, *catalog.broken})
+    return {f"{verb}_stream": _dag(verb, project, names) for verb in VERBS}
+
+
+def _dag(verb: str, project: Path, names: list[str]) -> DAG:
+    # No default: the form insists on a choice, so that nobody stops the first stream of the list by accident.
+    choice: dict[str, Any] = {"enum": names} if names else {}
+    stream = Param(type="string", title="Stream", description="The stream to act on", **choice)
+    with DAG(
+        dag_id=f"{verb}_stream",
+        description=VERBS[verb],
+        doc_md=f"### {verb} a stream\n\n{VERBS[verb]}\n\nTrigger this DAG and choose the stream and a reason.",
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        max_active_runs=16,
+        tags=sorted({TAG, "control"}),
+        default_args={"owner": "streamwarden", "retries": 2, "retry_delay": timedelta(seconds=5)},
+        params={
+            "stream": stream,
+            "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),
+        },
+    ) as dag:
+        ControlOperator(task_id=verb, verb=verb, project=str(project))
+    return dag
+
+
+def _who(context: Any) -> str:
+    """The user who triggered the run, where Airflow says so."""
+    user = getattr(context["dag_run"], "triggering_user_name", None)
+    return f"{user or 'somebody'} (Airflow)"

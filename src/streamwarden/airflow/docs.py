@@ -1,0 +1,116 @@
+"""What the UI says about a DAG: Markdown made from the specs, so that it cannot go stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import ConfigError
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.thresholds import Thresholds
+from streamwarden.lifecycle.submission import redacted
+from streamwarden.stream import StreamSpec
+from streamwarden.units import format_duration
+
+_HOW_TO: Final = """\
+The task waits deferred while the driver runs, so it holds no worker slot; its log shows the driver's log.
+Clearing it, or restarting any part of Airflow, reattaches to the living driver. To act on the stream use the DAGs
+`stop_stream`, `restart_stream`, `start_stream`, or the command `streamwarden`. Marking the task failed asks the
+stream to stop at a batch boundary.
+"""
+
+
+def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> str:
+    """What the stream does, how it is run, its specification and its thresholds."""
+    policy = spec.restart
+    budget = f"{policy.budget.count} in {format_duration(policy.budget.per)}"
+    return "\n\n".join(
+        [
+            f"### {spec.name}",
+            _text(spec.description or "No description."),
+            _HOW_TO,
+            f"After a failure it is restarted in {format_duration(policy.initial)}, each time "
+            f"{policy.factor:g} times later up to {format_duration(policy.cap)}, at most {budget}; "
+            f"{format_duration(policy.healthy_after)} of health forgive all. Out of budget, or after a failure that a "
+            "restart cannot cure, this DAG fails, pauses itself, and an incident says what to do. Unpause it to try "
+            "again.",
+            "#### Specification",
+            _table(("key", "value"), _flatten({**asdict(spec), "spark": _shown_spark(spec)})),
+            "#### Thresholds",
+            _threshold_table(spec, thresholds),
+        ]
+    )
+
+
+def broken_doc(name: str, error: ConfigError) -> str:
+    """Which file is broken, at which key, and what is allowed."""
+    return "\n\n".join(
+        [
+            f"### The configuration of {name} is broken",
+            "No driver is launched with it. A driver that still runs goes on and is followed.",
+            f"```\n{error}\n```".replace("````", "```"),
+            "Mend the file, run `streamwarden validate`, then unpause or clear this DAG.",
+        ]
+    )
+
+
+def drill_doc(spec: DrillSpec) -> str:
+    """What the drill breaks, what must hold, and how it is judged."""
+    return "\n\n".join(
+        [
+            f"### {spec.name}",
+            _text(spec.description or "No description."),
+            f"Breaks a {spec.target} of **{spec.stream}** by **{spec.fault.kind}**. The steps are the tasks: steady "
+            "state, fault, recovery, verification, heal, report. Healing and the report always run. The report is red "
+            "unless the drill completed and nothing deviated, and its message says why.",
+            "#### Specification",
+            _table(("key", "value"), _flatten(asdict(spec))),
+        ]
+    )
+
+
+def _shown_spark(spec: StreamSpec) -> Mapping[str, Any]:
+    return {**asdict(spec.spark), "conf": redacted(spec.spark.conf)}
+
+
+def _threshold_table(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> str:
+    if isinstance(thresholds, ConfigError):
+        return f"The thresholds cannot be read: {_text(str(thresholds))}"
+    in_force = thresholds.with_overrides(spec.health.thresholds)
+    rows = []
+    for check in CHECKS:
+        units = {threshold.name: threshold.unit for threshold in check.thresholds}
+        own = spec.health.thresholds.get(check.name, {})
+        shown = [
+            f"{name} {units[name].show(value)}" + (" (this stream's own)" if name in own else "")
+            for name, value in in_force.of(check.name).items()
+        ]
+        rows.append((check.name, "; ".join(shown)))
+    return _table(("check", "thresholds"), rows)
+
+
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            rows += _flatten(item, f"{prefix}{key}.")
+        elif item not in (None, "", (), []):
+            rows.append((f"{prefix}{key}", ", ".join(map(str, item)) if isinstance(item, tuple | list) else str(item)))
+    return rows
+
+
+def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
+    lines += [f"| `{key}` | {_cell(value)} |" for key, value in rows]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return _text(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _text(text: str) -> str:
+    """`text` from a YAML file, harmless in Markdown that is rendered as HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,170 @@
+"""One DAG per drill, built from `config/drills/*.yaml`: its tasks are the steps."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, TriggerRule
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from streamwarden.adapters.config import load_drills
+from streamwarden.airflow.docs import broken_doc, drill_doc
+from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.drills.journal import DrillRun, Step
+from streamwarden.drills.report import verdict_word
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import ConfigError
+
+SLACK: Final = 600.0
+"""Seconds a step may take beyond its own deadlines before Airflow ends it: start-up of Spark, a loaded machine."""
+
+
+class DrillReportLink(BaseOperatorLink):
+    """Leads from the drill's report to its page."""
+
+    name = "Drill report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        from airflow.configuration import conf
+
+        base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+        return f"{base}/streamwarden/drills/{drill_run_id(getattr(operator, 'drill', ''), ti_key.run_id)}"
+
+
+class DrillStepOperator(BaseOperator):
+    """Runs one step of a drill: red if the step failed, skipped if it had to be left out.
+
+    The engine decides which steps still make sense after a failure (a late recovery is verified too), so every task
+    runs whatever became of the one before it. A retried step that has finished changes nothing.
+    """
+
+    def __init__(self, *, drill: str, project: str, step: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.drill = drill
+        self.project = project
+        self.step = step
+
+    def execute(self, context: Any) -> None:
+        run = self.advance(context)
+        done = run.facts.get("steps", {}).get(self.step, {})
+        self.log.info("%s: %s", self.step, done.get("message"))
+        if done.get("outcome") == "skipped":
+            raise AirflowSkipException(done["message"])
+        if done.get("outcome") != "passed":
+            raise AirflowFailException(f"{self.step} of drill {self.drill}: {done.get('message', 'no outcome')}")
+
+    def advance(self, context: Any) -> DrillRun:
+        """Do the step. Raises StoreError or DrillError where trying again helps."""
+        engine = workspace(self.project).drill_engine()
+        run_id = drill_run_id(self.drill, context["run_id"])
+        self.log.info("drill run %s", run_id)
+        try:
+            # The first task begins the run; a later one does so only if the first was never able to.
+            engine.begin(self.drill, run_id=run_id)
+        except ConfigError as error:
+            raise AirflowFailException(str(error)) from error
+        return engine.step(run_id, Step(self.step))
+
+
+class DrillReportOperator(DrillStepOperator):
+    """Writes the report and is red unless the drill passed."""
+
+    operator_extra_links = (DrillReportLink(),)
+
+    def execute(self, context: Any) -> None:
+        run = self.advance(context)
+        self.log.info("drill %s: %s; %s", self.drill, verdict_word(run), run.reason)
+        if not run.passed:
+            raise AirflowFailException(f"drill {self.drill} {verdict_word(run)}: {run.reason}")
+
+
+def drill_run_id(drill: str, dag_run_id: str) -> str:
+    """The drill's run id of a DAG run: the same for each of its tasks and tries, safe as a file name.
+
+    Airflow's run ids hold colons, plus signs, and whatever a person typed: the readable part is cut, a digest keeps it
+    unique.
+    """
+    digits = re.sub(r"[^0-9]", "", dag_run_id)
+    stamp = f"{digits[:8]}T{digits[8:14]}" if len(digits) >= 14 else "manual"
+    return f"{drill}-{stamp}-{hashlib.sha256(dag_run_id.encode()).hexdigest()[:8]}"
+
+
+def drill_dags(dag_file: str) -> dict[str, DAG]:
+    """DAG id -> DAG for every drill of the project. A broken file gives a DAG that says so and cannot run."""
+    project = project_of(dag_file)
+    drills, broken = load_drills(project)
+    dags = [drill_dag(spec, project) for spec in drills.values()]
+    dags += [broken_drill_dag(stem, error) for stem, error in broken.items()]
+    return {dag.dag_id: dag for dag in dags}
+
+
+def drill_dag(spec: DrillSpec, project: Path) -> DAG:
+    """The steps of `spec`, one task each, in their order."""
+    longest = spec.recovery.deadline + 2 * spec.steady_state.within + spec.fault.attempts * spec.fault.within + SLACK
+    with DAG(
+        dag_id=f"drill_{spec.name}",
+        description=spec.description or f"{spec.fault.kind} of {spec.stream}",
+        doc_md=drill_doc(spec),
+        schedule=spec.schedule,
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        tags=sorted({TAG, "drill", *spec.tags}),
+        default_args={
+            "owner": spec.owner,
+            # Only a store that was away or a step still under way in another process is tried again.
+            "retries": 3,
+            "retry_delay": timedelta(seconds=10),
+            "execution_timeout": timedelta(seconds=longest),
+        },
+    ) as dag:
+        previous: BaseOperator | None = None
+        for step in Step:
+            kind = DrillReportOperator if step is Step.REPORT else DrillStepOperator
+            task = kind(
+                task_id=step.value,
+                drill=spec.name,
+                project=str(project),
+                step=step.value,
+                trigger_rule=TriggerRule.ALL_DONE,
+            )
+            if previous is not None:
+                previous >> task
+            previous = task
+    return dag
+
+
+class BrokenDrillOperator(BaseOperator):
+    """Stands for the steps of a drill whose file is broken: says what is wrong with it."""
+
+    def __init__(self, *, message: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.message = message
+
+    def execute(self, context: Any) -> None:
+        raise AirflowFailException(self.message)
+
+
+def broken_drill_dag(stem: str, error: ConfigError) -> DAG:
+    """A DAG without a schedule whose docs show what is wrong with the file."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", stem)
+    with DAG(
+        dag_id=f"drill_{name}",
+        dag_display_name=f"drill_{name} (broken configuration)",
+        description=f"The configuration of {name} is broken",
+        doc_md=broken_doc(name, error),
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        tags=sorted({TAG, "drill", "broken-config"}),
+        default_args={"owner": "streamwarden", "retries": 0},
+    ) as dag:
+        BrokenDrillOperator(task_id=Step.STEADY_STATE.value, message=str(error))
+    return dag

@@ -1,0 +1,50 @@
+"""The DAG that keeps the progress store small: rolls old rows up and drops what is past its retention."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from airflow.sdk import DAG, task
+
+from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.workspaces import workspace
+
+_DOC = """\
+### Housekeeping of the progress store
+
+Once an hour: progress of single batches is rolled up into hourly numbers, which the growth forecast reads, and rows
+past their retention are dropped. It never touches a checkpoint or a driver, and it may be run by hand at any time.
+"""
+
+
+def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
+    """`housekeeping`."""
+    project = str(project_of(dag_file))
+    with DAG(
+        dag_id="housekeeping",
+        description="Rolls up and prunes the progress store",
+        doc_md=_DOC,
+        schedule="17 * * * *",  # off the full hour, when everybody else's jobs start
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        tags=[TAG, "maintenance"],
+        default_args={
+            "owner": "streamwarden",
+            "retries": 2,
+            "retry_delay": timedelta(minutes=1),
+            "execution_timeout": timedelta(minutes=15),
+        },
+    ) as dag:
+
+        @task(doc_md="Rolls measurements and batches up into hourly numbers.")
+        def roll_up() -> None:
+            workspace(project).store.roll_up(time.time())
+
+        @task(doc_md="Drops rows past their retention.")
+        def prune() -> None:
+            workspace(project).store.prune(time.time())
+
+        roll_up() >> prune()  # a row is dropped only after it was rolled up
+    return {dag.dag_id: dag}

@@ -1,0 +1,193 @@
+"""StreamOperator: keeps one stream running inside one DAG run, with no worker slot held.
+
+A plain SparkSubmitOperator ties the driver's life to its task process. This one starts the driver detached (or finds
+the living one) and defers; whatever happens to the task, its supervisor, the triggerer or the scheduler, the next try
+reattaches. Restarts with back-off, stops and starts happen inside the run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowFailException
+
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow.submitting import submission
+from streamwarden.airflow.supervision_incidents import close_incident, open_incident
+from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StreamwardenError
+from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.supervisor import Down, Finished, Hold, Launch, Move, Wait, Watch, gave_up, next_move
+from streamwarden.stream import RestartPolicy, StreamSpec
+from streamwarden.units import format_duration
+
+CLAIM_UNDER_WAY: Final = 5.0
+"""Seconds to wait when another launch holds the lease and has no driver to follow yet."""
+
+REATTACH: Final = {"retries": 100_000, "retry_delay": timedelta(seconds=5)}
+"""A retry never starts a second driver, it only looks for the living one: so many of them, and soon."""
+
+
+class StreamOperator(SparkSubmitOperator):
+    """Keeps the stream `stream` of the project folder `project` running.
+
+    Every parameter of SparkSubmitOperator works and wins over the stream's YAML: `conf`, `packages`, `jars`,
+    `env_vars`, `driver_memory`, … and `conn_id`, whose master is then used. `application_args` are appended to the
+    stream's `args`. The application itself is the stream's `job`.
+    """
+
+    def __init__(self, *, stream: str, project: str, conn_id: str | None = None, **kwargs: Any) -> None:
+        if "application" in kwargs:
+            raise ConfigError(
+                f"application={kwargs['application']!r}",
+                expected="no application: the stream's `job` is what runs",
+                where=f"StreamOperator of {stream}",
+                next_step="name the file as `job` in the stream's YAML",
+            )
+        kwargs.setdefault("name", stream)
+        super().__init__(conn_id=conn_id or f"streamwarden_{stream}", **kwargs)
+        self.stream = stream
+        self.project = project
+        self.own_connection = conn_id is None
+
+    def execute(self, context: Any) -> None:
+        self._go_on(context, watched=None)
+
+    def resume(self, context: Any, event: dict[str, Any] | None = None) -> None:
+        """Called when a trigger fired: a driver ended, the back-off is over, or a person wants something else."""
+        event = event or {}
+        if "resume" in event:
+            self.log.info("going on with %s: %s", self.stream, event["resume"])
+        self._go_on(context, watched=event.get("driver_id"))
+
+    def on_kill(self) -> None:
+        """Never stops the driver: Airflow calls this also when its own parts fail, not only when a person asks."""
+        self.log.info(
+            "this task process ends, the driver of %s goes on; to stop it, use the DAG stop_stream or "
+            "`streamwarden stop %s`",
+            self.stream,
+            self.stream,
+        )
+
+    def _go_on(self, context: Any, *, watched: str | None) -> None:
+        space = workspace(self.project)
+        spec = self._spec(space)
+        if watched is not None:
+            self._say_how_it_ended(space, watched)
+        move = next_move(
+            self.stream,
+            spec.restart if isinstance(spec, StreamSpec) else RestartPolicy(),
+            drivers=space.store.drivers,
+            stops=space.store.stops,
+            observe=space.fleet.observe,
+            now=time.time(),
+            watched=watched,
+        )
+        self._carry_out(move, space, spec, context)
+
+    def _carry_out(self, move: Move, space: Workspace, spec: StreamSpec | ConfigError, context: Any) -> None:
+        if isinstance(move, Watch):
+            self.log.info("reattached to driver %s", move.driver_id)
+            self._watch(move.driver_id)
+        elif isinstance(move, Launch):
+            self._launch(move, space, spec, context)
+        elif isinstance(move, Wait):
+            pause = format_duration(max(0.0, move.until - time.time()))
+            self.log.warning("restart %d of %s in %s, after: %s", move.attempt, self.stream, pause, move.reason)
+            self._stand_by(until=move.until)
+        elif isinstance(move, Hold):
+            state = move.state
+            self.log.info("%s is stopped by %s: %s", self.stream, state.changed_by, state.reason)
+            self.log.info("waiting for the DAG start_stream or `streamwarden start %s`", self.stream)
+            self._stand_by(until=None)
+        elif isinstance(move, Finished):
+            self.log.info("%s ended by itself, all its input is processed", self.stream)
+        else:
+            self._leave_down(move, space)
+
+    def _launch(self, move: Launch, space: Workspace, spec: StreamSpec | ConfigError, context: Any) -> None:
+        if isinstance(spec, ConfigError):
+            open_incident(space.store.incidents, self.stream, str(spec), "mend the YAML file", time.time())
+            raise AirflowFailException(f"{self.stream} is not started, its configuration is broken: {spec}")
+        began = time.time()
+        self.log.info("launching a driver for %s: %s", self.stream, move.reason)
+        try:
+            with _connection_of(self._conn_id, spec.spark.master) if self.own_connection else nullcontext():
+                order = submission(self, spec, context)
+            started = space.fleet.start(order.spec, launched_by=_who(context), command=order.command, env=order.env)
+        except LeaseHeld as held:
+            self.log.info("%s; looking again in %s", held, format_duration(CLAIM_UNDER_WAY))
+            self._stand_by(until=time.time() + CLAIM_UNDER_WAY)
+        except (ConfigError, JobError, ProcessError) as error:
+            self._launch_failed(error, began, space, context)
+        else:
+            close_incident(space.store.incidents, self.stream, time.time())
+            how = "reattached to" if started.reattached else "launched"
+            self.log.info("%s driver %s in %s", how, started.record.driver_id, started.record.folder)
+            self._watch(started.record.driver_id)
+
+    def _launch_failed(self, error: StreamwardenError, began: float, space: Workspace, context: Any) -> None:
+        """A launch that left a driver's end behind is a failure like any other; one that could not begin is final."""
+        latest = space.store.drivers.latest(self.stream)
+        if latest is not None and latest.launched_at >= began and latest.exit is not None:
+            self.log.error("%s could not be started: %s", self.stream, error)
+            self._go_on(context, watched=None)
+        else:
+            open_incident(space.store.incidents, self.stream, str(error), error.next_step, time.time())
+            raise AirflowFailException(f"{self.stream} could not be started: {error}") from error
+
+    def _leave_down(self, move: Down, space: Workspace) -> None:
+        verdict, now = move.verdict, time.time()
+        open_incident(space.store.incidents, self.stream, verdict.reason, verdict.next_step, now)
+        space.store.drivers.event(gave_up(move, now))
+        raise AirflowFailException(f"{self.stream} stays down: {verdict.reason}; next: {verdict.next_step}")
+
+    def _watch(self, driver_id: str) -> None:
+        trigger = DriverTrigger(stream=self.stream, project=self.project, driver_id=driver_id)
+        self.defer(trigger=trigger, method_name="resume")
+
+    def _stand_by(self, *, until: float | None) -> None:
+        trigger = StandbyTrigger(stream=self.stream, project=self.project, since=time.time(), until=until)
+        self.defer(trigger=trigger, method_name="resume")
+
+    def _say_how_it_ended(self, space: Workspace, driver_id: str) -> None:
+        record = space.store.drivers.get(driver_id)
+        if record is None or record.exit is None:
+            return
+        self.log.info("driver %s ended: %s", driver_id, describe(record.exit))
+        if record.exit.next_step:
+            self.log.info("next: %s", record.exit.next_step)
+
+    def _spec(self, space: Workspace) -> StreamSpec | ConfigError:
+        """The stream's spec as its file is now; the error if it is broken: a living driver may still be followed."""
+        try:
+            return space.stream(self.stream)
+        except ConfigError as error:
+            return error
+
+
+@contextmanager
+def _connection_of(conn_id: str, master: str) -> Iterator[None]:
+    """Publish the stream's master as a connection, through Airflow's own environment backend, for the hook to find."""
+    key = f"AIRFLOW_CONN_{conn_id.upper()}"
+    if key in os.environ:  # a person defined one for this stream: it wins
+        yield
+        return
+    os.environ[key] = Connection(conn_id=conn_id, conn_type="spark", host=master).as_json()
+    try:
+        yield
+    finally:
+        del os.environ[key]
+
+
+def _who(context: Any) -> str:
+    ti = context["ti"]
+    return f"airflow {ti.dag_id} {ti.run_id} try {ti.try_number}"

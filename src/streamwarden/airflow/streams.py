@@ -1,0 +1,92 @@
+"""One DAG per stream, built from `config/streams/*.yaml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from airflow.sdk import DAG
+
+from streamwarden.adapters.config import load_catalog, load_thresholds
+from streamwarden.airflow.docs import broken_doc, stream_doc
+from streamwarden.airflow.operators import REATTACH, StreamOperator
+from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.errors import ConfigError
+from streamwarden.health.thresholds import Thresholds
+from streamwarden.stream import NAME_PATTERN, StreamSpec
+
+TASK_ID: Final = "run"
+"""The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
+
+BROKEN: Final = "broken-config"
+
+
+def stream_dags(dag_file: str) -> dict[str, DAG]:
+    """DAG id -> DAG for every stream of the project, the broken ones too. Never raises for a stream's own file."""
+    project = project_of(dag_file)
+    catalog = load_catalog(project, data_of(project))
+    thresholds = _thresholds(project)
+    dags = [stream_dag(spec, project, thresholds) for spec in catalog.streams.values()]
+    for stem, error in catalog.broken.items():
+        # A file that no stream can be named after never had a DAG, so none can be lost.
+        name = stem if NAME_PATTERN.fullmatch(stem) else None
+        dags.append(broken_dag(name or _safe(stem), project, error))
+    return {dag.dag_id: dag for dag in dags}
+
+
+def stream_dag(spec: StreamSpec, project: Path, thresholds: Thresholds | ConfigError) -> DAG:
+    """The DAG that keeps `spec` running: always one active run, which restarts, stops and starts inside itself."""
+    return _dag(
+        spec.name,
+        project,
+        description=spec.description or f"Keeps the stream {spec.name} running",
+        doc=stream_doc(spec, thresholds),
+        owner=spec.owner,
+        tags={TAG, "stream", *spec.tags},
+    )
+
+
+def broken_dag(name: str, project: Path, error: ConfigError) -> DAG:
+    """Stands for a stream whose file is broken: follows a driver that still lives, and refuses to launch another."""
+    return _dag(
+        name,
+        project,
+        description=f"The configuration of {name} is broken",
+        doc=broken_doc(name, error),
+        owner="streamwarden",
+        tags={TAG, "stream", BROKEN},
+        display_name=f"stream_{name} (broken configuration)",
+    )
+
+
+def _dag(
+    name: str, project: Path, *, description: str, doc: str, owner: str, tags: set[str], display_name: str | None = None
+) -> DAG:
+    with DAG(
+        dag_id=f"stream_{name}",
+        description=description,
+        doc_md=doc,
+        schedule="@continuous",
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        # A run fails only when the stream is to stay down: the DAG then pauses itself and stays red.
+        max_consecutive_failed_dag_runs=1,
+        tags=sorted(tags),
+        default_args={"owner": owner, **REATTACH},
+        dag_display_name=display_name or f"stream_{name}",
+    ) as dag:
+        StreamOperator(task_id=TASK_ID, stream=name, project=str(project), doc_md=description)
+    return dag
+
+
+def _thresholds(project: Path) -> Thresholds | ConfigError:
+    """A broken thresholds file belongs to the health DAG: it must not take the streams' DAGs away."""
+    try:
+        return load_thresholds(project)
+    except ConfigError as error:
+        return error
+
+
+def _safe(stem: str) -> str:
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in stem)

@@ -1,0 +1,205 @@
+"""What a deferred stream waits for: its driver's end, or the time or the wish to start it again.
+
+A trigger holds no worker slot. It looks; it never starts and never signals a driver. A person's "mark failed" becomes a
+stop request, which the driver obeys at a batch boundary and the keeper process enforces outside Airflow's time limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow.log_tail import LogTail
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.errors import StoreError
+from streamwarden.lifecycle.stop import Desired
+
+POLL: Final = 0.5
+"""Seconds between two looks at a driver: a dead one is noticed within 2 s, with room for a busy machine."""
+
+ASK_AGAIN: Final = 1.0
+"""Seconds between two looks at what people want."""
+
+STATE_SETTLES: Final = 20.0
+"""Seconds that a cancelled trigger goes on asking for its task's state before it leaves the driver alone."""
+
+_last_wishes: set[asyncio.Task[None]] = set()
+"""The event loop keeps only weak references to tasks; these must outlive the trigger that began them."""
+
+
+class _StreamTrigger(BaseTrigger):
+    """What both triggers share: the stream, its workspace, and a person's wish to stop it."""
+
+    def __init__(self, *, stream: str, project: str) -> None:
+        super().__init__()
+        self.stream = stream
+        self.project = project
+
+    async def on_kill(self) -> None:
+        """Turn a person's "mark failed" into a stop request; leave the driver alone in every other case.
+
+        Airflow cancels this coroutine again after a second and also calls it when triggers move to another triggerer,
+        so the work is done by a task of its own, which asks for the task instance's state first.
+        """
+        wish = asyncio.get_running_loop().create_task(self._stop_if_marked_failed())
+        _last_wishes.add(wish)
+        wish.add_done_callback(_last_wishes.discard)
+        await asyncio.shield(wish)
+
+    async def _stop_if_marked_failed(self) -> None:
+        ti = self.task_instance
+        if ti is None:
+            return
+        state = await self._settled_state(ti)
+        where = f"{ti.dag_id} {ti.run_id} {ti.task_id}"
+        if state != "failed":
+            self.log.info("%s is %s: the driver of %s goes on, the next try reattaches", where, state, self.stream)
+            return
+        await asyncio.to_thread(self._request_stop, where)
+
+    async def _settled_state(self, ti: Any) -> str | None:
+        """The task instance's state once it is no longer deferred; `deferred` if only the trigger moved."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        deadline = time.monotonic() + STATE_SETTLES
+        state: str | None = "unknown"
+        while time.monotonic() < deadline:
+            try:
+                answer = await sync_to_async(RuntimeTaskInstance.get_task_states)(
+                    dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id]
+                )
+            except Exception as error:
+                # The API server may be away; the person's wish is worth asking again.
+                self.log.warning("state of %s %s is not known: %s", ti.dag_id, ti.run_id, error)
+            else:
+                state = _only(answer.get(ti.run_id))
+                if state != "deferred":
+                    return state
+            await asyncio.sleep(ASK_AGAIN)
+        return state
+
+    def _request_stop(self, where: str) -> None:
+        space = workspace(self.project)
+        request = space.fleet.request_stop(
+            self.stream, requested_by="airflow: marked failed", reason=f"{where} was marked failed by a person"
+        )
+        if request is None:
+            self.log.info("%s has no living driver; it stays stopped", self.stream)
+        else:
+            self.log.info("asked driver %s of %s to stop at a batch boundary", request.driver_id, self.stream)
+
+
+class DriverTrigger(_StreamTrigger):
+    """Fires when the driver has ended.
+
+    Args:
+        supervises: this is the stream's own task: show the driver's log in the task's log, and take "mark failed" for
+            a wish to stop the stream.
+    """
+
+    def __init__(self, *, stream: str, project: str, driver_id: str, supervises: bool = True) -> None:
+        super().__init__(stream=stream, project=project)
+        self.driver_id = driver_id
+        self.supervises = supervises
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "stream": self.stream,
+                "project": self.project,
+                "driver_id": self.driver_id,
+                "supervises": self.supervises,
+            },
+        )
+
+    async def on_kill(self) -> None:
+        if self.supervises:
+            await super().on_kill()
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        space = await asyncio.to_thread(workspace, self.project)
+        tail = LogTail(space.fleet.log_path(self.driver_id)) if self.supervises else None
+        store_down = False
+        while True:
+            try:
+                ended = await asyncio.to_thread(_ended, space, self.driver_id)
+            except StoreError as error:
+                # The driver does not depend on the store, so watching must not end with it either.
+                if not store_down:
+                    self.log.warning("the store is down, the driver's state is not known: %s", error)
+                store_down, ended = True, None
+            else:
+                if store_down:
+                    self.log.info("the store is back")
+                store_down = False
+            if tail is not None:
+                await self._show(tail, final=ended is not None)
+            if ended is not None:
+                yield TriggerEvent({"driver_id": self.driver_id, "exit": ended})
+                return
+            await asyncio.sleep(POLL)
+
+    async def _show(self, tail: LogTail, *, final: bool) -> None:
+        while True:
+            lines = await asyncio.to_thread(tail.read, final=final)
+            for line in lines:
+                self.log.info("%s", line)
+            if not (final and lines):
+                return
+
+
+class StandbyTrigger(_StreamTrigger):
+    """Fires at `until` (Unix seconds; None: never by itself), or when people changed what they want after `since`."""
+
+    def __init__(self, *, stream: str, project: str, since: float, until: float | None = None) -> None:
+        super().__init__(stream=stream, project=project)
+        self.since = since
+        self.until = until
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {"stream": self.stream, "project": self.project, "since": self.since, "until": self.until},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        space = await asyncio.to_thread(workspace, self.project)
+        while True:
+            why = await asyncio.to_thread(self._reason_to_resume, space)
+            if why is not None:
+                yield TriggerEvent({"resume": why})
+                return
+            await asyncio.sleep(ASK_AGAIN)
+
+    def _reason_to_resume(self, space: Workspace) -> str | None:
+        if self.until is not None and time.time() >= self.until:
+            return "the back-off is over"
+        try:
+            state = space.store.stops.desired(self.stream)
+        except StoreError:
+            return None
+        if self.until is None and (state is None or state.desired is Desired.RUNNING):
+            return f"wanted running by {state.changed_by}: {state.reason}" if state else "wanted running"
+        if state is not None and state.changed_at > self.since:
+            return f"wanted {state.desired} by {state.changed_by}: {state.reason}" if self.until is not None else None
+        return None
+
+
+def _ended(space: Workspace, driver_id: str) -> str | None:
+    """In one word why the driver ended; None while it lives."""
+    seen = space.fleet.observe(driver_id)
+    if seen.alive:
+        return None
+    return str(seen.exit.kind) if seen.exit is not None else "unknown"
+
+
+def _only(states: Any) -> str | None:
+    """The one state in an answer of `get_task_states` for one run."""
+    return next(iter(states.values()), None) if isinstance(states, dict) else None

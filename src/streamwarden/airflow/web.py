@@ -1,0 +1,135 @@
+"""The read-only pages that the plugin adds to Airflow's API server.
+
+Airflow mounts a plugin's app outside its own authentication, so every route here carries the check itself: whoever may
+read the DAG runs of a stream or a drill may read what is known of it. Names from the URL are validated before use.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+from typing import Annotated, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import Depends, FastAPI, HTTPException, Path
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow.pages import drill_page
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.report import document
+from streamwarden.drills.runs import RUN_ID
+from streamwarden.errors import StreamwardenError
+from streamwarden.health.verdict import worst
+
+RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
+
+_HEADERS = {
+    # The page shows text from jobs and input data: no script may run in it, and nothing is loaded from elsewhere.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@lru_cache(maxsize=1)
+def _workspace() -> Workspace:
+    from streamwarden.airflow.projects import plugin_project
+
+    return Workspace.open(project=plugin_project())
+
+
+def space() -> Workspace:
+    """The workspace of this server. Answers 503, saying why, if there is none."""
+    try:
+        return _workspace()
+    except StreamwardenError as error:
+        raise HTTPException(503, str(error)) from error
+
+
+SpaceDep = Annotated[Workspace, Depends(space)]
+
+
+def may_read(dag_id: str, user: Any) -> bool:
+    """Whether `user` may read the runs of this DAG."""
+    return bool(
+        get_auth_manager().is_authorized_dag(
+            method="GET", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
+        )
+    )
+
+
+def drill_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
+    """The run, for a user who may read its drill's DAG; 404 in every other case, so that ids cannot be probed."""
+    try:
+        run = space.store.journals.get(run_id)
+    except StreamwardenError as error:
+        raise HTTPException(503, str(error)) from error
+    if run is None or not may_read(f"drill_{run.drill}", user):
+        raise HTTPException(404, "no such drill run")
+    return run
+
+
+DrillRunDep = Annotated[DrillRun, Depends(drill_run)]
+
+
+def build_app() -> FastAPI:
+    """The app, without the documentation pages that FastAPI would serve to everybody."""
+    app = FastAPI(title="Streamwarden", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/api/streams")
+    def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
+        """Status of every stream that the user may see."""
+        try:
+            found = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
+        except StreamwardenError as error:
+            raise HTTPException(503, str(error)) from error
+        return JSONResponse({"streams": found}, headers=_HEADERS)
+
+    @app.get("/api/drills/{run_id}")
+    def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
+        """The journal of a drill run."""
+        return JSONResponse(document(run, space.store.journals.entries(run.run_id)), headers=_HEADERS)
+
+    @app.get("/drills/{run_id}")
+    def report(run: DrillRunDep, space: SpaceDep) -> HTMLResponse:
+        """The report of a drill run as a page."""
+        return HTMLResponse(drill_page(run, space.store.journals.entries(run.run_id)), headers=_HEADERS)
+
+    @app.exception_handler(HTTPException)
+    def refused(_: Any, error: Exception) -> JSONResponse:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = str(error.detail) if isinstance(error, HTTPException) else "error"
+        return JSONResponse({"detail": escape(detail, quote=False)}, status_code=status, headers=_HEADERS)
+
+    return app
+
+
+def _names(space: Workspace) -> list[str]:
+    catalog = space.catalog()
+    return sorted({*catalog.streams, *catalog.broken})
+
+
+def _status(space: Workspace, name: str) -> dict[str, Any]:
+    store = space.store
+    driver, state, verdicts = store.drivers.latest(name), store.stops.desired(name), store.verdicts.latest(name)
+    return {
+        "stream": name,
+        "desired": str(state.desired) if state else "running",
+        "driver": None
+        if driver is None
+        else {
+            "driver_id": driver.driver_id,
+            "launched_at": driver.launched_at,
+            "exit": None if driver.exit is None else {"kind": str(driver.exit.kind), "message": driver.exit.message},
+        },
+        "health": str(worst(verdicts)),
+        "checks": {verdict.check: str(verdict.status) for verdict in verdicts},
+        "incidents": [
+            {"check": incident.check, "status": str(incident.status), "reason": incident.reason}
+            for incident in store.incidents.open(name)
+        ],
+    }

@@ -1,0 +1,5 @@
+"""`python -m streamwarden.cli`."""
+
+from streamwarden.cli import main
+
+main()

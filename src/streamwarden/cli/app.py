@@ -1,0 +1,102 @@
+"""The application: its commands, its global options, and what becomes of an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import click
+import typer
+
+from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
+from streamwarden.cli import checking, drilling, housekeeping, inspecting, replaying, streams, validating
+from streamwarden.cli.exits import Exit, exit_of
+from streamwarden.cli.output import error_block
+from streamwarden.cli.session import Session
+from streamwarden.errors import StreamwardenError
+
+_EXITS = "  \n".join(f"{code.value} {code.meaning}" for code in Exit)
+
+app = typer.Typer(
+    name="streamwarden",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Keeps stateful Spark Structured Streaming jobs alive, healthy and provably exactly-once.",
+    epilog=f"Exit codes:\n\n{_EXITS}",
+)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    project: Annotated[
+        str | None,
+        typer.Option(help="Folder that holds config/.", envvar=PROJECT_VARIABLE, show_default="found upward"),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Folder of everything written.", envvar=DATA_VARIABLE, show_default="PROJECT/var")
+    ] = None,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if show_version:
+        typer.echo(f"streamwarden {version('streamwarden')}")
+        raise typer.Exit
+    # No option for the store: its URL may hold a password, and arguments show in the list of processes.
+    context.obj = Session(project, data, os.environ.get(STORE_VARIABLE))
+    context.call_on_close(context.obj.close)
+
+
+for _part in (validating, streams, inspecting, checking):
+    _part.register(app)
+app.add_typer(drilling.app, name="drill")
+replaying.register(app)
+app.add_typer(housekeeping.app, name="store")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. Prints errors as one block, never as a traceback."""
+    try:
+        result = app(list(arguments), prog_name="streamwarden", standalone_mode=False)
+        return int(result) if isinstance(result, int) else Exit.OK
+    except StreamwardenError as error:
+        error_block(error)
+        return exit_of(error)
+    except click.exceptions.Abort:
+        return _interrupted()
+    except KeyboardInterrupt:
+        return _interrupted()
+    except click.ClickException as error:
+        error.show()
+        return Exit.USAGE
+    except BrokenPipeError:  # `streamwarden status | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception as error:
+        return _defect(error)
+
+
+def _interrupted() -> int:
+    print("interrupted", file=sys.stderr)
+    return Exit.INTERRUPTED
+
+
+def _defect(error: Exception) -> int:
+    """What nobody foresaw: its traceback goes into a file for the bug report, not over the screen."""
+    with tempfile.NamedTemporaryFile("w", prefix="streamwarden-", suffix=".traceback", delete=False) as file:
+        file.write("".join(traceback.format_exception(error)))
+    error_block(
+        StreamwardenError(
+            f"{type(error).__name__}: {error}",
+            expected="no such thing: this is a defect of Streamwarden",
+            where=file.name,
+            next_step="report it with that file",
+        )
+    )
+    return Exit.DEFECT

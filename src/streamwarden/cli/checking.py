@@ -1,0 +1,129 @@
+"""`check` and `incidents`: the health of streams, as the health DAG sees it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamwarden.cli.exits import Exit
+from streamwarden.cli.output import as_json, say, table, text
+from streamwarden.cli.session import AsJson, MaybeStream, workspace
+from streamwarden.cli.words import ago, measured, status_word
+from streamwarden.health.verdict import Status, worst
+from streamwarden.units import format_duration
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.observatory import Report
+    from streamwarden.adapters.workspace import Workspace
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("check")(check)
+    app.command("incidents")(incidents)
+
+
+def check(
+    context: typer.Context,
+    stream: MaybeStream = None,
+    notify: Annotated[
+        bool, typer.Option("--notify", help="Send what is due to STREAMWARDEN_NOTIFY_URLS, once for each incident.")
+    ] = False,
+    json: AsJson = False,
+) -> int:
+    """Run all health checks now, keep the verdicts and update the incidents.
+
+    Exit code 1 if a check is CRITICAL, 4 if no check of any stream knows anything.
+    """
+    space = workspace(context)
+    catalog = space.catalog()
+    specs = [catalog.get(stream)] if stream is not None else list(catalog.streams.values())
+    report = space.observatory().evaluate(specs, time.time())
+    if json:
+        as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})
+    else:
+        _show(report)
+    if notify:
+        _notify(space, report)
+    level = worst(report.verdicts)
+    if level is Status.CRITICAL:
+        return Exit.BAD
+    if all(verdict.status is Status.UNKNOWN for verdict in report.verdicts):
+        return Exit.UNDECIDED
+    return Exit.OK
+
+
+def _show(report: Report) -> None:
+    from streamwarden.health.checks import CHECKS
+
+    titles = {each.name: each.title for each in CHECKS}
+    for name, health in report.streams.items():
+        rows = [
+            (
+                text(titles.get(verdict.check, verdict.check)),
+                status_word(verdict.status),
+                measured(verdict.value, verdict.unit),
+                text(verdict.reason) + (f"\n[italic]{text(verdict.advice)}[/]" if verdict.advice else ""),
+            )
+            for verdict in health.verdicts
+        ]
+        table(("check", "verdict", "value", "why"), rows, title=f"{name}: {health.status.value}")
+        for problem in health.problems:
+            say(f"  [yellow]not seen:[/] {text(problem)}")
+    changes = report.changes
+    say(f"incidents: {len(changes.opened)} opened, {len(changes.updated)} updated, {len(changes.resolved)} resolved")
+
+
+def _notify(space: Workspace, report: Report) -> None:
+    from streamwarden.adapters.notify import URLS_VARIABLE, AppriseNotifier, deliver
+    from streamwarden.errors import ConfigError
+    from streamwarden.health.incident import IncidentPolicy
+
+    notifier = AppriseNotifier.from_environment()
+    if notifier is None:
+        raise ConfigError(
+            "nobody to notify", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
+        )
+    done = deliver(
+        report.due, notifier, space.store.incidents, now=report.at, resend_interval=IncidentPolicy().resend_interval
+    )
+    say(f"notifications: {len(done.sent)} sent, {len(done.taken)} taken by others, {len(done.failed)} failed")
+    for notification, reason in done.failed:
+        say(f"  [red]not sent:[/] {text(notification.title)}: {text(reason)}")
+
+
+def incidents(
+    context: typer.Context,
+    stream: MaybeStream = None,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved ones too, newest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
+    json: AsJson = False,
+) -> int:
+    """Show open incidents. Exit code 1 if one of them is CRITICAL."""
+    space = workspace(context)
+    book = space.store.incidents
+    found = list(book.recent(stream, limit) if everything else book.open(stream))[:limit]
+    if json:
+        as_json({"incidents": found})
+    else:
+        now = time.time()
+        table(
+            ("stream", "check", "status", "worst", "opened", "lasted", "why"),
+            [
+                (
+                    text(each.stream),
+                    text(each.check),
+                    status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
+                    status_word(each.peak),
+                    ago(each.opened_at, now),
+                    format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
+                    text(each.reason) + (f"\n[italic]{text(each.advice)}[/]" if each.advice else ""),
+                )
+                for each in found
+            ],
+            empty="No incidents." if everything else "No open incidents.",
+        )
+    critical = any(each.resolved_at is None and each.status is Status.CRITICAL for each in found)
+    return Exit.BAD if critical else Exit.OK

@@ -1,0 +1,196 @@
+"""`drill list`, `drill run`, `drill show`: break a copy of a stream on purpose, and see what came out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamwarden.cli.exits import Exit
+from streamwarden.cli.output import as_json, console, say, table, text
+from streamwarden.cli.session import AsJson, workspace
+from streamwarden.cli.words import NONE, ago
+from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.drills.journal import Entry, JournalBook
+
+app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and prove what came out.")
+
+_COLOURS = {"PASSED": "bold green", "DEVIATED": "bold red", "ABORTED": "yellow", "FAILED": "yellow", "RUNNING": "cyan"}
+
+
+def exit_of_run(run: DrillRun) -> Exit:
+    """Passed is 0, deviated 1; a drill that was aborted, broke itself or still runs says nothing: 4."""
+    if run.status is not DrillStatus.COMPLETED:
+        return Exit.UNDECIDED
+    return Exit.OK if run.passed else Exit.BAD
+
+
+def _verdict(run: DrillRun) -> str:
+    from streamwarden.drills.report import verdict_word
+
+    word = verdict_word(run)
+    return f"[{_COLOURS[word]}]{word}[/]"
+
+
+@app.command("list")
+def list_drills(
+    context: typer.Context,
+    runs: Annotated[int, typer.Option(min=0, help="How many of the newest runs.")] = 10,
+    json: AsJson = False,
+) -> int:
+    """Show the drills and their newest runs."""
+    from streamwarden.adapters.config import load_drills
+
+    space = workspace(context)
+    drills, broken = load_drills(space.project)
+    recent = list(space.store.journals.recent(limit=runs)) if runs else []
+    if json:
+        as_json(
+            {
+                "drills": drills,
+                "broken": {name: str(error) for name, error in broken.items()},
+                "runs": [_as_data(run) for run in recent],
+            }
+        )
+        return Exit.OK
+    table(
+        ("drill", "stream", "fault", "target", "schedule", "what it shows"),
+        [
+            (text(name), text(drill.stream), drill.fault.kind.value, drill.target.value, text(drill.schedule or "-"),
+             text(drill.description or "-"))
+            for name, drill in sorted(drills.items())
+        ],
+        empty="No drills: add a file to config/drills.",
+    )  # fmt: skip
+    for name, error in sorted(broken.items()):
+        say(f"[red]✗ {text(name)}[/] {text(error)}")
+    now = time.time()
+    table(
+        ("run", "verdict", "started", "why"),
+        [(text(run.run_id), _verdict(run), ago(run.started_at, now), text(run.reason) or NONE) for run in recent],
+        empty="No drill has run yet.",
+    )
+    return Exit.OK
+
+
+@app.command("run")
+def run_drill(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="DRILL", help="Name of a drill: the stem of its YAML file.")],
+    json: AsJson = False,
+) -> int:
+    """Run a drill here, from its steady state to its report. It takes minutes; Ctrl-C heals before it ends.
+
+    Exit code 0 only if it passed; 1 if the system deviated; 4 if the drill was aborted or broke itself.
+    """
+    space = workspace(context)
+    space.drill(name)  # a broken file is told as such
+    engine = space.drill_engine()
+    run_id = engine.begin(name)
+    if json:
+        run = engine.run(name, run_id)
+        as_json(_as_data(run))
+        return exit_of_run(run)
+    say(f"[bold]drill {text(name)}[/], run {text(run_id)}")
+    with _Narrator(space.store.journals, run_id):
+        run = engine.run(name, run_id)
+    _show(run, space)
+    return exit_of_run(run)
+
+
+class _Narrator:
+    """Prints the journal's lines while another thread writes them."""
+
+    def __init__(self, journals: JournalBook, run_id: str) -> None:
+        self._journals = journals
+        self._run_id = run_id
+        self._told = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tell_all, name="narrator", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self._thread.join(10)
+
+    def _tell_all(self) -> None:
+        from streamwarden.errors import StoreError
+
+        while True:
+            last = self._over.wait(1.0)
+            try:
+                entries = self._journals.entries(self._run_id)
+            except StoreError:  # locked for a moment: the engine tells if it is worse, and the lines come later
+                entries = ()
+            for entry in entries[self._told :]:
+                say(line_of(entry))
+            self._told = max(self._told, len(entries))
+            if last:
+                return
+
+
+def line_of(entry: Entry) -> str:
+    """`12:03:04 fault: …`, in Rich's markup."""
+    at = datetime.fromtimestamp(entry.at).strftime("%H:%M:%S")
+    return f"[dim]{at}[/] [cyan]{entry.step.value}[/]: {text(entry.message)}"
+
+
+@app.command("show")
+def show(
+    context: typer.Context,
+    run_or_drill: Annotated[
+        str | None, typer.Argument(metavar="[RUN|DRILL]", help="A run, or a drill for its newest run.")
+    ] = None,
+    journal: Annotated[bool, typer.Option("--journal", help="With every line of the journal.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Show a drill's report; without an argument the newest one's. The exit code is that of the run."""
+    space = workspace(context)
+    run = _find(space, run_or_drill)
+    if json:
+        as_json({**_as_data(run), "entries": space.store.journals.entries(run.run_id)})
+    else:
+        _show(run, space)
+        if journal:
+            for entry in space.store.journals.entries(run.run_id):
+                say(line_of(entry))
+    return exit_of_run(run)
+
+
+def _find(space: Workspace, wanted: str | None) -> DrillRun:
+    journals = space.store.journals
+    found = journals.get(wanted) if wanted is not None else None
+    if found is None:
+        found = next(iter(journals.recent(drill=wanted, limit=1)), None)
+    if found is None:
+        raise ConfigError(
+            f"no run {wanted!r}, and no run of a drill of that name" if wanted else "no drill has run yet",
+            next_step="see `streamwarden drill list`",
+        )
+    return found
+
+
+def _show(run: DrillRun, space: Workspace) -> None:
+    from rich.markdown import Markdown
+
+    from streamwarden.drills.report import summary
+
+    page = console()
+    report = summary(run, space.store.journals.entries(run.run_id))
+    page.print(Markdown(report) if page.is_terminal else report, markup=False, soft_wrap=not page.is_terminal)
+
+
+def _as_data(run: DrillRun) -> dict[str, object]:
+    from streamwarden.cli.output import plain
+    from streamwarden.drills.report import verdict_word
+
+    return {**plain(run), "passed": run.passed, "verdict": verdict_word(run)}

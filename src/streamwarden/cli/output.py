@@ -1,0 +1,88 @@
+"""What the commands print: tables for people on stdout, JSON for programs, errors on stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from streamwarden.errors import StreamwardenError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_WIDTH_IN_A_PIPE = 200
+"""Columns of a table that no terminal limits: wide enough that nothing is cut."""
+
+
+def console(stream: IO[str] | None = None) -> Console:
+    """A console on `stream` (stdout): colours and the window's width on a terminal, plain and wide in a pipe."""
+    from rich.console import Console
+
+    stream = sys.stdout if stream is None else stream
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else _WIDTH_IN_A_PIPE)
+
+
+def say(text: str) -> None:
+    """One line to stdout, with Rich's markup."""
+    console().print(text, soft_wrap=True)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", empty: str = "") -> None:
+    """A table to stdout; `empty` instead if there are no rows. Cells may hold Rich's markup."""
+    from rich import box
+    from rich.table import Table
+
+    rows = list(rows)
+    if not rows:
+        say(empty)
+        return
+    grid = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for heading in headings:
+        grid.add_column(heading, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    console().print(grid)
+
+
+def text(value: object) -> str:
+    """`value` as text that Rich does not take for markup."""
+    from rich.markup import escape
+
+    return escape(str(value))
+
+
+def as_json(value: object) -> None:
+    """`value` to stdout as JSON."""
+    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, enums, paths and tuples as what JSON knows; numbers that JSON lacks (NaN, infinity) as null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def error_block(error: StreamwardenError) -> None:
+    """One readable block on stderr: what, where, what was expected, what to do next."""
+    lines = [f"[bold red]Error:[/] {text(error.observed)}"]
+    for label, part in (("where", error.where), ("expected", error.expected), ("next", error.next_step)):
+        if part:
+            lines.append(f"  [bold]{label}:[/] {text(part)}")
+    console(sys.stderr).print("\n".join(lines), soft_wrap=True)

@@ -1,0 +1,60 @@
+"""What the commands share: the workspace that the global options name, and who is asking."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+import typer
+
+from streamwarden.adapters.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of the command line."""
+
+    project: str | None
+    data: str | None
+    store_url: str | None
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """Opened by the first who needs it: `--help` and `replay` need no project."""
+        return Workspace.open(self.project, self.data, self.store_url)
+
+    def close(self) -> None:
+        opened = self.__dict__.get("workspace")
+        if opened is not None:
+            opened.close()
+
+
+def session(context: typer.Context) -> Session:
+    """The session of this run."""
+    found = context.find_object(Session)
+    if found is None:
+        raise RuntimeError("a command ran outside the application")
+    return found
+
+
+def workspace(context: typer.Context) -> Workspace:
+    """The workspace of this run. Raises ConfigError if there is none."""
+    return session(context).workspace
+
+
+def who() -> str:
+    """`name@host (command line)`: who asked, as records keep it."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # no entry for this user id
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()} (command line)"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of a stream: the stem of its YAML file.")]
+MaybeStream = Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Only this stream.")]

@@ -1,0 +1,121 @@
+"""The state of each stream, gathered from configuration, store and processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from streamwarden.health.verdict import Status, Verdict, worst
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.lifecycle.driver import ExitRecord
+
+State = Literal["running", "starting", "stopped", "completed", "down", "new", "broken"]
+"""running: its query runs; starting: a driver lives, no query yet; stopped: people want it stopped; completed: its
+query ended by itself; down: its driver ended, people want it running; new: it never had a driver; broken: its YAML
+file cannot be used and no driver lives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStatus:
+    """One line of `status`. Times are Unix seconds, sizes bytes.
+
+    Args:
+        since: when the query of the living driver started, or the driver was launched.
+        worst: the worst verdict of the last evaluation; worst_checks: whose it is, unless it is OK.
+        problem: why the newest driver ended, or what is wrong with the file; empty while all is well.
+    """
+
+    stream: str
+    state: State
+    driver_id: str | None = None
+    pid: int | None = None
+    since: float | None = None
+    last_batch: int | None = None
+    last_batch_at: float | None = None
+    batches: int = 0
+    rows: int = 0
+    state_bytes: float | None = None
+    worst: Status = Status.UNKNOWN
+    worst_checks: tuple[str, ...] = ()
+    judged_at: float | None = None
+    incidents: int = 0
+    last_exit: ExitRecord | None = None
+    problem: str = ""
+    log: str | None = None
+
+    @property
+    def in_trouble(self) -> bool:
+        return self.state in ("down", "broken") or self.worst is Status.CRITICAL
+
+
+def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
+    """The status of every stream, or of one. Raises ConfigError for a name that stands nowhere, StoreError."""
+    catalog = space.catalog()
+    names = sorted({*catalog.streams, *catalog.broken})
+    if only is not None:
+        if only not in names:
+            catalog.get(only)
+        names = [only]
+    verdicts: dict[str, list[Verdict]] = {}
+    for verdict in space.store.verdicts.latest(only):
+        verdicts.setdefault(verdict.stream, []).append(verdict)
+    incidents: dict[str, int] = {}
+    for incident in space.store.incidents.open(only):
+        incidents[incident.stream] = incidents.get(incident.stream, 0) + 1
+    return [
+        _one(space, name, str(catalog.broken[name]) if name in catalog.broken else "", verdicts.get(name, []),
+             incidents.get(name, 0))
+        for name in names
+    ]  # fmt: skip
+
+
+def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int) -> StreamStatus:
+    from streamwarden.lifecycle.driver import ExitKind
+    from streamwarden.lifecycle.restart import describe
+    from streamwarden.lifecycle.stop import Desired
+
+    record = space.store.drivers.latest(name)
+    wish = space.store.stops.desired(name)
+    alive = False
+    if record is not None and record.exit is None:
+        seen = space.fleet.observe(record.driver_id)
+        record, alive = seen.record, seen.alive
+    ended = record.exit if record is not None else None
+    state: State
+    if alive:
+        state = "running" if record is not None and record.started_at is not None else "starting"
+    elif broken:
+        state = "broken"
+    elif wish is not None and wish.desired is Desired.STOPPED:
+        state = "stopped"
+    elif record is None:
+        state = "new"
+    elif ended is not None and ended.kind is ExitKind.COMPLETED:
+        state = "completed"
+    else:
+        state = "down"
+    total = space.store.batches.summary(name)
+    last = total.last
+    level = worst(verdicts)
+    measured = next((each.value for each in verdicts if each.check == "state_size"), None)
+    return StreamStatus(
+        stream=name,
+        state=state,
+        driver_id=record.driver_id if record else None,
+        pid=record.process.pid if alive and record and record.process else None,
+        since=(record.started_at or record.launched_at) if alive and record else None,
+        last_batch=last.batch_id if last else None,
+        last_batch_at=(last.committed_at or (last.progress.at if last.progress else None)) if last else None,
+        batches=total.batches,
+        rows=total.rows,
+        state_bytes=measured,
+        worst=level,
+        worst_checks=() if level is Status.OK else tuple(each.check for each in verdicts if each.status is level)[:3],
+        judged_at=max((each.at for each in verdicts), default=None),
+        incidents=incidents,
+        last_exit=ended,
+        problem=broken or (describe(ended) if ended is not None else ""),
+        log=str(space.fleet.log_path(record.driver_id)) if record else None,
+    )

@@ -1,0 +1,258 @@
+"""`status`, `start`, `stop`, `restart`, `logs`: the life of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamwarden.cli.exits import Exit
+from streamwarden.cli.output import as_json, say, table, text
+from streamwarden.cli.session import AsJson, MaybeStream, StreamName, who, workspace
+from streamwarden.cli.words import NONE, age, ago, number, size, status_word
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.fleet import Fleet, Observation
+    from streamwarden.cli.status import StreamStatus
+    from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+
+Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
+BatchDeadline = Annotated[
+    str | None,
+    typer.Option(help="How long to wait for the batch boundary before SIGTERM.", show_default="the stream's"),
+]
+TermDeadline = Annotated[
+    str | None, typer.Option(help="How long to wait after SIGTERM before SIGKILL.", show_default="the stream's")
+]
+UpWithin = Annotated[str, typer.Option("--within", help="How long to wait until the query runs; 0: do not wait.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    for name, command in (
+        ("status", status),
+        ("start", start),
+        ("stop", stop),
+        ("restart", restart),
+        ("logs", logs),
+    ):
+        app.command(name)(command)
+
+
+def status(context: typer.Context, stream: MaybeStream = None, json: AsJson = False) -> int:
+    """Show every stream: alive, progress, verdict, incidents, last exit. Exit code 1 if one is in trouble."""
+    from streamwarden.cli.status import gather
+
+    now = time.time()
+    found = gather(workspace(context), stream, now=now)
+    if json:
+        as_json({"at": now, "streams": found})
+    else:
+        table(
+            ("stream", "state", "pid", "since", "last batch", "batches", "rows in", "state", "health", "incidents",
+             "last exit"),
+            [_row(each, now) for each in found],
+            empty="No streams: add a file to config/streams.",
+        )  # fmt: skip
+    return Exit.BAD if any(each.in_trouble for each in found) else Exit.OK
+
+
+def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
+    colour = {"running": "green", "stopped": "dim", "new": "dim"}.get(each.state, "bold red")
+    batch = NONE if each.last_batch is None else f"{each.last_batch}, {ago(each.last_batch_at, now)}"
+    return (
+        text(each.stream),
+        f"[{colour}]{each.state}[/]",
+        NONE if each.pid is None else str(each.pid),
+        age(each.since, now),
+        batch,
+        number(each.batches),
+        number(each.rows),
+        size(each.state_bytes),
+        status_word(each.worst) + (f" ({', '.join(each.worst_checks)})" if each.worst_checks else ""),
+        f"[red]{each.incidents}[/]" if each.incidents else "0",
+        text(each.problem) if each.problem else NONE,
+    )
+
+
+def start(
+    context: typer.Context,
+    stream: StreamName,
+    supervise: Annotated[
+        bool, typer.Option("--supervise", help="Stay, show the log, and restart the driver by the stream's policy.")
+    ] = False,
+    within: UpWithin = "2 minutes",
+    reason: Reason = "asked on the command line",
+) -> int:
+    """Start a stream, or find its living driver: there is never a second one.
+
+    The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
+    """
+    space = workspace(context)
+    spec = space.stream(stream)
+    limit = _duration(within, "--within")
+    space.fleet.set_running(stream, who(), reason)
+    if supervise:
+        from streamwarden.cli.supervising import supervise_here
+
+        return supervise_here(space, spec, launched_by=who())
+    started = space.fleet.start(spec, launched_by=who())
+    return _report_start(space.fleet, started.record, reattached=started.reattached, within=limit)
+
+
+def _report_start(fleet: Fleet, record: DriverRecord, *, reattached: bool, within: float) -> int:
+    what = "runs already" if reattached else "launched"
+    pid = f", pid {record.process.pid}" if record.process else ""
+    say(f"{text(record.stream)}: driver {text(record.driver_id)} {what}{pid}")
+    say(f"  log: {text(fleet.log_path(record.driver_id))}")
+    if within <= 0:
+        return Exit.OK
+    seen = fleet.wait(
+        record.driver_id,
+        timeout=within,
+        until=lambda seen: not seen.alive or seen.record.started_at is not None,
+    )
+    if seen.alive or seen.record.started_at is not None:
+        say(f"  query {text(seen.record.query_id)} runs")
+    if seen.alive:
+        return Exit.OK
+    return _report_exit(seen)
+
+
+def _report_exit(seen: Observation) -> int:
+    """Tell how a driver ended. Exit code 1 unless it ended in good order."""
+    from streamwarden.lifecycle.driver import ExitKind
+    from streamwarden.lifecycle.restart import describe
+
+    ended = seen.exit
+    if ended is None:
+        say(f"{text(seen.record.stream)}: [red]the driver ended and left no record[/]")
+        return Exit.BAD
+    good = ended.kind in (ExitKind.STOPPED, ExitKind.COMPLETED)
+    colour = "green" if good else "bold red"
+    say(f"{text(seen.record.stream)}: [{colour}]{text(describe(ended))}[/]{_cut(ended)}")
+    if ended.next_step and not good:
+        say(f"  next: {text(ended.next_step)}")
+    if not good:
+        say(f"  log: {text(Path(seen.record.folder) / 'driver.log')}")
+    return Exit.OK if good else Exit.BAD
+
+
+def _cut(ended: ExitRecord) -> str:
+    return "; the batch that was running will run again" if ended.cut_batch else ""
+
+
+def stop(
+    context: typer.Context,
+    stream: StreamName,
+    reason: Reason = "asked on the command line",
+    batch_deadline: BatchDeadline = None,
+    term_deadline: TermDeadline = None,
+) -> int:
+    """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
+    space = workspace(context)
+    _known(context, stream)
+    say(f"{text(stream)}: waiting for the batch boundary …")
+    seen = space.fleet.stop(
+        stream,
+        requested_by=who(),
+        reason=reason,
+        batch_deadline=_maybe(batch_deadline, "--batch-deadline"),
+        term_deadline=_maybe(term_deadline, "--term-deadline"),
+    )
+    if seen is None:
+        say(f"{text(stream)}: no driver lives; it will not be started until somebody starts it")
+        return Exit.OK
+    return _report_exit(seen)
+
+
+def restart(
+    context: typer.Context,
+    stream: StreamName,
+    reason: Reason = "asked on the command line",
+    batch_deadline: BatchDeadline = None,
+    term_deadline: TermDeadline = None,
+    within: UpWithin = "2 minutes",
+) -> int:
+    """Stop a stream at a batch boundary and start it again, with its YAML file as it is now."""
+    space = workspace(context)
+    spec = space.stream(stream)
+    limit = _duration(within, "--within")
+    seen = space.fleet.stop(
+        stream,
+        requested_by=who(),
+        reason=reason,
+        restart=True,
+        batch_deadline=_maybe(batch_deadline, "--batch-deadline"),
+        term_deadline=_maybe(term_deadline, "--term-deadline"),
+    )
+    if seen is not None:
+        _report_exit(seen)
+    # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
+    started = space.fleet.start(spec, launched_by=who())
+    return _report_start(space.fleet, started.record, reattached=started.reattached, within=limit)
+
+
+def logs(
+    context: typer.Context,
+    stream: StreamName,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the driver ends.")] = False,
+    driver: Annotated[str | None, typer.Option(help="Another driver than the newest.")] = None,
+) -> int:
+    """Show the log of a stream's newest driver."""
+    from streamwarden.errors import ConfigError
+
+    space = workspace(context)
+    _known(context, stream)
+    record = space.store.drivers.get(driver) if driver else space.store.drivers.latest(stream)
+    if record is None or record.stream != stream:
+        raise ConfigError(
+            f"no driver {driver!r} of {stream}" if driver else f"{stream} has had no driver",
+            next_step=f"see `streamwarden status {stream}`" if driver else f"run `streamwarden start {stream}`",
+        )
+    path = space.fleet.log_path(record.driver_id)
+    for line in _tail(path, lines):
+        typer.echo(line, nl=False)
+    if follow:
+        from streamwarden.cli.following import follow as follow_log
+
+        follow_log(path, ended=lambda: not space.fleet.observe(record.driver_id).alive)
+    return Exit.OK
+
+
+def _tail(path: Path, lines: int) -> Iterator[str]:
+    from collections import deque
+
+    from streamwarden.errors import ProcessError
+
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from deque(file, maxlen=lines)
+    except OSError as error:
+        raise ProcessError(
+            f"the log cannot be read: {error.strerror}", where=str(path), next_step="look on the driver's own host"
+        ) from error
+
+
+def _known(context: typer.Context, stream: str) -> None:
+    """A broken file must not keep anyone from stopping its stream; a name that stands nowhere is refused."""
+    catalog = workspace(context).catalog()
+    if stream not in catalog.broken:
+        catalog.get(stream)
+
+
+def _maybe(given: str | None, option: str) -> float | None:
+    return None if given is None else _duration(given, option)
+
+
+def _duration(given: str, option: str) -> float:
+    from streamwarden.units import parse_duration
+
+    try:
+        return parse_duration(given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -1,0 +1,79 @@
+"""`start --supervise`: keeps one stream running in the foreground, by the same policy as its DAG."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from streamwarden.cli.exits import Exit
+from streamwarden.cli.following import LogTail
+from streamwarden.cli.output import say, text
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.supervisor import Down, Finished, Hold, Launch, Move, Wait, Watch, supervise
+from streamwarden.units import format_duration
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.fleet import Fleet
+    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.stream import StreamSpec
+
+
+def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> int:
+    """Run the supervisor until the stream finished (0) or stays down (1). Ctrl-C leaves the driver running."""
+    voice = _Voice(space.fleet)
+    try:
+        end = supervise(
+            spec,
+            launcher=space.fleet,
+            drivers=space.store.drivers,
+            stops=space.store.stops,
+            launched_by=launched_by,
+            clock=time.time,
+            sleep=voice.sleep,
+            announce=voice.announce,
+        )
+    except KeyboardInterrupt:
+        say(f"\nno longer supervised; the driver goes on. Stop it with: streamwarden stop {text(spec.name)}")
+        raise
+    voice.drain()
+    if isinstance(end, Finished):
+        return Exit.OK if end.exit.kind in (ExitKind.COMPLETED, ExitKind.STOPPED) else Exit.BAD
+    return Exit.BAD
+
+
+class _Voice:
+    """Tells the supervisor's moves, and shows the log of the driver that is watched while the supervisor waits."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._log: LogTail | None = None
+
+    def announce(self, move: Move) -> None:
+        self.drain()
+        match move:
+            case Watch(driver_id=driver):
+                path = self._fleet.log_path(driver)
+                say(f"[bold]watching driver {text(driver)}[/], log {text(path)}")
+                self._log = LogTail(path, from_end=False)
+            case Launch(reason=reason):
+                say(f"[bold]launching[/]: {text(reason)}")
+            case Wait(until=until, reason=reason, attempt=attempt):
+                wait = format_duration(max(0.0, until - time.time()))
+                say(f"[yellow]restart {attempt} in {wait}[/]: {text(reason)}")
+            case Hold(state=state):
+                say(f"[yellow]held[/]: stopped by {text(state.changed_by)} ({text(state.reason)}); waiting for a start")
+            case Down(verdict=verdict):
+                say(f"[bold red]down[/]: {text(verdict.reason)}\n  next: {text(verdict.next_step)}")
+            case Finished(exit=ended):
+                say(f"[green]finished[/]: {text(describe(ended))}")
+
+    def sleep(self, seconds: float) -> None:
+        self.drain()
+        time.sleep(seconds)
+
+    def drain(self) -> None:
+        if self._log is not None:
+            more = self._log.more()
+            if more:
+                print(more, end="", flush=True)

@@ -1,0 +1,87 @@
+"""`validate`: every file of the configuration, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from streamwarden.cli.exits import Exit
+from streamwarden.cli.output import as_json, say, text
+from streamwarden.cli.session import AsJson, workspace
+from streamwarden.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.workspace import Workspace
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("validate")(validate)
+
+
+def validate(context: typer.Context, json: AsJson = False) -> int:
+    """Check every stream, every drill and the thresholds. Exit code 2 if a file cannot be used."""
+    good, wrong = _judge(workspace(context))
+    if json:
+        as_json(
+            {
+                "valid": not wrong,
+                "files": [{"file": file, "kind": kind, "name": name} for kind, name, file in good],
+                "errors": [_as_data(kind, name, error) for kind, name, error in wrong],
+            }
+        )
+    else:
+        for kind, name, _file in good:
+            say(f"[green]✓[/] {kind} {text(name)}")
+        for kind, name, error in wrong:
+            say(f"[red]✗[/] {kind} {text(name)}\n  {text(error)}")
+        tally = f"{len(good)} valid, {len(wrong)} broken"
+        say(f"[bold red]{tally}[/]" if wrong else f"[bold green]{tally}[/]")
+    return Exit.USAGE if wrong else Exit.OK
+
+
+def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
+    """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
+    from streamwarden.adapters.config import load_drills
+
+    catalog = space.catalog()
+    drills, broken = load_drills(space.project)
+    good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items())]
+    wrong = [("stream", name, error) for name, error in sorted(catalog.broken.items())]
+    for name, drill in sorted(drills.items()):
+        try:
+            catalog.get(drill.stream)
+            good.append(("drill", name, drill.file))
+        except ConfigError as error:
+            where = f"{drill.file}: stream"
+            if drill.stream in catalog.broken:
+                error = ConfigError(f"the file of the stream {drill.stream!r} is broken", where=where)
+            else:
+                error = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
+            wrong.append(("drill", name, error))
+    wrong += [("drill", name, error) for name, error in sorted(broken.items())]
+    try:
+        space.thresholds()
+        good.append(("thresholds", "of the project", str(space.project / "config/thresholds.yaml")))
+    except ConfigError as error:
+        wrong.append(("thresholds", "of the project", error))
+    return good, wrong
+
+
+def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:
+    from streamwarden.adapters.config_problems import ConfigFileError
+
+    problems: list[dict[str, object]] = []
+    if isinstance(error, ConfigFileError):
+        problems = [
+            {
+                "key": problem.dotted,
+                "line": problem.line,
+                "observed": problem.observed,
+                "allowed": problem.allowed,
+                "next_step": problem.next_step,
+            }
+            for problem in error.problems
+        ]
+    return {"kind": kind, "name": name, "message": str(error), "problems": problems}

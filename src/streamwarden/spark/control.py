@@ -1,0 +1,215 @@
+"""The control loop beside the query: lease, stop request, deadlines, measurements, log size. One look every 0.25 s."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters import processes
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.spark.graceful import Stop, stop_at_boundary, stop_now
+from streamwarden.spark.sessions import Sessions
+from streamwarden.spark.store_link import StoreLink
+from streamwarden.stream import StreamSpec
+
+TICK: Final = 0.25
+MEASURE_EVERY: Final = 10.0
+LOG_LIMIT: Final = 64 * 10**6
+"""Bytes of driver.log before it is put aside; one old file is kept."""
+
+END_GRACE: Final = 15.0
+"""Seconds that a script has to come to its end once its queries were stopped."""
+
+CUT_PATIENCE: Final = 5.0
+"""Seconds that a fenced driver's query has to stop before the process is ended over it."""
+
+KEEPER_GRACE: Final = 3.0
+"""Seconds past a deadline before the driver enforces it itself: the keeper is first, unless it was killed."""
+
+
+class Reason(StrEnum):
+    STOP_REQUESTED = "stop_requested"
+    LEASE_LOST = "lease_lost"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why the control loop ended the queries."""
+
+    reason: Reason
+    detail: str
+    request: StopRequest | None = None
+
+
+class Control:
+    """Runs on a thread of its own, so that the job keeps the main one.
+
+    Args:
+        finish: writes the outcome and ends the process; called if the job does not end after its queries did, or at once
+            after SIGTERM.
+        jvm: the driver's JVM, this process's parent.
+    """
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        folder: Path,
+        *,
+        link: StoreLink,
+        sessions: Sessions,
+        jvm: ProcessIdentity,
+        finish: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._link = link
+        self._sessions = sessions
+        self._jvm = jvm
+        self._finish = finish
+        self._clock = clock
+        self._terminate = threading.Event()
+        self._measure_at = 0.0
+        self._ended_at = 0.0
+        self.ending: Ending | None = None
+        self.finished = threading.Event()
+
+    def start(self) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: self._terminate.set())
+        threading.Thread(target=self._run, name="streamwarden control", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self.finished.wait(TICK):
+            if os.getppid() != self._jvm.pid:  # the JVM was killed: there is nothing left to control
+                os._exit(137)
+            try:
+                self._look()
+            except Exception as error:
+                # A defect in here must neither end the query nor go unseen.
+                print(f"streamwarden: control loop: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+    def _look(self) -> None:
+        if self._terminate.is_set() and (self.ending is None or self.ending.reason is not Reason.TERMINATED):
+            self._end(Ending(Reason.TERMINATED, "SIGTERM", self._request()))
+            self._finish()  # the JVM may be going down already: write the outcome while there is time
+        elif self.ending is None:
+            if self._link.lost is not None:
+                self._cut(Ending(Reason.LEASE_LOST, str(self._link.lost)))
+            elif (request := self._request()) is not None:
+                self._end_at_boundary(request)
+            else:
+                self._measure()
+        elif time.monotonic() > self._ended_at + END_GRACE:
+            self._finish()
+
+    def _request(self) -> StopRequest | None:
+        """The stop request, from the host's own file or from the store, which is then mirrored for the keeper."""
+        mirrored = files.read_stop(self._folder)
+        stored = self._link.stop
+        if stored is not None and (mirrored is None or stored.requested_at > mirrored.requested_at):
+            with contextlib.suppress(OSError):
+                files.write_stop(self._folder, stored)
+            mirrored = stored
+        return mirrored if mirrored is not None and mirrored.driver_id == self._folder.name else None
+
+    def _end_at_boundary(self, request: StopRequest) -> None:
+        gave_up = False
+        while queries := self._sessions.active_queries():
+            for query in queries:
+                gave_up = stop_at_boundary(query, self._give_up) is Stop.GIVEN_UP or gave_up
+            if gave_up:
+                return  # fenced, terminated or out of time: the next look acts on it
+        if not self._give_up():
+            self._end(Ending(Reason.STOP_REQUESTED, request.reason, request))
+
+    def _give_up(self) -> bool:
+        if self._terminate.is_set() or self._link.lost is not None:
+            return True
+        request = self._request()
+        if request is None:
+            return False
+        now = self._clock()
+        if now > request.kill_deadline + KEEPER_GRACE:
+            os.kill(self._jvm.pid, signal.SIGKILL)  # this process sees its parent gone and follows
+        if now > request.batch_deadline + KEEPER_GRACE:
+            self._terminate.set()
+        return self._terminate.is_set()
+
+    def _cut(self, ending: Ending) -> None:
+        """Stop everything now; a query that does not let itself be stopped goes with the process."""
+        self._end(ending)
+        for query in self._sessions.active_queries():
+            stopper = threading.Thread(target=stop_now, args=(query,), daemon=True)
+            stopper.start()
+            stopper.join(CUT_PATIENCE)
+        if self._sessions.active_queries():
+            self._finish()
+
+    def _end(self, ending: Ending) -> None:
+        self.ending = ending
+        self._ended_at = time.monotonic()
+
+    # Measuring
+
+    def _measure(self) -> None:
+        now = time.monotonic()
+        if now < self._measure_at:
+            return
+        found = {"resident_bytes": processes.resident_bytes(self._jvm), "state_dir_bytes": self._state_bytes()}
+        at = self._clock()
+        self._link.measure(
+            Measurement(stream=self._spec.name, name=name, at=at, value=float(value), unit="bytes", source="driver")
+            for name, value in found.items()
+            if value is not None
+        )
+        cap_log(self._folder / files.LOG)
+        took = time.monotonic() - now
+        # A huge state directory takes long to walk: never more than a twentieth of one thread.
+        self._measure_at = time.monotonic() + max(MEASURE_EVERY, 20 * took)
+
+    def _state_bytes(self) -> int | None:
+        state = Path(self._spec.checkpoint) / "state"
+        return folder_bytes(state) if state.is_dir() else None
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a local folder; what is removed meanwhile does not count."""
+    total = 0
+    pending = [str(folder)]
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def cap_log(log: Path, limit: int = LOG_LIMIT) -> bool:
+    """Put a log that outgrew `limit` aside as `NAME.1` and begin it anew; its writers append, so they go on."""
+    try:
+        if log.stat().st_size <= limit:
+            return False
+        shutil.copyfile(log, log.with_name(log.name + ".1"))
+        os.truncate(log, 0)
+    except OSError:  # no room for the copy: the log is worth less than the disk
+        with contextlib.suppress(OSError):
+            os.truncate(log, 0)
+        return False
+    return True

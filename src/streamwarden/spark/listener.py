@@ -1,0 +1,88 @@
+"""The progress listener: takes Spark's reports off its thread and hands them to a queue. It never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStarted:
+    query_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgressed:
+    """`text` is Spark's own JSON of the report, parsed by whoever takes it off the queue."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerminated:
+    """`error` and `error_class` are None if the query was stopped or came to its end."""
+
+    query_id: str
+    run_id: str
+    error: str | None
+    error_class: str | None
+
+
+QueryEvent = QueryStarted | QueryProgressed | QueryTerminated
+
+
+class ProgressListener(StreamingQueryListener):
+    """Forwards the events of all queries of a session to `emit`, which must return at once.
+
+    PySpark's own wrapper builds a Python object of every field of a report, one call into the JVM each; this one takes
+    the report as the JSON that the JVM makes of it, in two calls.
+    """
+
+    def __init__(self, emit: Callable[[QueryEvent], None]) -> None:
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm
+        self._jlistenerobj = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_JavaSide(emit))
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
+        raise NotImplementedError("events arrive at the Java side")
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        raise NotImplementedError("events arrive at the Java side")
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        raise NotImplementedError("events arrive at the Java side")
+
+
+class _JavaSide:
+    """What the JVM calls, on its listener thread."""
+
+    def __init__(self, emit: Callable[[QueryEvent], None]) -> None:
+        self._emit = emit
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self._emit(QueryStarted(event.id().toString(), event.runId().toString()))
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self._emit(QueryProgressed(event.progress().json()))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """An idle query made no batch: there is nothing to store."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        error, error_class = event.exception(), event.errorClassOnException()
+        self._emit(
+            QueryTerminated(
+                event.id().toString(),
+                event.runId().toString(),
+                error.get() if error.isDefined() else None,
+                error_class.get() if error_class.isDefined() else None,
+            )
+        )
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

@@ -1,0 +1,258 @@
+"""The program that spark-submit runs: one driver of one stream. Argument: the driver's folder.
+
+Order: adopt the lease, watch for sessions, start the control loop, run the job, write down why it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+if __name__ == "__main__":
+    # spark-submit put this file's folder first: its modules must not stand before those of the job.
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.config import spec_from_dict
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.errors import ConfigError, JobError, LeaseLost, StreamwardenError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.exits import FENCED_CODE, failure
+from streamwarden.spark import failures
+from streamwarden.spark.control import Control, Ending, Reason
+from streamwarden.spark.jobs import has_build, load_build, run_script
+from streamwarden.spark.listener import QueryEvent, QueryStarted
+from streamwarden.spark.sessions import Sessions, plain_path
+from streamwarden.spark.sinks import start_query
+from streamwarden.spark.sources import Quarantines
+from streamwarden.spark.store_link import StoreLink
+from streamwarden.stream import StreamSpec
+
+CODES = {ExitKind.STOPPED: 0, ExitKind.COMPLETED: 0, ExitKind.FENCED: FENCED_CODE, ExitKind.KILLED: 143}
+
+
+class Runner:
+    """One driver from its spec to its outcome."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        document = files.read_document(folder / files.SPEC)
+        lease = files.read_lease(folder)
+        jvm = processes.identity(os.getppid())
+        url = os.environ.get("STREAMWARDEN_STORE_URL")
+        if document is None or lease is None or url is None or jvm is None:
+            raise ConfigError(
+                "this is no driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
+                expected=f"{files.SPEC} and {files.LEASE}, written by the launcher",
+                where=str(folder),
+                next_step="start drivers with `streamwarden start`",
+            )
+        self._spec: StreamSpec = spec_from_dict(document)
+        self._jvm: ProcessIdentity = jvm
+        if files.read_process(folder) is None:
+            files.write_process(folder, jvm)
+        self._quarantines = Quarantines(self._spec)
+        self._link = StoreLink(
+            url,
+            stream=self._spec.name,
+            folder=folder,
+            lease=lease,
+            process=jvm,
+            watcher=self._quarantines.seen,
+        )
+        self._sessions = Sessions(self._take)
+        self._control = Control(
+            self._spec, folder, link=self._link, sessions=self._sessions, jvm=jvm, finish=self.end_now
+        )
+        self._built = False
+        self._mismatch: JobError | None = None
+        self._writing = threading.Lock()
+        self._outcome: ExitRecord | None = None
+
+    def run(self) -> int:
+        """Run the driver to its end; returns the exit code."""
+        error: BaseException | None = None
+        try:
+            self._link.bind()
+            self._link.start()
+            self._control.start()
+            self._sessions.watch()
+            self._run_job()
+        except (Exception, KeyboardInterrupt) as raised:
+            error = raised
+        record = self._conclude(error)
+        self._quarantines.close()
+        self._link.close()
+        return CODES.get(record.kind, 1)
+
+    def end_now(self) -> None:
+        """Write the outcome and end this process; the JVM follows."""
+        record = self._conclude(None)
+        self._link.close(timeout=2.0)
+        sys.stderr.flush()
+        os._exit(CODES.get(record.kind, 1))
+
+    # The job
+
+    def _run_job(self) -> None:
+        job = Path(self._spec.job)
+        if has_build(job):
+            self._run_build(job)
+        else:
+            self._run_script(job)
+
+    def _run_build(self, job: Path) -> None:
+        from pyspark.sql import SparkSession
+
+        build = load_build(job)
+        spark = SparkSession.builder.getOrCreate()
+        built = build(spark, self._spec)
+        query = start_query(built, self._spec)
+        self._built = True
+        self._quarantines.start(spark)
+        query.awaitTermination()
+
+    def _run_script(self, job: Path) -> None:
+        """Run the script in this thread; it may wait for its query itself, or end its main and leave it running."""
+        run_script(job, self._spec.args)
+        while self._sessions.active_queries():
+            time.sleep(0.25)
+        if self._link.started is None:
+            raise JobError(
+                "the script ended and started no streaming query",
+                expected="a script that starts a query with writeStream … start()",
+                where=str(job),
+                next_step="correct `job:`, or run this script with spark-submit: it is no stream",
+            )
+
+    def _take(self, event: QueryEvent) -> None:
+        """On Spark's listener thread. `QueryStarted` is posted before the query's first batch, which waits for it."""
+        if isinstance(event, QueryStarted):
+            self._built = True
+            actual = self._sessions.checkpoint_of(event.run_id)
+            if actual is not None and actual != plain_path(self._spec.checkpoint):
+                self._mismatch = JobError(
+                    f"the job's query writes to the checkpoint {actual}",
+                    expected=f"the declared checkpoint, {self._spec.checkpoint}",
+                    where=self._spec.job,
+                    next_step="make the two the same: the lease protects the declared one only",
+                )
+                self._sessions.forbid(event.run_id)
+        self._link.emit(event)
+
+    # The end
+
+    def _conclude(self, error: BaseException | None) -> ExitRecord:
+        """Decide why the driver ended and write it down, once."""
+        with self._writing:
+            if self._outcome is None:
+                self._outcome = self._judge(error)
+                print(f"streamwarden: {self._outcome.kind}: {self._outcome.message}", file=sys.stderr, flush=True)
+                try:
+                    files.write_outcome(self._folder, self._outcome)
+                except OSError as full:
+                    print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
+            self._control.finished.set()
+            return self._outcome
+
+    def _judge(self, error: BaseException | None) -> ExitRecord:
+        now = time.time()
+        ending = self._control.ending
+        cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
+        if self._mismatch is not None:
+            return failure("JobError", str(self._mismatch), at=now, cut_batch=cut, built=False)
+        if isinstance(error, LeaseLost):
+            ending = Ending(Reason.LEASE_LOST, str(error))
+        if ending is not None:
+            return ended(ending, at=now, cut_batch=cut)
+        if error is not None:
+            return self._failed(error, now, cut)
+        died = next((event for event in self._link.terminated.values() if event.error), None)
+        if died is not None:
+            error_class, message = failures.from_spark(died.error or "", died.error_class, self._spec.job)
+            return failure(error_class, message, at=now, cut_batch=cut, built=True)
+        return ExitRecord(
+            kind=ExitKind.COMPLETED,
+            ended_at=now,
+            message="the query ended by itself: all its input is processed",
+            cut_batch=cut,
+        )
+
+    def _failed(self, error: BaseException, now: float, cut: bool | None) -> ExitRecord:
+        traceback.print_exception(error)
+        error_class, message = failures.describe(error, self._spec.job)
+        record = failure(error_class, message, at=now, cut_batch=cut, built=self._built)
+        next_step = getattr(error, "next_step", "") if isinstance(error, StreamwardenError) else ""
+        if not next_step:
+            return record
+        return replace(record, next_step=next_step)
+
+    def _cut_batch(self) -> bool | None:
+        with contextlib.suppress(StreamwardenError, OSError):
+            return log_position(*open_path(self._spec.checkpoint)).gap > 0
+        return None
+
+
+def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
+    """The record of a driver that was made to end. Pure."""
+    request = ending.request
+    if ending.reason is Reason.LEASE_LOST:
+        return ExitRecord(
+            kind=ExitKind.FENCED,
+            ended_at=at,
+            error_class="LeaseLost",
+            message=ending.detail,
+            cut_batch=cut_batch,
+            next_step="nothing to do if the new holder runs; `streamwarden status` shows it",
+        )
+    if ending.reason is Reason.STOP_REQUESTED and request is not None:
+        return ExitRecord(
+            kind=ExitKind.STOPPED,
+            ended_at=at,
+            message=f"stopped by {request.requested_by}: {request.reason}",
+            cut_batch=cut_batch,
+            next_step="`streamwarden start` runs it again",
+        )
+    asked = (
+        f"a stop was requested by {request.requested_by} ({request.reason}) and the batch did not end in time"
+        if request is not None
+        else "no stop was requested"
+    )
+    return ExitRecord(
+        kind=ExitKind.KILLED,
+        ended_at=at,
+        signal=15,
+        message=f"SIGTERM: {asked}",
+        cut_batch=cut_batch,
+        next_step="nothing is lost: a cut batch runs again at the next start",
+    )
+
+
+def main(argv: list[str]) -> int:
+    folder = Path(argv[1])
+    try:
+        runner = Runner(folder)
+    except StreamwardenError as error:
+        print(f"streamwarden: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            files.write_outcome(
+                folder, failure(type(error).__name__, str(error), at=time.time(), cut_batch=None, built=False)
+            )
+        return 1
+    return runner.run()
+
+
+if __name__ == "__main__":
+    status = main(sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of the job or of py4j must not keep a driver alive that has said its last word.
+    os._exit(status)

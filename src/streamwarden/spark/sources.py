@@ -1,0 +1,242 @@
+"""Reading files as a stream, with rows that cannot be parsed counted and kept aside.
+
+A job calls `read_files` and gets the good rows. The malformed ones are counted inside the query (`observedMetrics` of
+its progress, under `input`), and the driver, beside the query, reads the files of such a batch once more and writes
+their malformed rows to the quarantine:
+
+    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, reason
+
+A batch's files are fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
+itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.errors import ConfigError, StreamwardenError
+from streamwarden.progress import Progress
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+CORRUPT: Final = "_corrupt_record"
+METRIC: Final = "input"
+"""Name of the observed metric: `read` and `malformed` rows of each batch."""
+
+_WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
+_RETRY_EVERY: Final = 10.0
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """What is needed to read a batch's files again, exactly as the query reads them."""
+
+    format: str
+    schema: StructType
+    options: dict[str, str]
+
+
+_registered: dict[str, FileSource] = {}
+
+
+def read_files(spark: SparkSession, spec: StreamSpec, schema: StructType | str) -> DataFrame:
+    """A streaming DataFrame of the well-formed rows of the stream's source files.
+
+    Rows that do not fit `schema` are counted and go to the stream's quarantine. A stream without a quarantine fails on
+    the first such row instead: nothing is dropped silently. Formats that carry a schema of their own (parquet, orc) have
+    no malformed rows.
+
+    Args:
+        schema: of the source, as a StructType or as DDL (`id BIGINT, at TIMESTAMP`).
+
+    Raises:
+        ConfigError: the stream's source is no folder of files.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    source = spec.source
+    if source.path is None:
+        raise ConfigError(
+            "the source has no path",
+            expected="source: {kind: files, path: …}",
+            where=spec.file or spec.name,
+            next_step="declare it in the stream's file",
+        )
+    fields = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    options = dict(source.options)
+    reader = spark.readStream.format(source.format)
+    if source.max_files_per_trigger is not None:
+        reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
+    if source.format not in _WITH_CORRUPT_RECORDS:
+        return reader.options(**options).schema(fields).load(source.path)
+    if spec.quarantine is None:
+        return reader.options(**options, mode="FAILFAST").schema(fields).load(source.path)
+    options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    full = StructType([*fields.fields, StructField(CORRUPT, StringType())])
+    _registered[spec.name] = FileSource(source.format, full, options)
+    return _good(reader.options(**options).schema(full).load(source.path))
+
+
+def _good(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    malformed = f.col(CORRUPT).isNotNull()
+    whole = f.struct(*[column for column in frame.columns if column != CORRUPT])
+    counted = frame.observe(
+        METRIC,
+        # Counting whole rows makes every column needed, so that a wrong value in a column the job does not use makes a
+        # row malformed here just as it does in the quarantine.
+        f.count(f.when(whole.isNotNull(), 1)).alias("read"),
+        f.count(f.when(malformed, 1)).alias("malformed"),
+    )
+    return counted.where(~malformed).drop(CORRUPT)
+
+
+def malformed_rows(spark: SparkSession, source: FileSource, files: tuple[str, ...]) -> DataFrame:
+    """The malformed rows of `files`: raw text, file, reason. A batch DataFrame."""
+    from pyspark.sql import functions as f
+
+    frame = spark.read.format(source.format).options(**source.options).schema(source.schema).load(list(files))
+    whole = f.struct(*[column for column in frame.columns if column != CORRUPT])
+    return (
+        frame.select(
+            f.col(CORRUPT).alias("raw"), f.col("_metadata.file_path").alias("file"), whole.isNotNull().alias("_whole")
+        )
+        .where(f.col("raw").isNotNull() & f.col("_whole"))
+        .select("raw", "file", _reason(source).alias("reason"))
+    )
+
+
+def _reason(source: FileSource) -> Column:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
+
+    misfit = f.lit("does not fit the schema")
+    if source.format != "json":
+        return misfit
+    values = f.from_json(f.col("raw"), "map<string,string>")
+    wrong = []
+    for field in source.schema.fields:
+        if field.name == CORRUPT or isinstance(field.dataType, ArrayType | MapType | StructType | StringType):
+            continue
+        value = values[field.name]
+        bad = value.isNotNull() & value.try_cast(field.dataType).isNull()
+        text = f.concat(f.lit(f"{field.name} is no {field.dataType.simpleString()}: "), f.substring(value, 1, 60))
+        wrong.append(f.when(bad, text))
+    told = f.concat_ws("; ", *wrong) if wrong else f.lit("")
+    return (
+        f.when(values.isNull(), f.lit("not a JSON object"))
+        .when(told == "", misfit)
+        .otherwise(f.concat(misfit, f.lit(": "), told))
+    )
+
+
+class Quarantines:
+    """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self._spec = spec
+        self._queue: queue.SimpleQueue[tuple[str, int, int | None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def seen(self, progress: Progress) -> None:
+        """Take note of a batch's report; never waits."""
+        counted = progress.observed_metrics.get(METRIC)
+        if counted is not None and self._spec.name in _registered and "addBatch" in progress.durations_ms:
+            self._queue.put((progress.query_id, progress.batch_id, int(counted.get("malformed") or 0)))
+
+    def start(self, spark: Any) -> None:
+        """Begin to write, with the batches that an earlier driver committed and did not get to."""
+        source = _registered.get(self._spec.name)
+        if source is None or self._spec.quarantine is None:
+            return
+        self._thread = threading.Thread(
+            target=self._run, args=(spark, source), name="streamwarden quarantine", daemon=True
+        )
+        self._thread.start()
+
+    def close(self, timeout: float = 20.0) -> None:
+        """Write what is queued, then end. What is not done in time is made up for at the next start."""
+        self._closing.set()
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self, spark: Any, source: FileSource) -> None:
+        pending = self._left_over()
+        while True:
+            item = pending.pop(0) if pending else self._queue.get()
+            if item is None:
+                return
+            query_id, batch, count = item
+            while not self._handle(spark, source, query_id, batch, count):
+                if self._closing.wait(_RETRY_EVERY):
+                    return
+
+    def _left_over(self) -> list[tuple[str, int, int | None]]:
+        with contextlib.suppress(StreamwardenError, OSError):
+            position = log_position(*open_path(self._spec.checkpoint))
+            if position.query_id is not None and position.committed is not None:
+                first = self._done(position.query_id) + 1
+                return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
+        return []
+
+    def _handle(self, spark: Any, source: FileSource, query_id: str, batch: int, count: int | None) -> bool:
+        """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
+        if batch <= self._done(query_id):
+            return True
+        try:
+            if count != 0:
+                self._write(spark, source, query_id, batch)
+            self._mark(query_id, batch)
+        except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
+            print(f"streamwarden: quarantine of batch {batch}: {error}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    def _write(self, spark: Any, source: FileSource, query_id: str, batch: int) -> None:
+        try:
+            files = file_source_log(*open_path(self._spec.checkpoint)).get(batch)
+        except (StreamwardenError, OSError) as error:
+            raise RuntimeError(f"its files are not known: {error}") from error
+        if not files:
+            return
+        rows = malformed_rows(spark, source, files)
+        target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
+        rows.coalesce(1).write.mode("overwrite").json(target)
+
+    # The mark: the last batch whose malformed rows are all kept.
+
+    def _mark_file(self, query_id: str) -> Path | None:
+        quarantine = self._spec.quarantine or ""
+        return None if "://" in quarantine else Path(quarantine) / f"_done-{query_id}"
+
+    def _done(self, query_id: str) -> int:
+        mark = self._mark_file(query_id)
+        try:
+            return int(mark.read_text()) if mark is not None else -1
+        except (OSError, ValueError):
+            return -1
+
+    def _mark(self, query_id: str, batch: int) -> None:
+        mark = self._mark_file(query_id)
+        if mark is None:
+            return
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        part = mark.with_name(f".{mark.name}.{time.monotonic_ns()}")
+        part.write_text(str(batch))
+        part.replace(mark)

@@ -1,0 +1,267 @@
+"""The driver's one thread that talks to the store. Nothing in here is ever waited for by a batch.
+
+Progress goes queue -> store; while the store is down or locked it goes to the spill file instead, and is loaded when the
+store is back. Lease and stop request are looked after on the way: a store that is down neither stops this driver nor
+hides a loss of the lease for longer than the outage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+from streamwarden.adapters.backfill import fill_from_logs, load_spill, spill
+from streamwarden.adapters.files import open_path
+from streamwarden.adapters.fleet import LEASE_TTL
+from streamwarden.adapters.store import Store
+from streamwarden.checkpoint.layout import COMMITS, OFFSETS
+from streamwarden.checkpoint.logs import written_at
+from streamwarden.errors import LeaseLost, StoreError, StreamwardenError
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.driver import DriverEvent, ProcessIdentity
+from streamwarden.lifecycle.folder import QUERY_STARTED, append_event
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.progress import Progress, parse_progress
+from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
+
+RENEW_EVERY: Final = 5.0
+STOP_POLL: Final = 1.0
+RETRY_EVERY: Final = 2.0
+"""Seconds between two attempts while the store is down."""
+
+KEPT_MEASUREMENTS: Final = 1000
+
+
+class Watcher(Protocol):
+    """Told of every report, after it was stored or spilled."""
+
+    def __call__(self, progress: Progress) -> None: ...
+
+
+class StoreLink:
+    """Owns the driver's connection to the store.
+
+    Args:
+        url: the store's; it may hold a password.
+        lease: the launcher's claim, to be bound to `process`.
+        watcher: see Watcher; called on this link's thread.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        stream: str,
+        folder: Path,
+        lease: Lease,
+        process: ProcessIdentity,
+        watcher: Watcher = lambda progress: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = Store(url)
+        self._stream = stream
+        self._folder = folder
+        self._lease = lease
+        self._process = process
+        self._watcher = watcher
+        self._clock = clock
+        self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
+        self._owed: deque[Callable[[], None]] = deque()
+        self._measurements: deque[Measurement] = deque(maxlen=KEPT_MEASUREMENTS)
+        self._down_until = 0.0
+        self._spilled = False
+        self._renew_at = 0.0
+        self._poll_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="streamwarden store", daemon=True)
+        self._closing = False
+        self.lost: LeaseLost | None = None
+        self.stop: StopRequest | None = None
+        self.started: QueryStarted | None = None
+        self.terminated: dict[str, QueryTerminated] = {}
+
+    def bind(self, deadline: float = 60.0) -> None:
+        """Adopt the lease for this process; before it is ours no query may start.
+
+        Raises LeaseLost if somebody else has it, StoreError if the store stayed down for `deadline` seconds.
+        """
+        end = time.monotonic() + deadline
+        while True:
+            try:
+                self._lease = self._store.leases.bind(self._lease, self._process, ttl=LEASE_TTL, now=self._clock())
+                self._renew_at = time.monotonic() + RENEW_EVERY
+                break
+            except StoreError as error:
+                if time.monotonic() > end:
+                    raise
+                _say(f"waiting for the store: {error}")
+                time.sleep(1.0)
+        self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def emit(self, event: QueryEvent) -> None:
+        """Take an event from Spark's listener thread. Never waits."""
+        if isinstance(event, QueryTerminated):
+            self.terminated[event.run_id] = event
+        elif isinstance(event, QueryStarted):
+            self.started = event
+        self._queue.put(event)
+
+    def measure(self, measurements: Iterable[Measurement]) -> None:
+        """Keep measurements for the next time the store listens; the oldest go first if it never does."""
+        self._measurements.extend(measurements)
+
+    def event(self, kind: str, **detail: str) -> None:
+        event = DriverEvent(driver_id=self._folder.name, at=self._clock(), kind=kind, detail=detail)
+        self._owe(lambda: self._store.drivers.event(event))
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Store or spill what is still queued, then end the thread."""
+        self._closing = True
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        self._store.close()
+
+    # The thread
+
+    def _run(self) -> None:
+        while True:
+            events, ended = self._take()
+            for event in events:
+                self._handle(event)
+            self._tend()
+            if ended and self._queue.empty():
+                return
+
+    def _take(self) -> tuple[list[QueryEvent], bool]:
+        """What is queued now; waits a moment for the first."""
+        events: list[QueryEvent] = []
+        ended = False
+        wait: float | None = 0.2
+        while True:
+            try:
+                event = self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
+            except queue.Empty:
+                return events, ended
+            wait = None
+            if event is None:
+                ended = True
+            else:
+                events.append(event)
+
+    def _handle(self, event: QueryEvent) -> None:
+        if isinstance(event, QueryStarted):
+            at = self._clock()
+            self._owe(lambda: self._store.drivers.started(self._folder.name, event.query_id, event.run_id, at))
+            self._owe(lambda: self._fill_from_logs(event.query_id))
+            started = DriverEvent(
+                driver_id=self._folder.name,
+                at=at,
+                kind=QUERY_STARTED,
+                detail={"query_id": event.query_id, "run_id": event.run_id},
+            )
+            with contextlib.suppress(OSError):  # the store is told too; the file is for an outage
+                append_event(self._folder, started)
+        elif isinstance(event, QueryProgressed):
+            try:
+                progress = parse_progress(event.text)
+            except (StreamwardenError, ValueError) as error:
+                _say(f"a progress report could not be read: {error}")
+                return
+            self._keep(progress)
+            self._watcher(progress)
+        elif isinstance(event, QueryTerminated):
+            self._owe(lambda: self._fill_from_logs(event.query_id))
+
+    def _keep(self, progress: Progress) -> None:
+        if not self._is_down():
+            try:
+                self._store.batches.upsert_progress(self._stream, progress)
+                planned, committed = self._logged(progress.batch_id)
+                if planned is not None or committed is not None:
+                    self._store.batches.upsert_logged(
+                        self._stream, progress.query_id, progress.batch_id, planned, committed
+                    )
+                return
+            except StoreError as error:
+                self._went_down(error)
+        try:
+            spill(self._folder, progress)
+            self._spilled = True
+        except OSError as error:
+            _say(f"a progress report was lost, neither the store nor the disk took it: {error}")
+
+    def _logged(self, batch: int) -> tuple[float | None, float | None]:
+        try:
+            fs, path = open_path(self._lease.checkpoint)
+            return written_at(fs, path, OFFSETS, batch), written_at(fs, path, COMMITS, batch)
+        except (OSError, StreamwardenError):
+            return None, None
+
+    def _fill_from_logs(self, query_id: str) -> None:
+        """Batches whose report a kill took: their times are in the checkpoint's own logs."""
+        fill_from_logs(self._store, self._stream, query_id, self._lease.checkpoint)
+
+    def _tend(self) -> None:
+        """Whatever is due. While the store is down, one attempt every few seconds."""
+        if self._is_down():
+            return
+        now = time.monotonic()
+        try:
+            if now >= self._renew_at and self.lost is None:
+                self._renew_at = now + RENEW_EVERY
+                self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
+            if now >= self._poll_at:
+                self._poll_at = now + STOP_POLL
+                self.stop = self._store.stops.pending(self._folder.name) or self.stop
+            if self._spilled:
+                count = load_spill(self._folder, self._stream, self._store)
+                self._spilled = False
+                _say(f"the store is back: {count} progress reports loaded")
+                if self.started is not None:
+                    self._fill_from_logs(self.started.query_id)
+            while self._owed:
+                self._owed[0]()
+                self._owed.popleft()
+            if self._measurements:
+                self._store_measurements()
+        except LeaseLost as lost:
+            self.lost = lost
+        except StoreError as error:
+            self._renew_at = self._poll_at = 0.0
+            self._went_down(error)
+
+    def _store_measurements(self) -> None:
+        taken = []
+        while self._measurements:
+            taken.append(self._measurements.popleft())
+        try:
+            self._store.measurements.add(taken)
+        except StoreError:
+            self._measurements.extendleft(reversed(taken))
+            raise
+
+    def _owe(self, call: Callable[[], None]) -> None:
+        self._owed.append(call)
+
+    def _is_down(self) -> bool:
+        return time.monotonic() < self._down_until
+
+    def _went_down(self, error: StoreError) -> None:
+        if self._down_until == 0.0 or time.monotonic() - self._down_until > 60:
+            _say(f"the store does not answer, progress is spilled: {error}")
+        self._down_until = time.monotonic() + RETRY_EVERY
+
+
+def _say(text: str) -> None:
+    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,287 @@
+"""Airflow for tests: its real components, each a process of its own on loopback, in a home that is thrown away."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+AIRFLOW = Path(sys.executable).with_name("airflow")
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+
+T = TypeVar("T")
+
+
+def wait_for(
+    what: str, condition: Callable[[], T], *, timeout: float, poll: float = 0.25, explain: Callable[[], str] = str
+) -> T:
+    """Poll until `condition()` is truthy and return it; fail, saying what was waited for, after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {timeout:.0f} s still waiting for: {what}\n{explain()}")
+        time.sleep(poll)
+
+
+class Airflow:
+    """One installation: `home` for Airflow, `project` with config and jobs, `data` for what streams leave.
+
+    The settings are Airflow's own, with its periodic duties (heartbeats, orphan checks) made quick, so that a test sees
+    in seconds what otherwise takes minutes.
+    """
+
+    def __init__(self, home: Path, project: Path, data: Path) -> None:
+        self.home, self.project, self.data = home, project, data
+        self.port, log_port, trigger_log_port, execution = (free_port() for _ in range(4))
+        del execution
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._token: str | None = None
+        home.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "CORE__DAGS_FOLDER": str(project / "dags"),
+            "CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+            "CORE__LOAD_EXAMPLES": "False",
+            "CORE__EXECUTOR": "LocalExecutor",
+            "CORE__PARALLELISM": "3",
+            "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "CORE__FERNET_KEY": "",
+            "API__HOST": "127.0.0.1",
+            "API__PORT": str(self.port),
+            "API__BASE_URL": self.url,
+            "API__WORKERS": "1",
+            "API__SECRET_KEY": secrets.token_hex(16),
+            "API_AUTH__JWT_SECRET": secrets.token_hex(32),
+            "DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+            "LOGGING__WORKER_LOG_SERVER_PORT": str(log_port),
+            "LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log_port),
+            "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+            "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "8",
+            "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "2",
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "12",
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+            "TRIGGERER__JOB_HEARTBEAT_SEC": "1",
+            "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "8",
+            "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+            "DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "STREAMWARDEN"))}
+        self.env = {
+            **inherited,
+            "AIRFLOW_HOME": str(home),
+            **{f"AIRFLOW__{key}": value for key, value in settings.items()},
+            "STREAMWARDEN_PROJECT": str(project),
+            "STREAMWARDEN_DATA": str(data),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    # Components
+
+    def cli(self, *args: str, timeout: float = 120) -> str:
+        """Run an `airflow` command; its output. Fails with both streams if the command does."""
+        done = subprocess.run(
+            [str(AIRFLOW), *args], env=self.env, cwd=self.home, capture_output=True, text=True, timeout=timeout
+        )
+        assert done.returncode == 0, f"airflow {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def start(self, component: str) -> None:
+        """Start a component as the leader of a session of its own."""
+        with (self.home / f"{component}.log").open("ab") as log:
+            self.processes[component] = subprocess.Popen(
+                [str(AIRFLOW), component],
+                env=self.env,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def kill(self, component: str) -> None:
+        """SIGKILL to the component's main process alone, as the kernel's out-of-memory killer does."""
+        process = self.processes[component]
+        process.kill()
+        process.wait(timeout=10)
+
+    def sweep(self, component: str) -> None:
+        """SIGKILL to whatever a killed component left in its session: a test must not, the real world would not."""
+        for pid in session_members(self.processes[component].pid):
+            _kill(pid)
+
+    def stop(self, component: str) -> None:
+        """SIGTERM, and what is left after 15 s is killed."""
+        process = self.processes.pop(component, None)
+        if process is None:
+            return
+        members = session_members(process.pid)
+        process.terminate()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=10)
+        for pid in {*members, *session_members(process.pid)}:
+            if session_of(pid) == process.pid:
+                _kill(pid)
+
+    def up(self) -> None:
+        """Make the database, start everything, wait until the API answers and the DAGs are there."""
+        self.cli("db", "migrate", timeout=240)
+        for component in COMPONENTS:
+            self.start(component)
+        wait_for("the API server", self.answers, timeout=120, explain=lambda: self.tail("api-server"))
+
+    def down(self) -> None:
+        for component in reversed(COMPONENTS):
+            self.stop(component)
+
+    def answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/api/v2/version", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def tail(self, component: str, size: int = 4000) -> str:
+        return (self.home / f"{component}.log").read_text(errors="replace")[-size:]
+
+    # The REST API, as a person in the UI would use it
+
+    def call(self, method: str, path: str, json: Any = None, **params: Any) -> Any:
+        """One request; its JSON. Fails with the body for a status that is no success."""
+        if self._token is None:
+            self._token = httpx.get(f"{self.url}/auth/token", timeout=30).json()["access_token"]
+        headers = {"Authorization": f"Bearer {self._token}"}
+        answer = httpx.request(
+            method, f"{self.url}/api/v2{path}", json=json, params=params or None, headers=headers, timeout=30
+        )
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+    def dag_ids(self) -> set[str]:
+        return {dag["dag_id"] for dag in self.call("GET", "/dags", limit=100)["dags"]}
+
+    def import_errors(self) -> list[Any]:
+        return list(self.call("GET", "/importErrors")["import_errors"])
+
+    def pause(self, dag_id: str, paused: bool) -> None:
+        self.call("PATCH", f"/dags/{dag_id}", {"is_paused": paused})
+
+    def is_paused(self, dag_id: str) -> bool:
+        return bool(self.call("GET", f"/dags/{dag_id}")["is_paused"])
+
+    def trigger(self, dag_id: str, **conf: Any) -> str:
+        return str(self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """Newest first."""
+        return list(self.call("GET", f"/dags/{dag_id}/dagRuns", order_by="-run_after", limit=20)["dag_runs"])
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        return list(self.call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"])
+
+    def task(self, dag_id: str, task_id: str = "run") -> dict[str, Any] | None:
+        """The task instance of the newest run; None before the first."""
+        runs = self.runs(dag_id)
+        found = self.tasks(dag_id, runs[0]["dag_run_id"]) if runs else []
+        return next((task for task in found if task["task_id"] == task_id), None)
+
+    def mark_failed(self, dag_id: str, task: dict[str, Any]) -> None:
+        path = f"/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
+        self.call("PATCH", path, {"new_state": "failed"})
+
+    def clear(self, dag_id: str, task: dict[str, Any]) -> None:
+        body = {
+            "dry_run": False,
+            "only_failed": False,
+            "reset_dag_runs": True,
+            "dag_run_id": task["dag_run_id"],
+            "task_ids": [task["task_id"]],
+        }
+        self.call("POST", f"/dags/{dag_id}/clearTaskInstances", body)
+
+    def log(self, dag_id: str, task: dict[str, Any], attempt: int) -> str:
+        """What the UI shows as the log of one try."""
+        path = f"/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}/logs/{attempt}"
+        content = self.call("GET", path, full_content=True)["content"]
+        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
+
+    # Processes
+
+    def task_runners(self) -> list[int]:
+        """Pids of the processes that run a task's code now: the leaves below the scheduler's executor workers."""
+        scheduler = self.processes["scheduler"].pid
+        parents = {pid: parent_of(pid) for pid in session_members(scheduler)}
+        runners = []
+        for pid in parents:
+            depth, at = 0, pid
+            while at in parents and at != scheduler:
+                at, depth = parents[at] or 0, depth + 1
+            if at == scheduler and depth >= 2 and pid not in parents.values():
+                runners.append(pid)
+        return runners
+
+
+@contextmanager
+def running(airflow: Airflow) -> Iterator[Airflow]:
+    """The installation, up; down again whatever happens."""
+    try:
+        airflow.up()
+        yield airflow
+    finally:
+        airflow.down()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def stat_of(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def parent_of(pid: int) -> int | None:
+    fields = stat_of(pid)
+    return int(fields[1]) if fields else None
+
+
+def session_of(pid: int) -> int | None:
+    fields = stat_of(pid)
+    return int(fields[3]) if fields and fields[0] != "Z" else None
+
+
+def session_members(session: int) -> list[int]:
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if session_of(pid) == session]
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,343 @@
+"""A simulated fork on a simulated clock: the drill engine's outside, to enumerate what can happen to it.
+
+Time passes only when somebody sleeps. A living driver needs `startup` seconds, then runs batches of `batch_seconds`
+until `total_batches` are committed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.drills.engine import Engine
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.journal import DrillRun, Entry
+from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
+from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, VerificationSpec
+from streamwarden.errors import DrillError, StoreError, StreamwardenError
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.stream import Backend
+from streamwarden.verification.reconciliation import Reconciliation
+
+PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
+
+
+class Killed(BaseException):
+    """The process that runs a step is killed here."""
+
+
+@dataclass
+class SimulatedDriver:
+    record: DriverRecord
+    ready_at: float
+    next_event: float
+    exit: ExitRecord | None = None
+    stop_asked: bool = False
+
+
+class Journals:
+    """A journal book in memory that forgets nothing and keeps only JSON, as the store does."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, DrillRun] = {}
+        self.lines: list[tuple[str, Entry]] = []
+        self.down = False
+
+    def save(self, run: DrillRun) -> None:
+        self._reach()
+        self.runs[run.run_id] = replace(run, facts=json.loads(json.dumps(run.facts)))
+
+    def append(self, run_id: str, entry: Entry) -> None:
+        self._reach()
+        json.dumps(entry.data)
+        self.lines.append((run_id, entry))
+
+    def get(self, run_id: str) -> DrillRun | None:
+        self._reach()
+        return self.runs.get(run_id)
+
+    def entries(self, run_id: str) -> Sequence[Entry]:
+        return [entry for owner, entry in self.lines if owner == run_id]
+
+    def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]:
+        return list(self.runs.values())[:limit]
+
+    def _reach(self) -> None:
+        if self.down:
+            raise StoreError("the store is down")
+
+
+@dataclass
+class World:
+    """All ports at once. The knobs are what a test turns."""
+
+    startup: float = 10.0
+    batch_seconds: float = 2.0
+    total_batches: int = 12
+    fork_error: StreamwardenError | None = None
+    start_error: StreamwardenError | None = None
+    lives_that_start: int = 99
+    lives_that_commit: int = 99
+    stop_cuts: bool = False
+    kill_delay: float = 0.0
+    kill_works: bool = True
+    exit_after: dict[int, ExitKind] = field(default_factory=dict)  # life -> kind, right after its first commit
+    health: dict[str, Status] = field(default_factory=dict)
+    health_after: dict[str, Status] | None = None  # from the second life on
+    reconciliation: Reconciliation = PERFECT
+    verifier_error: StreamwardenError | None = None
+    judge_says: bool | None = None
+    locked: bool = False
+    die_at: str | None = None  # the call in which the step's process is killed, once
+
+    def __post_init__(self) -> None:
+        self.time = 1_000_000.0
+        self.journals = Journals()
+        self.drivers: dict[str, SimulatedDriver] = {}
+        self.planned: dict[int, float] = {}
+        self.committed: dict[int, float] = {}
+        self.forks_made = 0
+        self.cleared = 0
+        self.documents: dict[str, Mapping[str, Any]] = {}
+        self.summaries: dict[str, str] = {}
+        self.signals: list[str] = []
+        self.changed_by_people = False
+
+    def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+        ports = Ports(
+            forks=self, drivers=self, checkpoint=self, health=self, verifier=self, judge=self, archive=self, clock=self
+        )
+        return Engine({drill.name: drill for drill in drills}, self.journals, ports, faults=faults)
+
+    # clock
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        goal = self.time + max(seconds, 1e-6)
+        while (event := self._next_event()) is not None and event[0] <= goal:
+            self.time = max(self.time, event[0])
+            self._happen(event[1])
+        self.time = goal
+
+    def _next_event(self) -> tuple[float, SimulatedDriver] | None:
+        living = [(driver.next_event, driver) for driver in self.drivers.values() if driver.exit is None]
+        return min(living, key=lambda each: each[0], default=None)
+
+    def _happen(self, driver: SimulatedDriver) -> None:
+        life = int(driver.record.driver_id.removeprefix("d"))
+        if life > self.lives_that_start:
+            message = "AssertionError: the second start is refused"
+            self._end(driver, ExitKind.FAILED, message=message, error_class="AssertionError")
+            return
+        if life > self.lives_that_commit:
+            driver.next_event = float("inf")
+            return
+        running = max(self.planned) if len(self.planned) > len(self.committed) else None
+        if running is not None and driver.ready_at < driver.next_event:  # the batch that ran is now done
+            self.committed[running] = self.time
+            if life in self.exit_after:
+                self._end(driver, self.exit_after[life], message="by itself")
+            elif driver.stop_asked and not self.stop_cuts:
+                self._end(driver, ExitKind.STOPPED, cut_batch=False)
+            elif len(self.committed) >= self.total_batches:
+                self._end(driver, ExitKind.COMPLETED)
+            else:
+                self._plan(driver)
+        elif running is not None:  # a batch that an earlier life planned is run again
+            driver.ready_at = -1.0
+            driver.next_event = self.time + self.batch_seconds
+        elif len(self.committed) >= self.total_batches:
+            self._end(driver, ExitKind.COMPLETED)
+        else:
+            driver.ready_at = -1.0
+            self._plan(driver)
+
+    def _plan(self, driver: SimulatedDriver) -> None:
+        self.planned[len(self.planned)] = self.time
+        driver.next_event = self.time + self.batch_seconds
+
+    def _end(self, driver: SimulatedDriver, kind: ExitKind, **detail: Any) -> None:
+        driver.exit = ExitRecord(kind=kind, ended_at=self.time, **detail)
+
+    # forks
+
+    def make(self, run_id: str, stream: str, spec: ForkSpec) -> ForkView:
+        self._maybe_die("make")
+        if self.fork_error is not None:
+            raise self.fork_error
+        self.forks_made += 1
+        return ForkView(
+            stream=f"{stream}__fork",
+            origin=stream,
+            checkpoint=f"/data/drills/{run_id}/fork/checkpoint",
+            output=f"/data/drills/{run_id}/fork/output",
+            batch=None,
+            files=self.total_batches * 4,
+            batches_left=self.total_batches,
+            input_digest="d" * 64,
+            spec={"name": f"{stream}__fork"},
+        )
+
+    def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
+        self._maybe_die("clear")
+        self.cleared += 1
+        return ["fork/input", "fork/checkpoint/state"] if fork else []
+
+    # drivers
+
+    def start(self, fork: ForkView, run_id: str) -> DriverRecord:
+        self._maybe_die("before_start")
+        if self.start_error is not None:
+            raise self.start_error
+        assert all(driver.exit for driver in self.drivers.values()), "two drivers at once on one checkpoint"
+        name = f"d{len(self.drivers) + 1}"
+        record = DriverRecord(
+            driver_id=name,
+            stream=fork.stream,
+            checkpoint=fork.checkpoint,
+            token=len(self.drivers) + 1,
+            folder=f"/data/drivers/{name}",
+            launched_by=f"drill:{run_id}",
+            launched_at=self.time,
+            process=ProcessIdentity(host="here", pid=4000 + len(self.drivers), started_at=77),
+        )
+        ready = self.time + self.startup
+        self.drivers[name] = SimulatedDriver(record=record, ready_at=ready, next_event=ready)
+        self._maybe_die("after_start")
+        return record
+
+    def latest(self, fork: ForkView) -> DriverRecord | None:
+        return list(self.drivers.values())[-1].record if self.drivers else None
+
+    def observe(self, driver_id: str) -> DriverView:
+        driver = self.drivers[driver_id]
+        return DriverView(alive=driver.exit is None, record=driver.record, exit=driver.exit)
+
+    def request_stop(self, fork: ForkView, driver_id: str, *, by: str, reason: str) -> None:
+        self.signals.append(f"stop {driver_id}: {reason}")
+        driver = self.drivers[driver_id]
+        driver.stop_asked = True
+        if self.stop_cuts and len(self.planned) > len(self.committed):
+            self._end(driver, ExitKind.STOPPED, cut_batch=True)
+        elif len(self.planned) == len(self.committed):
+            self._end(driver, ExitKind.STOPPED, cut_batch=False)
+        self._maybe_die("after_stop")
+
+    def kill(self, driver_id: str) -> bool:
+        self._maybe_die("before_kill")
+        self.signals.append(f"kill {driver_id}")
+        if self.kill_delay:
+            self.sleep(self.kill_delay)
+        driver = self.drivers[driver_id]
+        if driver.exit is not None:
+            return False
+        if self.kill_works:
+            self._end(driver, ExitKind.KILLED, signal=int(signal.SIGKILL), exit_code=-9)
+        self._maybe_die("after_kill")
+        return True
+
+    # checkpoint
+
+    def position(self, fork: ForkView) -> LogPosition:
+        planned, committed = max(self.planned, default=None), max(self.committed, default=None)
+        return LogPosition(
+            query_id="q",
+            planned=planned,
+            planned_at=None if planned is None else self.planned[planned],
+            committed=committed,
+            committed_at=None if committed is None else self.committed[committed],
+        )
+
+    def commit_time(self, fork: ForkView, batch: int) -> float | None:
+        return self.committed.get(batch)
+
+    def is_planned(self, fork: ForkView, batch: int) -> bool:
+        return batch in self.planned
+
+    def is_committed(self, fork: ForkView, batch: int) -> bool:
+        return batch in self.committed
+
+    def batches(self, fork: ForkView) -> Sequence[BatchFact]:
+        return [
+            BatchFact(
+                batch_id=batch, planned_at=at, committed_at=self.committed.get(batch), rows=1000, rows_changed=500
+            )
+            for batch, at in self.planned.items()
+        ]
+
+    def snapshot(self, fork: ForkView) -> SnapshotFacts:
+        return SnapshotFacts(backend=Backend.ROCKSDB, version=1, size=10_000_000)
+
+    # health, verification
+
+    def evaluate(self, fork: ForkView) -> Sequence[Verdict]:
+        known = self.health_after if self.health_after is not None and len(self.drivers) > 1 else self.health
+        names = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
+        return [
+            Verdict(
+                stream=fork.stream,
+                check=name,
+                status=known.get(name, Status.OK),
+                at=self.time,
+                reason=f"{name} as simulated",
+                evidence={"batches": (1, 2)},
+            )
+            for name in names
+        ]
+
+    def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation:
+        self._maybe_die("reconcile")
+        if self.verifier_error is not None:
+            raise self.verifier_error
+        return self.reconciliation
+
+    def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement:
+        success = reconciliation.exactly_once if self.judge_says is None else self.judge_says
+        return Judgement(
+            judge="simulated judge 1.0", success=success, expectations=({"name": "x", "success": success},)
+        )
+
+    # archive
+
+    def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
+        self.documents[run_id] = json.loads(json.dumps(document))
+        self.summaries[run_id] = summary
+        return f"/data/drills/{run_id}/journal.json"
+
+    def lock(self, run_id: str) -> World:
+        if self.locked:
+            raise DrillError("another process is at work on this run")
+        return self
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def versions(self) -> Mapping[str, str]:
+        return {"streamwarden": "0.1.0"}
+
+    def _maybe_die(self, where: str) -> None:
+        if self.die_at == where:
+            self.die_at = None
+            raise Killed(where)
+
+
+def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
+    """A standard drill on `flights`; `changes` replace whole parts of it."""
+    spec = DrillSpec(
+        name=kind.value,
+        stream="flights",
+        fault=FaultSpec(kind=kind),
+        verification=VerificationSpec(min_records=100_000),
+    )
+    return replace(spec, **changes)

@@ -1,0 +1,193 @@
+"""The replay publishes every real flight once, whole files only, in the order of departure, and goes on after a kill."""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters import replay as replay_module
+from streamwarden.adapters.flights import FLIGHTS, departures
+from streamwarden.adapters.replay import ReplayStats, replay
+from streamwarden.errors import ConfigError
+
+KEYS = ("flight_id", "event_time", "origin", "carrier", "dest", "tailnum", "departed_at", "dep_delay")
+
+
+@pytest.fixture(scope="module")
+def all_events() -> Any:
+    return departures()
+
+
+@pytest.fixture(autouse=True)
+def _read_the_data_set_once(monkeypatch: pytest.MonkeyPatch, all_events: Any) -> None:
+    monkeypatch.setattr(replay_module, "departures", lambda: all_events)
+
+
+@dataclass
+class Time:
+    """A clock that only sleeping moves."""
+
+    now: float = 1000.0
+    slept: list[float] = field(default_factory=list)
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def published(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def rows(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in published(folder):
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_the_data_set_holds_every_flight_of_the_year_once(all_events: Any) -> None:
+    assert len(all_events) == FLIGHTS
+    assert all_events["flight_id"].is_unique
+    assert int(all_events["departed_at"].isna().sum()) == 8255
+    assert all_events["dep_delay"].isna().equals(all_events["departed_at"].isna())
+
+
+def test_events_come_in_the_order_in_which_flights_really_departed(all_events: Any) -> None:
+    assert all_events["order"].is_monotonic_increasing
+    event_times = all_events["event_time"]
+    assert (event_times < event_times.cummax()).any()  # so some are late
+
+
+def test_a_delay_past_midnight_keeps_its_day(all_events: Any) -> None:
+    """Scheduled 23:59 in New York on 1 January, left at 00:14 on the 2nd."""
+    late = all_events[all_events["flight_id"] == "20130101-B6839-JFK"].iloc[0]
+    assert late["event_time"] == "2013-01-02T02:26:00.000Z" or late["dep_delay"] is not None
+    departed = all_events.dropna(subset=["departed_at"])
+    scheduled = departed["event_time"].map(seconds)
+    assert ((departed["departed_at"].map(seconds) - scheduled) / 60 == departed["dep_delay"].astype(float)).all()
+
+
+def test_each_line_is_one_flight_with_nulls_where_nothing_is_known(tmp_path: Path) -> None:
+    stats = replay(tmp_path, rows_per_file=500, limit=2000)
+    lines = list(rows(tmp_path))
+    assert len(lines) == stats.flights == 2000
+    assert all(tuple(line) == KEYS for line in lines)
+    cancelled = [line for line in lines if line["departed_at"] is None]
+    assert len(cancelled) == stats.cancelled > 0
+    assert all(line["dep_delay"] is None for line in cancelled)
+    assert all(type(line["dep_delay"]) is int for line in lines if line["departed_at"])
+    assert len({line["flight_id"] for line in lines}) == 2000
+
+
+def test_the_limit_never_cuts_a_file(tmp_path: Path) -> None:
+    stats = replay(tmp_path, rows_per_file=300, limit=301)
+    assert stats == ReplayStats(
+        files_written=2,
+        files_skipped=0,
+        flights=600,
+        cancelled=stats.cancelled,
+        first=stats.first,
+        last=stats.last,
+        seconds=stats.seconds,
+    )
+    assert [path.name for path in published(tmp_path)] == ["flights-000000-000299.json", "flights-000300-000599.json"]
+
+
+def test_the_last_file_of_the_year_holds_what_is_left(tmp_path: Path) -> None:
+    stats = replay(tmp_path, rows_per_file=200_000)
+    assert stats.flights == FLIGHTS
+    assert [path.name for path in published(tmp_path)] == ["flights-000000-199999.json", "flights-200000-336775.json"]
+
+
+def test_a_replay_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    """A kill leaves whole files and perhaps one hidden half of a file; the rerun makes what one clean run makes."""
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    replay(whole, rows_per_file=100, limit=500)
+    replay(resumed, rows_per_file=100, limit=200)
+    (resumed / ".flights-000200-000299.json.part").write_text('{"flight_id": "hal')
+    stats = replay(resumed, rows_per_file=100, limit=500)
+    assert (stats.files_written, stats.files_skipped) == (3, 2)
+    assert {path.name: path.read_bytes() for path in published(whole)} == {
+        path.name: path.read_bytes() for path in published(resumed)
+    }
+    assert not list(resumed.glob(".*.part"))
+
+
+def test_files_that_exist_are_not_touched(tmp_path: Path) -> None:
+    replay(tmp_path, rows_per_file=100, limit=200)
+    before = {path: path.stat().st_mtime_ns for path in published(tmp_path)}
+    assert replay(tmp_path, rows_per_file=100, limit=200).files_skipped == 2
+    assert {path: path.stat().st_mtime_ns for path in published(tmp_path)} == before
+
+
+def test_nothing_visible_is_ever_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the replay reaches the disk, every visible file already is as long as it will ever be."""
+    sizes: dict[str, int] = {}
+    real = replay_module.os.fsync
+
+    def watch(descriptor: int) -> None:
+        for path in published(tmp_path):
+            assert sizes.setdefault(path.name, path.stat().st_size) == path.stat().st_size > 0
+        real(descriptor)
+
+    monkeypatch.setattr(replay_module.os, "fsync", watch)
+    replay(tmp_path, rows_per_file=100, limit=500)
+    assert len(sizes) == 5
+
+
+def test_a_file_is_published_when_its_last_flight_has_departed(tmp_path: Path) -> None:
+    time = Time()
+    stats = replay(tmp_path, rows_per_file=100, limit=500, speedup=3600.0, clock=time.clock, sleep=time.sleep)
+    assert stats.first is not None
+    assert stats.last is not None
+    assert time.now - 1000.0 == pytest.approx((stats.last - stats.first) / 3600.0)
+    assert len(time.slept) == 5
+
+
+def test_a_resumed_replay_does_not_wait_for_what_is_there(tmp_path: Path, all_events: Any) -> None:
+    replay(tmp_path, rows_per_file=100, limit=400)
+    time = Time()
+    replay(tmp_path, rows_per_file=100, limit=500, speedup=60.0, clock=time.clock, sleep=time.sleep)
+    instants = [each.timestamp() for each in all_events["order"].iloc[400:500]]
+    assert time.now - 1000.0 == pytest.approx((instants[-1] - instants[0]) / 60.0)
+
+
+def test_without_a_speed_up_nothing_waits(tmp_path: Path) -> None:
+    time = Time()
+    replay(tmp_path, rows_per_file=100, limit=500, clock=time.clock, sleep=time.sleep)
+    assert time.slept == []
+
+
+def test_other_files_than_before_would_double_flights_and_are_refused(tmp_path: Path) -> None:
+    replay(tmp_path, rows_per_file=100, limit=100)
+    with pytest.raises(ConfigError, match="100, as in the replay that began here"):
+        replay(tmp_path, rows_per_file=250)
+
+
+def test_a_second_replay_into_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / ".replay.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="another replay is writing"):
+            replay(tmp_path, limit=100)
+    assert replay(tmp_path, limit=100).files_written == 1  # the lock went with its holder
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"speedup": 0.0}, {"speedup": -1.0}, {"speedup": float("inf")}, {"rows_per_file": 0}, {"limit": 0}]
+)
+def test_values_out_of_range_are_refused_by_name(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        replay(tmp_path / "never", **wrong)
+    assert not (tmp_path / "never").exists()

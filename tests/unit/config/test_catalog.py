@@ -1,0 +1,160 @@
+"""Many streams together: a broken file breaks its own stream only, and streams do not clash on disk."""
+
+import time
+
+import pytest
+
+from streamwarden.adapters.config import load_catalog, load_drills
+from streamwarden.errors import ConfigError
+from support.projects import Project
+
+
+def test_a_broken_file_breaks_its_own_stream_only(project: Project) -> None:
+    project.stream("good")
+    project.write("config/streams/bad.yaml", "name: bad\nwhat: is this\n")
+    project.write("config/streams/torn.yaml", "name: [")
+    catalog = project.catalog()
+    assert list(catalog.streams) == ["good"]
+    assert sorted(catalog.broken) == ["bad", "torn"]
+    assert "config/streams/bad.yaml" in str(catalog.broken["bad"])
+
+
+@pytest.mark.parametrize("checkpoint", ["checkpoints/a", "checkpoints/a/", "checkpoints/a/deeper", "checkpoints"])
+def test_two_streams_on_one_checkpoint_are_both_broken_and_name_each_other(project: Project, checkpoint: str) -> None:
+    project.stream("a")
+    project.stream("c")
+    path = project.stream("b")
+    path.write_text(path.read_text().replace("checkpoints/b", checkpoint))
+    if checkpoint == "checkpoints":
+        project.root.joinpath("config/streams/c.yaml").unlink()
+        project.stream("c").write_text(
+            "name: c\njob: spark_jobs/job.py\nsource: {path: i}\nsink: {path: o}\ncheckpoint: elsewhere\n"
+        )
+    catalog = project.catalog()
+    assert list(catalog.streams) == ["c"]
+    assert "stream b (b.yaml)" in str(catalog.broken["a"])
+    assert "stream a (a.yaml)" in str(catalog.broken["b"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("checkpoints/b", "output/a/ckpt"),
+        ("checkpoints/b", "input/a/ckpt"),
+        ("output/b", "output/a"),
+        ("output/b", "output/a/part"),
+        ("output/b", "output"),
+        ("input/b", "checkpoints/a"),
+    ],
+)
+def test_locations_of_two_streams_that_would_damage_each_other_are_refused(
+    project: Project, key: str, value: str
+) -> None:
+    project.stream("a")
+    path = project.stream("b")
+    path.write_text(path.read_text().replace(key, value))
+    assert sorted(project.catalog().broken) == ["a", "b"]
+
+
+def test_a_stream_may_read_what_another_writes(project: Project) -> None:
+    project.stream("a")
+    path = project.stream("b")
+    path.write_text(path.read_text().replace("input/b", "output/a"))
+    assert sorted(project.catalog().streams) == ["a", "b"]
+
+
+def test_a_sibling_with_a_common_prefix_in_its_name_is_no_clash(project: Project) -> None:
+    project.stream("a")
+    project.stream("ab")
+    path = project.stream("b")
+    path.write_text(path.read_text().replace("checkpoints/b", "checkpoints/a_b"))
+    assert project.catalog().broken == {}
+
+
+def test_object_stores_are_compared_by_what_they_hold_not_by_their_scheme(project: Project) -> None:
+    for name, scheme in (("a", "s3a"), ("b", "s3")):
+        path = project.stream(name)
+        path.write_text(path.read_text().replace(f"checkpoints/{name}", f"{scheme}://bucket/ckpt"))
+    assert sorted(project.catalog().broken) == ["a", "b"]
+
+
+def test_a_file_with_another_extension_is_told_and_not_silently_left_out(project: Project) -> None:
+    project.stream("a").rename(project.root / "config/streams/a.yml")
+    catalog = project.catalog()
+    assert catalog.streams == {}
+    assert "rename it to a.yaml" in str(catalog.broken["a.yml"])
+
+
+def test_editor_leftovers_and_notes_are_no_streams(project: Project) -> None:
+    for name in (".a.yaml.swp", ".hidden.yaml", "README.md", "a.yaml~"):
+        project.write(f"config/streams/{name}", "no stream")
+    catalog = project.catalog()
+    assert (catalog.streams, catalog.broken) == ({}, {})
+
+
+def test_asking_for_a_stream_that_is_not_there_offers_the_nearest(project: Project) -> None:
+    project.stream("flight_departures")
+    with pytest.raises(ConfigError, match="did you mean 'flight_departures'"):
+        project.catalog().get("flight_departure")
+
+
+def test_asking_for_a_broken_stream_gives_the_error_of_its_file(project: Project) -> None:
+    project.stream("a", "color: red\n")
+    with pytest.raises(ConfigError, match="color"):
+        project.catalog().get("a")
+
+
+def test_a_folder_that_is_no_project_is_told(project: Project) -> None:
+    with pytest.raises(ConfigError, match="STREAMWARDEN_PROJECT"):
+        load_catalog(project.root / "nowhere", project.data)
+
+
+def test_a_thousand_streams_are_read_in_seconds(project: Project) -> None:
+    """The dag-processor reads them all at each parse: the work grows with their number, not with its square."""
+    for number in range(300):
+        project.stream(f"s{number}")
+    started = time.process_time()
+    assert len(project.catalog().streams) == 300
+    assert time.process_time() - started < 3
+
+
+DRILL = "name: kill\nstream: a\nfault: {kind: kill_driver}\n"
+
+
+def test_a_drill_is_read_with_its_defaults(project: Project) -> None:
+    project.write("config/drills/kill.yaml", DRILL + "recovery: {target: 1m, deadline: 10m}\nfork: {rewind: 3}\n")
+    drills, broken = load_drills(project.root)
+    assert broken == {}
+    assert drills["kill"].recovery.target == 60.0
+    assert drills["kill"].fork.rewind == 3
+    assert drills["kill"].file.endswith("config/drills/kill.yaml")
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "told"),
+    [
+        ("fork: {rewind: some}", "fork.rewind", "'some'"),
+        ("recovery: {target: 10m, deadline: 1m}", "recovery.deadline", "at least the target"),
+        ("steady_state: {min_batches: 0}", "steady_state.min_batches", "at least 1"),
+        ("stream_name: a", "stream_name", "did you mean `stream`"),
+        ("file: x", "file", "unknown key"),
+    ],
+)
+def test_a_mistake_in_a_drill_is_told_like_one_in_a_stream(project: Project, line: str, key: str, told: str) -> None:
+    project.write("config/drills/kill.yaml", DRILL + line + "\n")
+    drills, broken = load_drills(project.root)
+    assert drills == {}
+    text = str(broken["kill"])
+    assert key in text
+    assert told in text
+    assert "config/drills/kill.yaml" in text
+
+
+def test_a_drill_bears_the_name_of_its_file(project: Project) -> None:
+    project.write("config/drills/other.yaml", DRILL)
+    assert "the file's own name, 'other'" in str(load_drills(project.root)[1]["other"])
+
+
+def test_a_project_without_drills_has_none(project: Project) -> None:
+    (project.root / "config/drills").rmdir()
+    assert load_drills(project.root) == ({}, {})

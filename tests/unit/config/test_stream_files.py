@@ -1,0 +1,224 @@
+"""A stream is one YAML file: what is accepted, and how each mistake is answered."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import spec_from_dict, spec_to_dict
+from streamwarden.adapters.config_problems import ConfigFileError
+from streamwarden.errors import ConfigError
+from streamwarden.stream import Backend, Budget, Encoding, OutputMode, SinkKind, StreamSpec
+from support.projects import Project
+
+FULL = """
+    name: everything
+    job: spark_jobs/job.py
+    description: counts things
+    owner: ops
+    tags: [demo, real]
+    args: ["--fast"]
+    source: {kind: files, path: input/e, format: json, max_files_per_trigger: 4, options: {multiLine: "true"}}
+    sink: {kind: parquet, path: output/e, mode: append}
+    checkpoint: checkpoints/e
+    quarantine: quarantine/e
+    trigger: {processing_time: 2 seconds, available_now: false}
+    state: {backend: hdfs, changelog: false, shuffle_partitions: 8, ttl: 1 h, encoding: avro}
+    restart: {initial: 30s, factor: 2, cap: 10m, budget: 5 per hour, healthy_after: 1h}
+    stop: {batch_deadline: 1m, term_deadline: 250 ms}
+    spark: {master: "local[1]", driver_memory: 1 GiB, conf: {spark.ui.enabled: "false"}}
+"""
+
+
+def test_every_key_is_read_and_quantities_are_read_as_people_write_them(project: Project) -> None:
+    spec = project.load(project.write("config/streams/everything.yaml", FULL))
+    assert spec.trigger.processing_time == 2.0
+    assert spec.state.ttl == 3600.0
+    assert (spec.state.backend, spec.state.encoding) == (Backend.HDFS, Encoding.AVRO)
+    assert spec.restart.budget == Budget(count=5, per=3600.0)
+    assert spec.restart.factor == 2.0
+    assert spec.stop.term_deadline == 0.25
+    assert spec.spark.driver_memory == 2**30
+    assert spec.tags == ("demo", "real")
+    assert (spec.sink.kind, spec.sink.mode) == (SinkKind.PARQUET, OutputMode.APPEND)
+
+
+def test_paths_become_absolute_job_below_the_project_and_the_rest_below_the_data_folder(project: Project) -> None:
+    spec = project.load(project.write("config/streams/everything.yaml", FULL))
+    assert spec.job == str(project.root / "spark_jobs/job.py")
+    assert spec.source.path == str(project.data / "input/e")
+    assert spec.sink.path == str(project.data / "output/e")
+    assert spec.checkpoint == str(project.data / "checkpoints/e")
+    assert spec.quarantine == str(project.data / "quarantine/e")
+    assert spec.project == str(project.root)
+    assert spec.file == str(project.root / "config/streams/everything.yaml")
+
+
+def test_one_checkpoint_has_one_spelling_because_it_is_the_key_of_the_lease(project: Project) -> None:
+    spellings = ["checkpoints/a/", "./checkpoints//a", "x/../checkpoints/a", f"file://{project.data}/checkpoints/a"]
+    seen = set()
+    for spelling in spellings:
+        text = f"name: a\njob: spark_jobs/job.py\nsource: {{path: i}}\nsink: {{path: o}}\ncheckpoint: {spelling}\n"
+        seen.add(project.load(project.write("config/streams/a.yaml", text)).checkpoint)
+    assert seen == {str(project.data / "checkpoints/a")}
+
+
+def test_urls_stay_urls(project: Project) -> None:
+    text = "name: a\njob: spark_jobs/job.py\nsource: {path: i}\nsink: {path: o}\ncheckpoint: s3a://bucket//ckpt/a/\n"
+    assert project.load(project.write("config/streams/a.yaml", text)).checkpoint == "s3a://bucket/ckpt/a"
+
+
+def test_a_spec_survives_the_way_through_json(project: Project) -> None:
+    spec = project.load(project.write("config/streams/everything.yaml", FULL))
+    assert spec_from_dict(json.loads(json.dumps(spec_to_dict(spec)))) == spec
+
+
+def test_a_stored_spec_that_fits_no_more_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"state\.color"):
+        spec_from_dict({"name": "a", "job": "/j.py", "checkpoint": "/c", "state": {"color": "red"}})
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "told"),
+    [
+        ("checkpiont: x", "checkpiont", "did you mean `checkpoint`?"),
+        ("file: /etc/passwd", "file", "unknown key"),
+        ("project: /", "project", "unknown key"),
+        ("trigger: {processing_tme: 1s}", "trigger.processing_tme", "did you mean `processing_time`?"),
+        ("trigger: {processing_time: 5 parsecs}", "trigger.processing_time", "30s, 2 seconds, 10m"),
+        ("trigger: {processing_time: -5}", "trigger.processing_time", "a duration such as"),
+        ("trigger: {processing_time: true}", "trigger.processing_time", "a duration such as"),
+        ("trigger: 2s", "trigger", "expected a mapping"),
+        ("trigger: {available_now: yes}", "trigger.available_now", "expected true or false"),
+        ("trigger: {available_now: 1}", "trigger.available_now", "expected true or false"),
+        ("state: {shuffle_partitions: 0}", "state.shuffle_partitions", "at least 1"),
+        ("state: {shuffle_partitions: 4.0}", "state.shuffle_partitions", "a whole number"),
+        ("state: {shuffle_partitions: '4'}", "state.shuffle_partitions", "a whole number"),
+        ("state: {backend: leveldb}", "state.backend", "'rocksdb' or 'hdfs'"),
+        ("state: {ttl: 0s}", "state.ttl", "a positive duration"),
+        ("restart: {budget: often}", "restart.budget", "5 per hour"),
+        ("restart: {budget: 5 per 0s}", "restart.budget", "a positive span"),
+        ("restart: {factor: 0.5}", "restart.factor", "at least 1"),
+        ("restart: {factor: .nan}", "restart.factor", "a finite number"),
+        ("restart: {initial: 5m, cap: 1m}", "restart.cap", "at least `initial`"),
+        ("stop: {batch_deadline: 0}", "stop.batch_deadline", "a positive duration"),
+        ("spark: {driver_memory: 100 MB}", "spark.driver_memory", "Spark does not start with less"),
+        ("spark: {driver_memory: much}", "spark.driver_memory", "512 MB, 5 GB"),
+        ("spark: {conf: {spark.x: 1}}", "spark.conf.spark.x", 'put it in quotes: "1"'),
+        ("spark: {conf: {spark.x: true}}", "spark.conf.spark.x", 'put it in quotes: "true"'),
+        ("spark: {conf: {sql.shuffle: '1'}}", "spark.conf.sql.shuffle", "begins with spark."),
+        ("spark: {master: ''}", "spark.master", "local[2]"),
+        ("tags: [ok, 3]", "tags[1]", "expected text"),
+        ("tags: demo", "tags", "expected a list"),
+        ("description: 3", "description", "expected text"),
+        ("quarantine: ''", "quarantine", "a path"),
+        ("quarantine: ~/bad", "quarantine", "~ is not expanded"),
+        ("quarantine: bad/*", "quarantine", "without * ?"),
+        ("quarantine: s3a://b/../x", "quarantine", "a URL without .."),
+        ('quarantine: "a\\nb"', "quarantine", "control characters"),
+        ("quarantine: drivers/x", "quarantine", "which Streamwarden fills itself"),
+        ("quarantine: .", "quarantine", "contains"),
+    ],
+)
+def test_each_mistake_names_file_key_value_and_what_is_allowed(
+    project: Project, line: str, key: str, told: str
+) -> None:
+    error = project.error(project.stream("a", line + "\n"))
+    text = str(error)
+    assert "config/streams/a.yaml" in text
+    assert key in text
+    assert told in text
+    assert isinstance(error, ConfigFileError)
+    assert all(problem.line for problem in error.problems)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "told"),
+    [
+        ("name: a", "name: b", "name", "the file's own name, 'a'"),
+        ("name: a", "name: 7", "name", "expected text"),
+        ("name: a\n", "", "name", "missing"),
+        ("job: spark_jobs/job.py", "job: spark_jobs/gone.py", "job", "there is no file"),
+        ("job: spark_jobs/job.py", "job: spark_jobs", "job", "a Python file"),
+        ("job: spark_jobs/job.py\n", "", "job", "add `job: …`"),
+        ("checkpoint: checkpoints/a\n", "", "checkpoint", "add `checkpoint: …`"),
+        ("checkpoint: checkpoints/a", "checkpoint: output/a", "sink.path", "is also checkpoint"),
+        ("checkpoint: checkpoints/a", "checkpoint: output/a/ckpt", "sink.path", "contains checkpoint"),
+        ("checkpoint: checkpoints/a", "checkpoint: output", "sink.path", "lies inside checkpoint"),
+        ("checkpoint: checkpoints/a", "checkpoint: drills", "checkpoint", "Streamwarden fills itself"),
+        ("source: {path: input/a}", "source: {path: output/a/in}", "source.path", "lies inside sink.path"),
+        ("source: {path: input/a}", "source: {path: output/*/x}", "source.path", "contains sink.path"),
+        ("source: {path: input/a}", "source: {format: json}", "source.path", "`kind: files` reads"),
+        ("source: {path: input/a}", "source: {kind: kafka}", "source.kind", "'files' or 'script'"),
+        ("sink: {path: output/a}", "sink: {kind: parquet}", "sink.path", "`kind: parquet` writes"),
+        ("sink: {path: output/a}", "sink: {path: output/a, mode: update}", "sink.mode", "append"),
+    ],
+)
+def test_a_wrong_value_of_a_needed_key_is_told(project: Project, old: str, new: str, key: str, told: str) -> None:
+    path = project.stream("a")
+    before = path.read_text()
+    assert old in before
+    path.write_text(before.replace(old, new))
+    text = str(project.error(path))
+    assert key in text
+    assert told in text
+
+
+def test_all_problems_of_a_file_come_in_one_error(project: Project) -> None:
+    text = "name: other\njob: gone.py\ncolor: red\nstate: {shuffle_partitions: 0, ttl: soon}\nsink: {path: 3}\n"
+    error = project.error(project.write("config/streams/a.yaml", text))
+    assert isinstance(error, ConfigFileError)
+    assert {problem.dotted for problem in error.problems} == {
+        "checkpoint",
+        "color",
+        "job",
+        "name",
+        "sink.path",
+        "source.path",
+        "state.shuffle_partitions",
+        "state.ttl",
+    }
+    assert "8 problems" in str(error)
+
+
+def test_from_a_key_that_is_missing_nothing_else_is_concluded(project: Project) -> None:
+    path = project.stream("a")
+    path.write_text(path.read_text().replace("checkpoint: checkpoints/a\n", ""))
+    error = project.error(path)
+    assert isinstance(error, ConfigFileError)
+    assert [problem.dotted for problem in error.problems] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("name", ["A", "1a", "a-b", "a.b", "../a", "a b", "", "ä", "a" * 64, "a__fork"])
+def test_names_that_are_no_safe_path_are_refused(project: Project, name: str) -> None:
+    path = project.stream("a")
+    path.write_text(path.read_text().replace("name: a\n", f'name: "{name}"\n'))
+    error = project.error(path)
+    assert isinstance(error, ConfigFileError)
+    assert [problem.dotted for problem in error.problems] == ["name"]
+
+
+def test_a_checkpoint_reached_through_a_symbolic_link_is_seen_inside_the_output(project: Project) -> None:
+    (project.data / "output/a").mkdir(parents=True)
+    (project.data / "checkpoints").symlink_to(project.data / "output/a")
+    assert "contains checkpoint" in str(project.error(project.stream("a")))
+
+
+def test_the_error_survives_the_way_between_processes(project: Project) -> None:
+    import pickle
+
+    error = project.error(project.stream("a", "color: red\n"))
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+
+
+def test_a_long_value_is_cut_in_the_message(project: Project) -> None:
+    error = project.error(project.stream("a", f"trigger: {{processing_time: {'x' * 5000}}}\n"))
+    assert len(str(error)) < 500
+
+
+def test_a_stream_loads_without_any_of_its_folders(project: Project) -> None:
+    spec = project.load(project.stream("a"))
+    assert isinstance(spec, StreamSpec)
+    assert not Path(spec.checkpoint).exists()
+    assert not project.data.exists()

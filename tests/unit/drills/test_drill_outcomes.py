@@ -1,0 +1,327 @@
+"""Every way in which a drill can end, each named correctly. The world is simulated, the engine is the real one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.report import verdict_word
+from streamwarden.drills.spec import FaultKind, FaultSpec, RecoverySpec, SteadyStateSpec
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, ProcessError, VerificationError
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.driver import ExitKind
+from support.drill_world import PERFECT, World, drill
+
+BOTH = pytest.mark.parametrize("kind", list(FaultKind))
+
+
+def run(world: World, kind: FaultKind = FaultKind.KILL_DRIVER, **changes: object) -> DrillRun:
+    spec = drill(kind, **changes)
+    return world.engine(spec).run(spec.name)
+
+
+def assert_healed(world: World, result: DrillRun) -> None:
+    assert all(driver.exit for driver in world.drivers.values()), "a driver is still running"
+    assert result.facts["steps"][Step.HEAL]["outcome"] == "passed"
+    assert world.cleared == 1
+    assert world.documents[result.run_id]["verdict"] == verdict_word(result)
+    assert result.reason in world.summaries[result.run_id]
+
+
+@BOTH
+def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> None:
+    world = World()
+    result = run(world, kind)
+    assert result.passed, result.reason
+    assert verdict_word(result) == "PASSED"
+    assert result.facts["fault"]["landed"]
+    assert result.facts["recovery"]["first_commit_at"] > result.facts["fault"]["moment"]
+    assert len(world.drivers) == 2
+    assert_healed(world, result)
+
+
+def test_a_kill_lands_between_the_plan_of_a_batch_and_its_commit() -> None:
+    result = run(World())
+    proof = result.facts["fault"]
+    assert proof["planned"] == proof["committed"] + 1
+    assert proof["evidence"]["signal"] == 9
+    assert proof["evidence"]["offsets_written"]
+    assert not proof["evidence"]["commits_written"]
+
+
+def test_a_controlled_restart_cuts_no_batch() -> None:
+    result = run(World(), FaultKind.CONTROLLED_RESTART)
+    proof = result.facts["fault"]
+    assert proof["planned"] == proof["committed"]
+    assert proof["evidence"]["exit"] == "stopped"
+
+
+def test_both_predictions_stand_beside_the_measured_recovery() -> None:
+    """start-up 10 s + 10 MB at 100 MB/s + 500 rows of each committed batch since version 1 + one batch of 2 s."""
+    world = World()
+    result = run(world)
+    theorem, restart = result.facts["predicted"]
+    committed = result.facts["fault"]["committed"]
+    assert theorem["seconds"] == pytest.approx((committed + 1) * 2.0)
+    assert restart["seconds"] == pytest.approx(10.0 + 0.1 + 500 * committed * 24e-6 + 2.0)
+    assert result.facts["recovery"]["restart_seconds"] == pytest.approx(12.0, abs=0.2)
+    assert all(term["source"] for prediction in result.facts["predicted"] for term in prediction["terms"])
+
+
+@pytest.mark.parametrize("count", ["lost", "duplicated", "unexpected", "wrong"])
+def test_one_row_out_of_order_deviates_and_is_named(count: str) -> None:
+    world = World(reconciliation=replace(PERFECT, **{count: 1}))
+    result = run(world)
+    assert result.status is DrillStatus.COMPLETED
+    assert result.deviated
+    assert f"1 {count}" in result.reason
+    assert result.facts["steps"][Step.VERIFICATION]["outcome"] == "failed"
+    assert_healed(world, result)
+
+
+def test_a_problem_of_the_output_deviates_although_every_row_agrees() -> None:
+    world = World(reconciliation=replace(PERFECT, problems=("the manifest has no entry for the committed batch 3",)))
+    result = run(world)
+    assert verdict_word(result) == "DEVIATED"
+    assert "no entry for the committed batch 3" in result.reason
+
+
+def test_an_oracle_that_expects_nothing_proves_nothing() -> None:
+    result = run(World(reconciliation=replace(PERFECT, expected=0, actual=0)))
+    assert verdict_word(result) == "DEVIATED"
+    assert "expects no row" in result.reason
+
+
+def test_too_few_records_are_no_evidence() -> None:
+    result = run(World(reconciliation=replace(PERFECT, records=99_999)))
+    assert result.status is DrillStatus.FAILED
+    assert result.deviated is None
+    assert "99999 input records were verified, expected >= 100000" in result.reason
+
+
+@pytest.mark.parametrize("judge_says", [True, False])
+def test_a_judge_that_disagrees_with_the_reconciliation_is_not_overruled(judge_says: bool) -> None:
+    counts = replace(PERFECT, lost=1) if judge_says else PERFECT
+    result = run(World(reconciliation=counts, judge_says=judge_says))
+    assert result.status is DrillStatus.FAILED
+    assert "disagree" in result.reason
+
+
+def test_an_oracle_that_breaks_fails_the_drill_and_says_nothing_of_the_stream() -> None:
+    world = World(verifier_error=VerificationError("the input cannot be read"))
+    result = run(world)
+    assert result.status is DrillStatus.FAILED
+    assert result.deviated is None
+    assert "the input cannot be read" in result.reason
+    assert_healed(world, result)
+
+
+def test_a_recovery_slower_than_its_target_deviates_though_the_output_is_right() -> None:
+    result = run(World(), recovery=RecoverySpec(target=5.0, deadline=300.0))
+    assert verdict_word(result) == "DEVIATED"
+    assert "the target is 5.0 s" in result.reason
+    assert result.facts["reconciliation"]["exactly_once"]
+
+
+@BOTH
+def test_a_stream_that_refuses_to_start_again_never_came_back(kind: FaultKind) -> None:
+    world = World(lives_that_start=1)
+    result = run(world, kind)
+    assert result.status is DrillStatus.COMPLETED
+    assert result.deviated
+    assert "never came back" in result.reason
+    assert "the second start is refused" in result.reason
+    assert result.facts["steps"][Step.VERIFICATION]["outcome"] == "failed"
+    assert "reconciliation" not in result.facts
+    assert_healed(world, result)
+
+
+def test_a_stream_that_hangs_after_its_restart_never_came_back() -> None:
+    world = World(lives_that_commit=1)
+    result = run(world, recovery=RecoverySpec(target=30.0, deadline=60.0))
+    assert "never came back" in result.reason
+    assert "still alive" in result.reason
+    assert_healed(world, result)
+    assert world.signals[-1] == "kill d2"
+
+
+def test_a_stream_that_comes_back_and_dies_again_did_not_finish() -> None:
+    world = World(exit_after={2: ExitKind.FAILED})
+    result = run(world)
+    assert verdict_word(result) == "DEVIATED"
+    assert "did not finish its bounded input" in result.reason
+    assert "the steady state does not hold after the recovery" in result.reason
+
+
+def test_a_check_that_turns_critical_after_the_recovery_deviates() -> None:
+    world = World(health_after={"memory_usage": Status.CRITICAL})
+    result = run(world)
+    assert verdict_word(result) == "DEVIATED"
+    assert "steady state does not hold after the recovery: memory_usage is CRITICAL" in result.reason
+
+
+def test_nothing_is_broken_when_a_check_is_critical_before_the_fault() -> None:
+    world = World(health={"state_size": Status.CRITICAL})
+    result = run(world)
+    assert result.status is DrillStatus.ABORTED
+    assert result.deviated is None
+    assert "state_size is CRITICAL" in result.reason
+    assert not [each for each in world.signals if each.startswith("stop")]
+    assert "strike" not in result.facts
+    assert_healed(world, result)
+
+
+def test_blind_health_is_no_steady_state() -> None:
+    every = dict.fromkeys(SteadyStateSpec().checks, Status.UNKNOWN)
+    result = run(World(health=every, total_batches=60))
+    assert result.status is DrillStatus.ABORTED
+    assert "blind" in result.reason
+
+
+def test_a_misspelt_check_in_the_hypothesis_is_found() -> None:
+    result = run(World(total_batches=60), steady_state=SteadyStateSpec(checks=("state_sise",)))
+    assert result.status is DrillStatus.ABORTED
+    assert "state_sise" in result.reason
+
+
+def test_a_stream_that_does_not_commit_in_time_is_not_steady() -> None:
+    result = run(World(lives_that_commit=0))
+    assert result.status is DrillStatus.ABORTED
+    assert "batch 1 was not committed within its time" in result.reason
+
+
+def test_a_stream_that_fails_before_the_fault_aborts_with_its_error() -> None:
+    result = run(World(lives_that_start=0))
+    assert result.status is DrillStatus.ABORTED
+    assert "the second start is refused" in result.reason
+
+
+def test_too_few_batches_abort_before_anything_starts() -> None:
+    world = World(total_batches=8)
+    result = run(world)
+    assert result.status is DrillStatus.ABORTED
+    assert "8 batches left" in result.reason
+    assert "at least 9" in result.reason
+    assert not world.drivers
+    assert_healed(world, result)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (DrillAborted("the stream has no checkpoint"), DrillStatus.ABORTED),
+        (CheckpointError("offsets/3 is truncated"), DrillStatus.FAILED),
+    ],
+)
+def test_a_fork_that_cannot_be_made(error: Exception, status: DrillStatus) -> None:
+    world = World(fork_error=error)  # type: ignore[arg-type]
+    result = run(world)
+    assert result.status is status
+    assert str(error) in result.reason
+    assert world.cleared == 1
+
+
+def test_a_driver_that_cannot_be_launched_fails_the_drill() -> None:
+    world = World(start_error=ProcessError("spark-submit is not installed"))
+    result = run(world)
+    assert result.status is DrillStatus.FAILED
+    assert "spark-submit is not installed" in result.reason
+
+
+def test_a_kill_that_comes_after_the_commit_did_not_land() -> None:
+    """The signal is late each time: the batch that was aimed at is committed when the driver dies."""
+    world = World(kill_delay=2.0, batch_seconds=2.0, total_batches=20)
+    world_kill = world.kill
+
+    def late_kill(driver_id: str) -> bool:
+        done = world_kill(driver_id)
+        world.committed.update({batch: world.time for batch in world.planned if batch not in world.committed})
+        return done
+
+    world.kill = late_kill  # type: ignore[method-assign]
+    result = run(world, fault=FaultSpec(kind=FaultKind.KILL_DRIVER, attempts=2))
+    assert result.status is DrillStatus.FAILED
+    assert result.deviated is None
+    assert "the fault did not land in 2 attempts" in result.reason
+    assert "was committed before it died" in result.reason
+    assert "recovery" not in result.facts
+    assert_healed(world, result)
+
+
+def test_a_miss_is_retried_after_a_new_start() -> None:
+    world = World(total_batches=30)
+    world_kill, kills = world.kill, []
+
+    def first_is_late(driver_id: str) -> bool:
+        kills.append(driver_id)
+        done = world_kill(driver_id)
+        if len(kills) == 1:
+            world.committed.update({batch: world.time for batch in world.planned if batch not in world.committed})
+        return done
+
+    world.kill = first_is_late  # type: ignore[method-assign]
+    result = run(world)
+    assert result.passed, result.reason
+    assert result.facts["fault"]["attempts"] == 2
+    assert kills == ["d1", "d2"]
+    assert len(world.drivers) == 3
+
+
+def test_a_kill_without_effect_did_not_land() -> None:
+    world = World(kill_works=False, total_batches=400)
+    spec = FaultSpec(kind=FaultKind.KILL_DRIVER, attempts=1, within=20.0)
+    result = run(world, fault=spec)
+    assert result.status is DrillStatus.FAILED
+    assert "still alive" in result.reason
+    assert "healing is incomplete" not in result.reason  # the first word is why the drill failed
+    assert result.facts["heal"] == {"clean": False, "message": "driver d1 is still alive 30 s after SIGKILL"}
+
+
+def test_a_stop_that_cuts_a_batch_is_no_controlled_restart() -> None:
+    world = World(stop_cuts=True, total_batches=40)
+    result = run(world, FaultKind.CONTROLLED_RESTART, fault=FaultSpec(kind=FaultKind.CONTROLLED_RESTART, attempts=2))
+    assert result.status is DrillStatus.FAILED
+    assert "the stop cut batch" in result.reason
+
+
+def test_input_that_runs_out_before_the_fault_leaves_nothing_to_break() -> None:
+    world = World(exit_after={1: ExitKind.COMPLETED})
+    result = run(world, steady_state=SteadyStateSpec(min_batches=1))
+    assert result.status is DrillStatus.FAILED
+    assert "nothing was left to break" in result.reason
+    assert world.signals == []
+
+
+def test_an_unknown_drill_names_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match="one of: kill_driver"):
+        World().engine(drill()).begin("kill_drivr")
+
+
+def test_a_defect_of_the_drill_itself_is_a_failed_drill_that_is_still_healed() -> None:
+    world = World()
+
+    def broken(fork: object, oracle: str) -> None:
+        raise ZeroDivisionError("a defect")
+
+    world.reconcile = broken  # type: ignore[assignment,method-assign]
+    result = run(world)
+    assert result.status is DrillStatus.FAILED
+    assert "ZeroDivisionError" in result.reason
+    assert any("Traceback" in entry.message for entry in world.journals.entries(result.run_id))
+    assert_healed(world, result)
+
+
+def test_ctrl_c_heals_and_reports_before_it_ends_the_program() -> None:
+    world = World()
+
+    def interrupted(fork: object, oracle: str) -> None:
+        raise KeyboardInterrupt
+
+    world.reconcile = interrupted  # type: ignore[assignment,method-assign]
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    with pytest.raises(KeyboardInterrupt):
+        engine.run("kill_driver", run_id)
+    assert_healed(world, world.journals.runs[run_id])

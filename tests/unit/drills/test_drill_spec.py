@@ -1,0 +1,89 @@
+"""A drill as data: what is allowed, and the JSON form that passes from step to step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import load_drill, load_drills
+from streamwarden.drills.spec import (
+    DrillSpec,
+    FaultKind,
+    FaultSpec,
+    ForkSpec,
+    RecoverySpec,
+    SteadyStateSpec,
+    VerificationSpec,
+    drill_from_dict,
+    drill_to_dict,
+)
+from streamwarden.errors import ConfigError
+
+PROJECT = Path(__file__).parents[3]
+
+
+def test_the_shipped_drills_are_valid_standard_drills() -> None:
+    drills, broken = load_drills(PROJECT)
+    assert broken == {}
+    assert {"kill_driver", "controlled_restart"} <= drills.keys()
+    for drill in (drills["kill_driver"], drills["controlled_restart"]):
+        assert drill.verification.min_records >= 100_000
+        assert drill.fork.batches is not None
+        assert drill.fork.batches >= drill.batches_needed
+        assert drill.schedule
+
+
+def test_a_drill_survives_the_way_through_json() -> None:
+    spec = DrillSpec(
+        name="night",
+        stream="flights",
+        fault=FaultSpec(kind=FaultKind.CONTROLLED_RESTART, attempts=2, within=9.5),
+        fork=ForkSpec(rewind=4, batches=30, keep=True),
+        steady_state=SteadyStateSpec(min_batches=1, checks=("state_size",)),
+        recovery=RecoverySpec(target=1.0, deadline=2.0),
+        verification=VerificationSpec(min_records=5),
+        schedule="@daily",
+        tags=("a", "b"),
+    )
+    assert drill_from_dict(json.loads(json.dumps(drill_to_dict(spec)))) == spec
+
+
+@pytest.mark.parametrize(
+    ("yaml", "key"),
+    [
+        ("target: production", "target"),
+        ("fork: {rewind: -1}", "rewind"),
+        ("fork: {rewind: some}", "rewind"),
+        ("fork: {batches: 0}", "batches"),
+        ("steady_state: {min_batches: 0}", "min_batches"),
+        ("steady_state: {checks: [state_sise]}", "checks"),
+        ("recovery: {target: 20m, deadline: 1m}", "deadline"),
+        ("verification: {min_records: 0}", "min_records"),
+        ("verification: {oracle: hope}", "oracle"),
+        ("surprise: 1", "surprise"),
+    ],
+)
+def test_a_wrong_drill_file_names_the_key(tmp_path: Path, yaml: str, key: str) -> None:
+    path = tmp_path / "config" / "drills" / "night.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"name: night\nstream: flights\nfault: {{kind: kill_driver}}\n{yaml}\n")
+    with pytest.raises(ConfigError) as error:
+        load_drill(path, project=tmp_path)
+    assert key in str(error.value)
+    assert "night.yaml" in str(error.value)
+
+
+def test_another_target_than_a_fork_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text("name: night\nstream: flights\nfault: {kind: kill_driver}\ntarget: production\n")
+    with pytest.raises(ConfigError, match=r"production.*fork"):
+        load_drill(path, project=tmp_path)
+
+
+def test_an_unknown_fault_is_refused_with_the_faults_that_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text("name: night\nstream: flights\nfault: {kind: unplug}\n")
+    with pytest.raises(ConfigError, match=r"controlled_restart.*kill_driver"):
+        load_drill(path, project=tmp_path)

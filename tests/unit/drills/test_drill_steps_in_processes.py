@@ -1,0 +1,148 @@
+"""Each step is a process of its own, may be killed at any point, and is tried again: nothing breaks twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamwarden.drills.engine import EXPERIMENT
+from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.spec import FaultKind
+from streamwarden.errors import DrillError, StoreError
+from support.drill_world import Killed, World, drill
+
+
+def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0) -> DrillRun:
+    """A new engine for each step, as Airflow's tasks have it; a killed step is tried again."""
+    run_id = world.engine(drill(kind)).begin(kind.value, run_id="scheduled-1")
+    for step in Step:
+        try:
+            world.engine(drill(kind)).step(run_id, step)
+        except Killed:
+            world.sleep(1.0)
+            world.engine(drill(kind)).step(run_id, step)
+        world.sleep(pause)
+    return world.journals.runs[run_id]
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: FaultKind) -> None:
+    """Between two steps ten minutes pass: the fork is parked, so its bounded input does not run out."""
+    world = World(health_after=None)
+    result = run_in_processes(world, kind, pause=600.0)
+    assert result.facts["fault"]["landed"], result.reason
+    assert "recovery took 6" in result.reason  # the pause before the restart is part of what a user waited
+    assert result.facts["recovery"]["restart_seconds"] < 20
+    assert result.facts["reconciliation"]["exactly_once"]
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+@pytest.mark.parametrize(
+    "where",
+    ["make", "before_start", "after_start", "after_stop", "before_kill", "after_kill", "reconcile", "clear"],
+)
+def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, where: str) -> None:
+    world = World(die_at=where)
+    result = run_in_processes(world, kind)
+    assert result.passed, result.reason
+    assert world.forks_made == 1
+    strikes = [each for each in world.signals if each.startswith("kill") or "controlled restart" in each]
+    assert len(strikes) == 1
+    assert len(world.drivers) == 3  # parked, struck, recovered
+
+
+def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> None:
+    world = World()
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    for step in Step:
+        first = engine.step(run_id, step)
+        before = (len(world.journals.lines), len(world.drivers), list(world.signals))
+        assert engine.step(run_id, step) == first
+        assert (len(world.journals.lines), len(world.drivers), list(world.signals)) == before
+    assert world.forks_made == 1
+
+
+def test_a_retry_of_the_first_task_begins_no_second_run() -> None:
+    world = World()
+    engine = world.engine(drill())
+    assert engine.begin("kill_driver", "nightly-7") == engine.begin("kill_driver", "nightly-7") == "nightly-7"
+    assert len(world.journals.runs) == 1
+
+
+def test_the_drill_is_the_one_that_was_begun_even_if_its_file_changes() -> None:
+    world = World()
+    run_id = world.engine(drill()).begin("kill_driver")
+    changed = drill(FaultKind.CONTROLLED_RESTART)
+    engine = world.engine(changed)
+    for step in Step:
+        engine.step(run_id, step)
+    assert world.journals.runs[run_id].facts["fault"]["kind"] == "kill_driver"
+
+
+def test_two_processes_do_not_work_on_one_run() -> None:
+    world = World()
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    world.locked = True
+    with pytest.raises(DrillError, match="another process"):
+        engine.step(run_id, Step.STEADY_STATE)
+    assert world.forks_made == 0
+
+
+def test_a_store_that_is_down_decides_nothing_and_a_retry_goes_on() -> None:
+    world = World()
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    world.journals.down = True
+    with pytest.raises(StoreError):
+        engine.step(run_id, Step.STEADY_STATE)
+    world.journals.down = False
+    for step in Step:
+        engine.step(run_id, step)
+    assert world.journals.runs[run_id].passed
+
+
+def test_a_step_that_never_finished_fails_the_drill_and_is_healed() -> None:
+    """The fault's task was killed for good: heal and report run all the same and say so."""
+    world = World(die_at="before_kill")
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    engine.step(run_id, Step.STEADY_STATE)
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.FAULT)
+    for step in (Step.RECOVERY, Step.VERIFICATION, Step.HEAL, Step.REPORT):
+        result = engine.step(run_id, step)
+    assert result.status is DrillStatus.FAILED
+    assert "the step fault did not finish" in result.reason
+    assert result.facts["steps"]["recovery"]["outcome"] == "skipped"
+    assert all(driver.exit for driver in world.drivers.values())
+
+
+def test_after_an_abort_the_other_steps_are_skipped_by_name() -> None:
+    world = World(total_batches=3)
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    for step in Step:
+        result = engine.step(run_id, step)
+    outcomes = {step: result.facts["steps"][step]["outcome"] for step in Step}
+    assert outcomes == {
+        Step.STEADY_STATE: "failed",
+        Step.FAULT: "skipped",
+        Step.RECOVERY: "skipped",
+        Step.VERIFICATION: "skipped",
+        Step.HEAL: "passed",
+        Step.REPORT: "failed",
+    }
+    assert result.status is DrillStatus.ABORTED
+    assert [each for each in EXPERIMENT if each not in outcomes] == []
+
+
+@pytest.mark.parametrize("run_id", ["../../etc", "", "a/b", "a b", ".hidden"])
+def test_an_id_that_is_no_safe_path_is_refused(run_id: str) -> None:
+    with pytest.raises(DrillError, match="is no id of a drill run"):
+        World().engine(drill()).begin("kill_driver", run_id)
+
+
+def test_a_run_that_was_never_begun_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(DrillError, match="drill list"):
+        World().engine(drill()).step("nobody-1", Step.HEAL)

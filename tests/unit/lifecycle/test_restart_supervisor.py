@@ -1,0 +1,284 @@
+"""What a supervisor does next, and the loop of `streamwarden start --supervise`, without Spark, Airflow or a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from streamwarden.errors import LeaseHeld
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
+from streamwarden.lifecycle.supervisor import (
+    Down,
+    Finished,
+    Hold,
+    Launch,
+    Move,
+    Wait,
+    Watch,
+    gave_up,
+    next_move,
+    supervise,
+)
+from streamwarden.stream import Budget, RestartPolicy, StreamSpec
+
+POLICY = RestartPolicy(initial=10, factor=2, cap=60, budget=Budget(count=2, per=3600))
+SPEC = StreamSpec(name="s", job="/j.py", checkpoint="/c", restart=POLICY)
+
+
+@dataclass
+class World:
+    """A stream's books in memory, a clock, and a launcher whose drivers live as long as the script says.
+
+    Args:
+        script: (seconds of life, how it ends) of each driver in turn; one that never ends is watched until `until`.
+    """
+
+    script: list[tuple[float, ExitKind]] = field(default_factory=list)
+    now: float = 1000.0
+    records: dict[str, DriverRecord] = field(default_factory=dict)
+    log: list[DriverEvent] = field(default_factory=list)
+    state: DesiredState | None = None
+    launches: list[float] = field(default_factory=list)
+    curable: bool = True
+    refuse: int = 0
+    at: dict[float, Callable[[], None]] = field(default_factory=dict)
+
+    # DriverBook
+    def launched(self, record: DriverRecord) -> None:
+        self.records[record.driver_id] = record
+
+    def bound(self, driver_id: str, process: ProcessIdentity) -> None: ...
+    def started(self, driver_id: str, query_id: str, run_id: str, at: float) -> None: ...
+    def exited(self, driver_id: str, exit: ExitRecord) -> None:
+        self.records[driver_id] = replace(self.records[driver_id], exit=exit)
+
+    def event(self, event: DriverEvent) -> None:
+        self.log.append(event)
+
+    def get(self, driver_id: str) -> DriverRecord | None:
+        return self.records.get(driver_id)
+
+    def latest(self, stream: str) -> DriverRecord | None:
+        return max(self.records.values(), key=lambda record: record.launched_at, default=None)
+
+    def history(self, stream: str, since: float) -> list[DriverRecord]:
+        return [record for record in self.records.values() if record.launched_at >= since]
+
+    def events(self, driver_id: str) -> list[DriverEvent]:
+        return [event for event in self.log if event.driver_id == driver_id]
+
+    # StopBook
+    def request(self, request: StopRequest) -> None: ...
+    def pending(self, driver_id: str) -> StopRequest | None: ...
+    def set_desired(self, state: DesiredState) -> None:
+        self.state = state
+
+    def desired(self, stream: str) -> DesiredState | None:
+        return self.state
+
+    # Launcher
+    @dataclass
+    class Seen:
+        alive: bool
+        exit: ExitRecord | None
+
+    @dataclass
+    class Begun:
+        record: DriverRecord
+        reattached: bool = False
+
+    def start(self, spec: StreamSpec, *, launched_by: str) -> World.Begun:
+        if self.refuse:
+            self.refuse -= 1
+            raise LeaseHeld("a launch is under way")
+        record = DriverRecord(
+            driver_id=f"d{len(self.records)}",
+            stream=spec.name,
+            checkpoint=spec.checkpoint,
+            token=len(self.records),
+            folder="/f",
+            launched_by=launched_by,
+            launched_at=self.now,
+            started_at=self.now,
+        )
+        self.launches.append(self.now)
+        self.launched(record)
+        return World.Begun(record)
+
+    def observe(self, driver_id: str) -> World.Seen:
+        record = self.records[driver_id]
+        life, kind = self.script[int(driver_id[1:])] if self.script else (float("inf"), ExitKind.FAILED)
+        ends = record.launched_at + life
+        if record.exit is None and self.now >= ends:
+            self.exited(driver_id, ExitRecord(kind=kind, ended_at=ends, curable=self.curable))
+        exit = self.records[driver_id].exit
+        return World.Seen(alive=exit is None, exit=exit)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for at in [at for at in self.at if at <= self.now]:
+            self.at.pop(at)()
+
+    # What the tests do with it
+    def want(self, desired: Desired, by: str = "ann") -> None:
+        self.state = DesiredState(stream="s", desired=desired, changed_by=by, reason="r", changed_at=self.now)
+
+    def move(self, watched: str | None = None) -> Move:
+        return next_move("s", POLICY, drivers=self, stops=self, observe=self.observe, now=self.now, watched=watched)
+
+    def run(self) -> tuple[Down | Finished, list[Move]]:
+        moves: list[Move] = []
+        end = supervise(
+            SPEC,
+            launcher=self,
+            drivers=self,
+            stops=self,
+            launched_by="test",
+            clock=lambda: self.now,
+            sleep=self.sleep,
+            announce=moves.append,
+        )
+        return end, moves
+
+
+def test_a_stream_that_never_ran_is_launched() -> None:
+    """No driver, no wish: it is wanted running."""
+    assert World().move() == Launch(reason="first launch")
+
+
+def test_a_living_driver_is_watched_whoever_asks() -> None:
+    """A retry, a cleared task and a second supervisor all find the same driver."""
+    world = World()
+    world.start(SPEC, launched_by="somebody")
+    assert world.move() == Watch(driver_id="d0")
+    assert world.move(watched="d0") == Watch(driver_id="d0")
+
+
+def test_a_living_driver_is_watched_also_while_it_is_being_stopped() -> None:
+    """The wish to stop is obeyed by the driver; the supervisor follows until it has ended."""
+    world = World()
+    world.start(SPEC, launched_by="somebody")
+    world.want(Desired.STOPPED)
+    assert isinstance(world.move(), Watch)
+
+
+def test_a_stopped_stream_is_held_until_somebody_wants_it() -> None:
+    """Who stopped it and why is told; the start that follows is immediate."""
+    world = World(script=[(5, ExitKind.STOPPED)])
+    world.start(SPEC, launched_by="somebody")
+    world.want(Desired.STOPPED, by="ann")
+    world.now += 10
+    held = world.move(watched="d0")
+    assert isinstance(held, Hold)
+    assert held.state.changed_by == "ann"
+    world.want(Desired.RUNNING)
+    assert isinstance(world.move(), Launch)
+
+
+def test_a_clear_during_the_backoff_does_not_skip_it() -> None:
+    """A cleared task asks anew and is told to wait for the rest."""
+    world = World(script=[(5, ExitKind.KILLED)])
+    world.start(SPEC, launched_by="somebody")
+    world.now += 8
+    assert world.move() == Wait(until=1015, reason="killed", attempt=1)
+    assert world.move(watched="d0") == Wait(until=1015, reason="killed", attempt=1)
+
+
+def test_a_start_by_a_person_cuts_the_backoff_and_forgives() -> None:
+    """They know something that the policy does not."""
+    world = World(script=[(5, ExitKind.KILLED)])
+    world.start(SPEC, launched_by="somebody")
+    world.now += 8
+    world.move()
+    world.want(Desired.RUNNING)
+    assert isinstance(world.move(), Launch)
+
+
+def test_an_ended_query_is_finished_only_for_the_one_who_watched_it() -> None:
+    """The next run of the DAG starts it again, as its schedule wants."""
+    world = World(script=[(5, ExitKind.COMPLETED)])
+    world.start(SPEC, launched_by="somebody")
+    world.now += 10
+    assert isinstance(world.move(watched="d0"), Finished)
+    assert isinstance(world.move(), Launch)
+
+
+def test_out_of_budget_it_goes_down_and_the_next_start_has_a_fresh_budget() -> None:
+    """Three failures with a budget of two; then a person starts it again."""
+    world = World(script=[(1, ExitKind.FAILED)] * 6)
+    end, moves = world.run()
+    assert isinstance(end, Down)
+    assert end.verdict.exhausted
+    assert len(world.launches) == 3
+    assert [type(move) for move in moves].count(Wait) == 2
+    assert [event.kind for event in world.log] == ["gave_up"]
+    again, _ = world.run()
+    assert isinstance(again, Down)
+    assert len(world.launches) == 6, "the second start had two restarts of its own"
+
+
+def test_the_backoff_is_kept_between_launches() -> None:
+    """At least 10 s after the first exit and 20 s after the second, and not much later."""
+    world = World(script=[(1, ExitKind.FAILED)] * 3)
+    world.run()
+    first, second, third = world.launches
+    assert 11 <= second - first <= 14
+    assert 21 <= third - second <= 24
+
+
+def test_what_a_restart_cannot_cure_is_launched_once() -> None:
+    """No second driver is tried."""
+    world = World(script=[(1, ExitKind.FAILED)], curable=False)
+    end, _ = world.run()
+    assert isinstance(end, Down)
+    assert not end.verdict.exhausted
+    assert len(world.launches) == 1
+
+
+def test_a_restart_wish_launches_again_at_once() -> None:
+    """The driver stops at a batch boundary, the stream stays wanted: no back-off, no budget."""
+    world = World(script=[(5, ExitKind.STOPPED), (5, ExitKind.STOPPED), (5, ExitKind.COMPLETED)])
+    end, _ = world.run()
+    assert isinstance(end, Finished)
+    assert all(later - earlier <= 7 for earlier, later in zip(world.launches, world.launches[1:], strict=False))
+
+
+def test_a_claim_that_is_under_way_is_waited_for() -> None:
+    """Another launcher holds the lease for a moment: no error, no second driver."""
+    world = World(script=[(5, ExitKind.COMPLETED)], refuse=3)
+    end, _ = world.run()
+    assert isinstance(end, Finished)
+    assert len(world.launches) == 1
+
+
+def test_a_stream_is_stopped_and_started_under_its_supervisor() -> None:
+    """Stopped at 1010, started at 1100: the second driver is launched right then, and not before."""
+    world = World(script=[(10, ExitKind.STOPPED), (5, ExitKind.COMPLETED)])
+    world.at = {1010.0: lambda: world.want(Desired.STOPPED), 1100.0: lambda: world.want(Desired.RUNNING)}
+    end, moves = world.run()
+    assert isinstance(end, Finished)
+    assert any(isinstance(move, Hold) for move in moves)
+    assert 1100 <= world.launches[1] <= 1102
+
+
+@pytest.mark.parametrize("since", [999.0, 1001.0])
+def test_a_wish_older_than_the_failure_forgives_nothing(since: float) -> None:
+    """Only a start after the exit speaks about that exit."""
+    world = World(script=[(5, ExitKind.FAILED)])
+    world.state = DesiredState(stream="s", desired=Desired.RUNNING, changed_by="a", reason="r", changed_at=since)
+    world.start(SPEC, launched_by="somebody")
+    world.now += 6
+    assert isinstance(world.move(), Wait)
+
+
+def test_the_event_says_why_and_what_to_do() -> None:
+    """For whoever reads the driver's events later."""
+    world = World(script=[(1, ExitKind.FAILED)], curable=False)
+    end, _ = world.run()
+    assert isinstance(end, Down)
+    event = gave_up(end, 5.0)
+    assert event.detail["reason"] == end.verdict.reason
+    assert event.detail["next_step"] == end.verdict.next_step

@@ -1,0 +1,42 @@
+"""A migrated store for each test: copied from one that was migrated once."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.store import Store
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "template.db"
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+    return path
+
+
+@pytest.fixture
+def path(migrated: Path, tmp_path: Path) -> Path:
+    """The file of a migrated, empty store."""
+    return Path(shutil.copy(migrated, tmp_path / "streamwarden.db"))
+
+
+@pytest.fixture
+def open_store(path: Path) -> Iterator[Callable[..., Store]]:
+    """Opens the store of this test, as often as wanted."""
+    opened: list[Store] = []
+
+    def open_one(**options: object) -> Store:
+        opened.append(Store(f"sqlite:///{path}", **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Store]) -> Store:
+    return open_store()

@@ -1,0 +1,195 @@
+"""A checkpoint has exactly one writer: who gets the lease, who keeps it, who is fenced."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from streamwarden.errors import LeaseHeld, LeaseLost
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+
+CHECKPOINT = "/data/checkpoints/flights"
+JVM = ProcessIdentity(host="node-1", pid=4711, started_at=1000)
+OTHER = ProcessIdentity(host="node-1", pid=4712, started_at=2000)
+
+
+class World:
+    """Processes as a host sees them: those in `seen` are on this host; `living` of them live."""
+
+    def __init__(self) -> None:
+        self.living: set[ProcessIdentity] = set()
+        self.unseen: set[ProcessIdentity] = set()
+
+    def __call__(self, process: ProcessIdentity) -> bool | None:
+        return None if process in self.unseen else process in self.living
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Store], world: World) -> Store:
+    return open_store(alive=world)
+
+
+def acquire(store: Store, holder: str, now: float, ttl: float = 30.0) -> Lease:
+    return store.leases.acquire(CHECKPOINT, stream="flights", holder=holder, ttl=ttl, now=now)
+
+
+def test_the_first_to_ask_gets_the_lease(store: Store) -> None:
+    lease = acquire(store, "driver-1", now=100)
+    assert (lease.holder, lease.token, lease.process, lease.expires_at) == ("driver-1", 1, None, 130)
+    assert store.leases.current(CHECKPOINT) == lease
+
+
+def test_nobody_ever_asked(store: Store) -> None:
+    assert store.leases.current(CHECKPOINT) is None
+
+
+def test_the_second_is_told_who_holds_it_and_what_to_do(store: Store, world: World) -> None:
+    lease = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    world.living.add(JVM)
+    with pytest.raises(LeaseHeld) as caught:
+        acquire(store, "driver-2", now=2)
+    message = str(caught.value)
+    for part in ("driver-1", "node-1", "4711", "1970-01-01 00:00:00", CHECKPOINT, "streamwarden stop flights"):
+        assert part in message
+    assert store.leases.current(CHECKPOINT) == lease
+
+
+def test_before_the_driver_is_launched_the_expiry_decides(store: Store) -> None:
+    acquire(store, "driver-1", now=0, ttl=30)
+    with pytest.raises(LeaseHeld, match="not launched yet"):
+        acquire(store, "driver-2", now=29.9)
+    assert acquire(store, "driver-2", now=30).token == 2
+
+
+def test_a_living_process_holds_even_long_after_the_expiry(store: Store, world: World) -> None:
+    """The store was down, the driver could not renew, and it goes on."""
+    store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    world.living.add(JVM)
+    with pytest.raises(LeaseHeld):
+        acquire(store, "driver-2", now=1_000_000)
+
+
+def test_a_dead_process_does_not_hold_even_before_the_expiry(store: Store) -> None:
+    store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    assert acquire(store, "driver-2", now=2).token == 2
+
+
+def test_a_pid_that_another_program_got_is_not_the_holder(store: Store, world: World) -> None:
+    store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    world.living.add(replace(JVM, started_at=JVM.started_at + 1))
+    assert acquire(store, "driver-2", now=2).token == 2
+
+
+def test_on_another_host_the_expiry_decides(store: Store, world: World) -> None:
+    world.unseen.add(JVM)
+    store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=10)
+    with pytest.raises(LeaseHeld):
+        acquire(store, "driver-2", now=39.9)
+    assert acquire(store, "driver-2", now=40).token == 2
+
+
+def test_renewing_pushes_the_expiry_and_keeps_the_process(store: Store, world: World) -> None:
+    world.unseen.add(JVM)
+    lease = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    renewed = store.leases.renew(lease, ttl=30, now=20)
+    assert (renewed.expires_at, renewed.process, renewed.acquired_at) == (50, JVM, 0)
+    assert store.leases.current(CHECKPOINT) == renewed
+
+
+def test_the_launcher_may_renew_without_knowing_the_process(store: Store) -> None:
+    claim = acquire(store, "driver-1", now=0)
+    store.leases.bind(claim, JVM, ttl=30, now=1)
+    assert store.leases.renew(claim, ttl=30, now=2).process == JVM
+
+
+def test_a_holder_that_was_replaced_is_fenced(store: Store, world: World) -> None:
+    old = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    new = store.leases.bind(acquire(store, "driver-2", now=2), OTHER, ttl=30, now=3)
+    for attempt in (
+        lambda: store.leases.renew(old, ttl=30, now=4),
+        lambda: store.leases.bind(old, JVM, ttl=30, now=4),
+    ):
+        with pytest.raises(LeaseLost) as caught:
+            attempt()
+        assert "driver-2" in str(caught.value)
+        assert "4712" in str(caught.value)
+        assert "stop this query" in caught.value.next_step
+    assert store.leases.current(CHECKPOINT) == new
+
+
+def test_a_released_lease_is_free_at_once_and_cannot_be_renewed(store: Store, world: World) -> None:
+    lease = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    world.living.add(JVM)
+    store.leases.release(lease, now=2)
+    with pytest.raises(LeaseLost, match="gave its lease back"):
+        store.leases.renew(lease, ttl=30, now=3)
+    assert acquire(store, "driver-2", now=3).token == 2
+
+
+def test_releasing_a_lease_that_is_not_the_current_one_has_no_effect(store: Store) -> None:
+    old = acquire(store, "driver-1", now=0)
+    new = acquire(store, "driver-2", now=60)
+    store.leases.release(old, now=61)
+    assert store.leases.current(CHECKPOINT) == new
+    store.leases.release(new, now=62)
+    store.leases.release(new, now=70)
+    released = store.leases.current(CHECKPOINT)
+    assert released is not None
+    assert released.released_at == 62
+
+
+def test_a_holder_whose_answer_was_lost_asks_again_and_gets_the_same_lease(store: Store) -> None:
+    first = acquire(store, "driver-1", now=0)
+    again = acquire(store, "driver-1", now=5)
+    assert (again.token, again.acquired_at, again.expires_at) == (first.token, 0, 35)
+
+
+def test_tokens_only_grow_and_the_history_is_kept(store: Store) -> None:
+    for turn in range(5):
+        acquire(store, f"driver-{turn}", now=100 * turn)
+    history = store.leases.history(CHECKPOINT)
+    assert [(lease.holder, lease.token) for lease in history] == [(f"driver-{turn}", turn + 1) for turn in range(5)]
+
+
+def test_checkpoints_do_not_share_leases(store: Store) -> None:
+    acquire(store, "driver-1", now=0)
+    other = store.leases.acquire(CHECKPOINT + "2", stream="other", holder="driver-2", ttl=30, now=0)
+    assert other.token == 1
+
+
+@pytest.mark.parametrize("holder_asks_first", [True, False], ids=["holder renews first", "newcomer claims first"])
+def test_after_the_store_was_replaced_by_an_empty_one_there_is_still_one_writer(
+    open_store: Callable[..., Store], world: World, holder_asks_first: bool
+) -> None:
+    """The living holder's token is higher than anything the new store granted, so the newcomer is the one to stop."""
+    held = Lease(
+        checkpoint=CHECKPOINT,
+        stream="flights",
+        holder="driver-1",
+        token=7,
+        process=JVM,
+        acquired_at=0,
+        renewed_at=90,
+        expires_at=120,
+    )
+    world.living.add(JVM)
+    store = open_store(alive=world)
+    if holder_asks_first:
+        store.leases.renew(held, ttl=30, now=100)
+        with pytest.raises(LeaseHeld, match="driver-1"):
+            acquire(store, "driver-2", now=101)
+    else:
+        newcomer = acquire(store, "driver-2", now=99)
+        assert store.leases.renew(held, ttl=30, now=100).token == 7
+        with pytest.raises(LeaseLost, match="driver-1"):
+            store.leases.bind(newcomer, OTHER, ttl=30, now=101)
+    current = store.leases.current(CHECKPOINT)
+    assert current is not None
+    assert (current.holder, current.token, current.expires_at) == ("driver-1", 7, 130)

@@ -1,0 +1,151 @@
+"""The batch oracle: expected rows from the whole input, and every contradiction between input and checkpoint."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from streamwarden.errors import VerificationError
+from streamwarden.verification.batch_oracle import WindowedQuestion, answer, json_object
+from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.windows import Row, Sliding
+
+MINUTE = 60_000
+
+
+def decode(line: str) -> Row | None:
+    value = json_object(line)
+    if value is None or not isinstance(value.get("minute"), int):
+        return None
+    return Row(int(str(value["minute"])) * MINUTE, (value["airport"],), (1,))
+
+
+QUESTION = WindowedQuestion(
+    decode=decode,
+    windows=Sliding(60 * MINUTE, 60 * MINUTE),
+    delay=0,
+    group_columns=("airport",),
+    amount_columns=("flights",),
+    count_column="flights",
+)
+
+
+def at(minute: int) -> datetime:
+    return datetime.fromtimestamp(minute * 60, tz=UTC)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three files of an hour each: two flights, two flights and a broken line, one flight far ahead."""
+    lines = (
+        [{"minute": 10, "airport": "EWR"}, {"minute": 20, "airport": "EWR"}],
+        [{"minute": 70, "airport": "EWR"}, {"minute": 80, "airport": "JFK"}, "broken"],
+        [{"minute": 600, "airport": "JFK"}],
+    )
+    paths = [tmp_path / f"flights-{number}.json" for number in range(3)]
+    for path, each in zip(paths, lines, strict=True):
+        path.write_text("".join(json.dumps(line) + "\n" for line in each) + "\n")
+    return paths
+
+
+@pytest.fixture
+def facts(files: list[Path]) -> RunFacts:
+    """A batch a file, then the batch without data that lets the watermark pass."""
+    return RunFacts(
+        files={batch: [path] for batch, path in enumerate(files)},
+        watermarks={0: 0, 1: 20 * MINUTE, 2: 80 * MINUTE, 3: 600 * MINUTE},
+        committed=3,
+    )
+
+
+def test_the_expected_rows_are_the_closed_windows(files: list[Path], facts: RunFacts) -> None:
+    expectation = answer(QUESTION, files, facts)
+    assert expectation.problems == ()
+    assert expectation.key_columns == ("window_start", "airport")
+    assert expectation.value_columns == ("window_end", "flights")
+    assert expectation.rows == {
+        (at(0), "EWR"): (at(60), 2),
+        (at(60), "EWR"): (at(120), 1),
+        (at(60), "JFK"): (at(120), 1),
+    }
+
+
+def test_the_books_say_where_every_record_went(files: list[Path], facts: RunFacts) -> None:
+    books = answer(QUESTION, files, facts).books
+    assert (books.records, books.malformed, books.pairs) == (6, 1, 5)
+    assert (books.emitted, books.open, books.dropped) == (4, 1, 0)
+
+
+def test_a_file_that_no_batch_read_is_reported_and_its_rows_are_still_owed(files: list[Path], facts: RunFacts) -> None:
+    lost = replace(facts, files={0: [files[0]], 2: [files[2]]}, watermarks={**facts.watermarks, 2: 20 * MINUTE})
+    expectation = answer(QUESTION, files, lost)
+    assert expectation.problems == ("input file never read: flights-1.json",)
+    assert (at(60), "JFK") in expectation.rows
+
+
+def test_a_file_that_two_batches_read_is_reported_and_counts_once(files: list[Path], facts: RunFacts) -> None:
+    twice = replace(facts, files={**facts.files, 3: [files[0]]})
+    expectation = answer(QUESTION, files, twice)
+    assert expectation.problems == ("input file read twice: flights-0.json (batches 0 and 3)",)
+    assert expectation.rows == answer(QUESTION, files, facts).rows
+
+
+def test_a_file_that_is_in_no_input_is_reported(files: list[Path], facts: RunFacts) -> None:
+    foreign = replace(facts, files={**facts.files, 3: [Path("/elsewhere/other.json")]})
+    assert answer(QUESTION, files, foreign).problems == ("file read that is not in the input: other.json",)
+
+
+def test_a_watermark_that_the_input_does_not_explain_is_reported(files: list[Path], facts: RunFacts) -> None:
+    wrong = replace(facts, watermarks={**facts.watermarks, 2: 81 * MINUTE})
+    expectation = answer(QUESTION, files, wrong)
+    assert len(expectation.problems) == 1
+    assert "batch 2: 1970-01-01 01:21:00+00:00 in the offset log" in expectation.problems[0]
+    assert "1970-01-01 01:20:00+00:00 by the input" in expectation.problems[0]
+    assert expectation.rows == answer(QUESTION, files, facts).rows
+
+
+def test_the_batch_of_a_file_decides_what_is_late(files: list[Path], facts: RunFacts) -> None:
+    """The far flight first: two batches later everything else comes too late."""
+    late = RunFacts(
+        files={0: [files[2]], 2: [files[0], files[1]]},
+        watermarks={0: 0, 1: 600 * MINUTE, 2: 600 * MINUTE},
+        committed=2,
+    )
+    expectation = answer(QUESTION, files, late)
+    assert expectation.rows == {}
+    assert expectation.books.dropped == 4
+    assert expectation.notes["late_rows"] == 4
+
+
+def test_offsets_that_were_purged_leave_no_verdict(files: list[Path], facts: RunFacts) -> None:
+    purged = replace(facts, watermarks={batch: mark for batch, mark in facts.watermarks.items() if batch > 0})
+    with pytest.raises(VerificationError, match="no longer has batch 0") as error:
+        answer(QUESTION, files, purged)
+    assert "minBatchesToRetain" in str(error.value)
+
+
+def test_two_input_files_of_one_name_leave_no_verdict(files: list[Path], facts: RunFacts, tmp_path: Path) -> None:
+    twin = tmp_path / "sub" / files[0].name
+    twin.parent.mkdir()
+    twin.write_text("{}\n")
+    with pytest.raises(VerificationError, match="share their name"):
+        answer(QUESTION, [*files, twin], facts)
+
+
+def test_an_input_file_that_is_gone_leaves_no_verdict(files: list[Path], facts: RunFacts) -> None:
+    files[1].unlink()
+    with pytest.raises(VerificationError, match="cannot be read"):
+        answer(QUESTION, files, facts)
+
+
+def test_a_run_that_committed_nothing_owes_nothing(files: list[Path]) -> None:
+    expectation = answer(QUESTION, files, RunFacts(files={}, watermarks={}, committed=None))
+    assert expectation.rows == {}
+    assert len(expectation.problems) == 3
+
+
+@pytest.mark.parametrize("line", ["not json", "42", "[1]", '"text"', "null", '{"cut": "of'])
+def test_only_a_json_object_is_a_record(line: str) -> None:
+    assert json_object(line) is None
