@@ -14,7 +14,7 @@ setup: ## make .venv from the lock and make sure of Java
 	@scripts/setup.sh
 
 demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=0: stop by itself; status 0 only if passed)
-	@KEEP=$(KEEP) $(BIN)/python scripts/demo.py
+	@KEEP=$(KEEP) $(BIN)/python scripts/demo
 
 test: lint types layers ## everything that CI runs
 	@$(BIN)/python -m pytest tests

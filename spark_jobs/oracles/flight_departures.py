@@ -11,8 +11,10 @@ another type, or no id, time, origin or carrier.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,10 @@ from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.windows import Row, Sliding
 
 _MINUTE: Final = 60_000
+_INSTANT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_INT: Final = range(-(2**31), 2**31)
 
 
 def decode(line: str) -> Row | None:
@@ -28,28 +34,31 @@ def decode(line: str) -> Row | None:
     flight = json_object(line)
     if flight is None:
         return None
-    scheduled, departed, delay = _instant(flight["event_time"]) if "event_time" in flight else None, None, None
-    origin, carrier, flight_id = flight.get("origin"), flight.get("carrier"), flight.get("flight_id")
-    if scheduled is None or not (isinstance(origin, str) and isinstance(carrier, str) and isinstance(flight_id, str)):
+    scheduled, departed = _instant(flight.get("event_time")), _instant(flight.get("departed_at"))
+    origin, carrier, delay = flight.get("origin"), flight.get("carrier"), flight.get("dep_delay")
+    if scheduled is None or (departed is None and flight.get("departed_at") is not None):
         return None
-    if flight.get("departed_at") is not None:
-        departed = _instant(flight["departed_at"])
-        if departed is None:
-            return None
-    delay = flight.get("dep_delay")
-    if delay is not None and (isinstance(delay, bool) or not isinstance(delay, int)):
+    if not (isinstance(flight.get("flight_id"), str) and isinstance(origin, str) and isinstance(carrier, str)):
         return None
-    left = departed is not None
-    return Row(scheduled, (origin, carrier), (1, int(left), int(not left), delay or 0))
+    if delay is not None and (type(delay) is not int or delay not in _INT):
+        return None
+    left = int(departed is not None)
+    return Row(scheduled, (origin, carrier), (1, left, 1 - left, delay or 0))
 
 
 def _instant(value: object) -> int | None:
-    """Unix milliseconds of an ISO-8601 instant that names its zone; None for anything else."""
+    return _milliseconds(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=2**16)
+def _milliseconds(text: str) -> int | None:
+    """Unix milliseconds of an ISO-8601 instant with milliseconds and a zone; None for anything else."""
+    if not _INSTANT.fullmatch(text):
+        return None
     try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         return None
-    return round(at.timestamp() * 1000) if at is not None and at.tzinfo is not None else None
 
 
 QUESTION: Final = WindowedQuestion(

@@ -46,8 +46,7 @@ class Airflow:
 
     def __init__(self, home: Path, project: Path, data: Path) -> None:
         self.home, self.project, self.data = home, project, data
-        self.port, log_port, trigger_log_port, execution = (free_port() for _ in range(4))
-        del execution
+        self.port, log_port, trigger_log_port = (free_port() for _ in range(3))
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._token: str | None = None
@@ -228,18 +227,14 @@ class Airflow:
 
     # Processes
 
-    def task_runners(self) -> list[int]:
-        """Pids of the processes that run a task's code now: the leaves below the scheduler's executor workers."""
-        scheduler = self.processes["scheduler"].pid
-        parents = {pid: parent_of(pid) for pid in session_members(scheduler)}
-        runners = []
-        for pid in parents:
-            depth, at = 0, pid
-            while at in parents and at != scheduler:
-                at, depth = parents[at] or 0, depth + 1
-            if at == scheduler and depth >= 2 and pid not in parents.values():
-                runners.append(pid)
-        return runners
+    def runner_of(self, dag_id: str) -> int | None:
+        """Pid of the process that runs this DAG's task now, by the title that Airflow gives it; None if none does."""
+        task = self.task(dag_id)
+        title = f"airflow worker -- {task['id']}".encode() if task is not None else b""
+        for pid in session_members(self.processes["scheduler"].pid) if title else ():
+            if title in command_of(pid):
+                return pid
+        return None
 
 
 @contextmanager
@@ -268,6 +263,13 @@ def stat_of(pid: int) -> list[str]:
 def parent_of(pid: int) -> int | None:
     fields = stat_of(pid)
     return int(fields[1]) if fields else None
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def session_of(pid: int) -> int | None:

@@ -1,4 +1,7 @@
-"""Progress that the store did not get: spilled beside the driver, or filled in from the checkpoint's logs. Idempotent."""
+"""Progress that the store did not get: spilled beside the driver, or filled in from the checkpoint's own logs.
+
+Both are idempotent.
+"""
 
 from __future__ import annotations
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import LocalFiles
-from streamwarden.checkpoint.layout import COMMITS, OFFSETS, STATE
+from streamwarden.checkpoint.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
+from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.stream import Backend
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.progress import Progress
 
-_SNAPSHOT: Final = {
-    Backend.ROCKSDB: re.compile(r"([0-9]+)(?:_[0-9a-f-]+)?\.zip"),
-    Backend.HDFS: re.compile(r"([0-9]+)(?:_[0-9a-f-]+)?\.snapshot"),
-}
 _MOST: Final = 10_000
 """Batches of one fork that are read back from the store."""
 
@@ -72,27 +67,24 @@ class ForkCheckpoint:
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
         backend = spec_from_dict(dict(fork.spec)).state.backend
-        pattern = _SNAPSHOT[backend]
-        versions, size = [], 0
-        state = Path(fork.checkpoint) / STATE
-        for folder in _partitions(state):
-            found = {int(match.group(1)): path for path in folder.iterdir() if (match := pattern.fullmatch(path.name))}
-            versions.append(max(found, default=None))
-            size += found[max(found)].stat().st_size if found else 0
-        known = [version for version in versions if version is not None]
-        complete = versions and len(known) == len(versions)
-        return SnapshotFacts(backend=backend, version=min(known) if complete else None, size=size)
+        stores = state_stores(self._files, fork.checkpoint)
+        newest = [_newest_snapshot(store) for store in stores]
+        known = [file for file in newest if file is not None]
+        complete = bool(known) and len(known) == len(newest)
+        return SnapshotFacts(
+            backend=backend,
+            version=min(file.version for file in known) if complete else None,
+            size=sum(file.size for file in known) + sum(_table_bytes(store) for store in stores),
+        )
 
 
-def _partitions(state: Path) -> list[Path]:
-    """`state/OPERATOR/PARTITION[/STORE]`: the folders that hold versions; `_metadata` is none."""
-    if not state.is_dir():
-        return []
-    folders = []
-    for partition in sorted(state.glob("[0-9]*/[0-9]*")):
-        stores = [each for each in partition.iterdir() if each.is_dir() and not each.name.startswith((".", "_", "SST"))]
-        folders += [each for each in stores if each.name != "logs"] or [partition]
-    return folders
+def _newest_snapshot(store: StateStore) -> StateFile | None:
+    return max((file for file in store.files if file.kind.is_snapshot), key=lambda file: file.version, default=None)
+
+
+def _table_bytes(store: StateStore) -> int:
+    """All SSTs of a RocksDB store. Its snapshots share them, so this is at least what the newest one names."""
+    return sum(size for name, size in store.other.items() if name.startswith(SSTS))
 
 
 def _fact(batch: int, planned: float | None, committed: float | None, report: Progress | None) -> BatchFact:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamwarden.adapters.config import spec_from_dict
@@ -12,7 +11,7 @@ from streamwarden.adapters.drill_archive import DrillArchive, SystemClock
 from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
 from streamwarden.adapters.drill_drivers import ForkDrivers
 from streamwarden.adapters.drill_forks import DrillForks
-from streamwarden.adapters.verification import input_files, read_facts, verify
+from streamwarden.adapters.verification import verify
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.ports import ForkView, Judgement, Ports
@@ -38,16 +37,11 @@ class ForkHealth:
 
 
 class ForkVerifier:
-    """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input."""
+    """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input, which a fork has linked."""
 
     def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation:
         """Raises VerificationError if there is no verdict to be had."""
-        spec = spec_from_dict(dict(fork.spec))
-        inputs = {path.name: path for path in input_files(Path(str(spec.source.path)))}
-        if fork.batch is not None:  # what the origin had read before the fork is part of the whole input
-            for files in read_facts(spec.checkpoint).files.values():
-                inputs.update({path.name: path for path in files if path.name not in inputs})
-        return verify(spec, inputs=sorted(inputs.values()))
+        return verify(spec_from_dict(dict(fork.spec)))
 
 
 class ExpectationsJudge:

@@ -149,10 +149,10 @@ def _quiet_context(gx: Any) -> Any:
     """A context in memory that sends nothing anywhere and draws no progress bars into a log."""
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
     context = gx.get_context(mode="ephemeral")
     context.variables.analytics_enabled = False
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
     return context
 
 

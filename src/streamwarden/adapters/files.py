@@ -20,7 +20,7 @@ class LocalFiles:
     """The file system of this host."""
 
     def names(self, path: str) -> Sequence[str]:
-        return os.listdir(path)
+        return [each.name for each in os.scandir(path)]
 
     def entries(self, path: str) -> Sequence[Entry]:
         found = []

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import keeper, processes
 from streamwarden.adapters.backfill import fill_from_logs, load_spill
-from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.files import open_path
 from streamwarden.adapters.java import find_java
 from streamwarden.checkpoint.logs import log_position
@@ -188,14 +187,15 @@ class Fleet:
         return Started(record, reattached=True)
 
     def _prepare(self, spec: StreamSpec, folder: Path, lease: Lease) -> None:
+        from streamwarden.adapters.config import spec_to_dict  # pydantic: who only observes does not pay for it
+
         (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
         folder.chmod(0o700)
         files.write_document(folder / files.SPEC, spec_to_dict(spec))
         files.write_lease(folder, lease)
         conf = driver_properties(spec, folder, python=sys.executable)
         conf.setdefault("spark.sql.warehouse.dir", str(self._data / "warehouse"))
-        with open(os.open(folder / files.PROPERTIES, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
-            file.write(properties_text(conf))
+        files.write_text(folder / files.PROPERTIES, properties_text(conf))
 
     def _environment(self, spec: StreamSpec, env: Mapping[str, str] | None, *, own_spark: bool) -> dict[str, str]:
         merged = {**os.environ, **(env or {})}
@@ -337,7 +337,7 @@ class Fleet:
         return recorded.exit if recorded is not None and recorded.exit is not None else found
 
     def _load_progress(self, record: DriverRecord, folder: Path) -> None:
-        """What the driver could not tell the store any more: its events, spilled reports, batches of its last second."""
+        """What the driver could not tell the store any more: events, spilled reports, batches of its last second."""
         query_id = record.query_id
         for event in files.read_events(folder):
             self._store.drivers.event(event)
@@ -475,8 +475,8 @@ class Fleet:
     def kill(self, driver_id: str) -> bool:
         """SIGKILL to the driver's process group; False if there was no such process any more."""
         record = self._store.drivers.get(driver_id)
-        process = record and (record.process or files.read_process(Path(record.folder)))
-        return bool(process) and processes.signal_group(process, signal.SIGKILL)
+        process = None if record is None else record.process or files.read_process(Path(record.folder))
+        return process is not None and processes.signal_group(process, signal.SIGKILL)
 
     def set_running(self, stream: str, by: str, reason: str) -> None:
         """Record that people want this stream to run; supervisors act on it."""

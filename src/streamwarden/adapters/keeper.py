@@ -1,8 +1,8 @@
 """The keeper: starts one driver, waits for its end, enforces the deadlines of a stop, and writes down how it ended.
 
-Run as `python -m streamwarden.adapters.keeper FOLDER -- COMMAND…`. It detaches itself (a session of its own, no terminal,
-nobody's child), so that neither the launcher's end nor a signal to the launcher's group reaches the driver. While it
-waits it holds the standard library alone; the store is loaded only after the driver's end.
+Run as `python -m streamwarden.adapters.keeper FOLDER -- COMMAND…`. It detaches itself (a session of its own, no
+terminal, nobody's child), so that neither the launcher's end nor a signal to the launcher's group reaches the driver.
+While it waits it holds the standard library alone; the store is loaded only after the driver's end.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -81,7 +81,7 @@ def deliver(
     """Send what is due, each by exactly one process: the one whose claim the store grants.
 
     A claim is taken before the send, so a process that dies in between costs one interval, never a second message. A
-    send that fails gives the claim back in part: the notification is due again after a minute. Raises StoreError.
+    send that fails gives the claim back: the notification is due again within a minute. Raises StoreError.
     """
     sent: list[Notification] = []
     taken: list[Notification] = []
@@ -96,7 +96,8 @@ def deliver(
         except StreamwardenError as error:
             failed.append((notification, str(error)))
             _log.error("notification %r was not sent: %s", notification.title, error)
-            book.claim_notification(incident, before=now, now=now - resend_interval + RETRY)
+            known = replace(incident, status=incident.notified_status or incident.status)
+            book.claim_notification(known, before=now, now=now - resend_interval + RETRY)
         else:
             sent.append(notification)
     return Delivery(sent=tuple(sent), taken=tuple(taken), failed=tuple(failed))

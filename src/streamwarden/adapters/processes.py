@@ -22,7 +22,7 @@ _DEAD: Final = frozenset("ZXx")
 def this_host() -> str:
     """Host name, boot id and pid namespace: a reboot and another container are other hosts."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
+    namespace = str(Path("/proc/self/ns/pid").readlink()).removeprefix("pid:[").removesuffix("]")
     return f"{platform.node()}/{boot}/{namespace}"
 
 

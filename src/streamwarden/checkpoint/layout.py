@@ -53,6 +53,7 @@ def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
 
 
 def compactible_name(batch: int, compact: bool) -> str:
+    """`9`, or `9.compact`."""
     return f"{batch}{COMPACT}" if compact else str(batch)
 
 

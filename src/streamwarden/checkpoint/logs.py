@@ -64,6 +64,12 @@ class OffsetRecord:
     sources: tuple[Any, ...] = ()
     source_ids: tuple[str, ...] = ()
 
+    @property
+    def shuffle_partitions(self) -> int | None:
+        """Partitions of the state, as the checkpoint fixed them; None in a log too old to say."""
+        text = self.conf.get("spark.sql.shuffle.partitions", "")
+        return int(text) if text.isdigit() else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
@@ -207,6 +213,7 @@ def written_at(fs: FileSystem, path: str, log: str, batch: int | None) -> float 
 
 
 def unreadable(path: str, error: OSError) -> CheckpointError:
+    """The error of storage that does not let itself be read."""
     return CheckpointError(
         f"the checkpoint cannot be read: {error.strerror or error}",
         expected="a folder that this user may list and read",

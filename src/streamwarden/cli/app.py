@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated
 
-import click
 import typer
 
 from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
@@ -25,6 +21,7 @@ _EXITS = "  \n".join(f"{code.value} {code.meaning}" for code in Exit)
 app = typer.Typer(
     name="streamwarden",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -46,6 +43,8 @@ def _options(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if show_version:
+        from importlib.metadata import version
+
         typer.echo(f"streamwarden {version('streamwarden')}")
         raise typer.Exit
     # No option for the store: its URL may hold a password, and arguments show in the list of processes.
@@ -68,12 +67,15 @@ def run(arguments: Sequence[str]) -> int:
     except StreamwardenError as error:
         error_block(error)
         return exit_of(error)
-    except click.exceptions.Abort:
-        return _interrupted()
-    except KeyboardInterrupt:
-        return _interrupted()
-    except click.ClickException as error:
-        error.show()
+    except (typer.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except typer.TyperException as error:  # the base of all usage errors; most of them can show the usage line too
+        show = getattr(error, "show", None)
+        if callable(show):
+            show()
+        else:
+            print(error.format_message(), file=sys.stderr)
         return Exit.USAGE
     except BrokenPipeError:  # `streamwarden status | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -82,13 +84,11 @@ def run(arguments: Sequence[str]) -> int:
         return _defect(error)
 
 
-def _interrupted() -> int:
-    print("interrupted", file=sys.stderr)
-    return Exit.INTERRUPTED
-
-
 def _defect(error: Exception) -> int:
     """What nobody foresaw: its traceback goes into a file for the bug report, not over the screen."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile("w", prefix="streamwarden-", suffix=".traceback", delete=False) as file:
         file.write("".join(traceback.format_exception(error)))
     error_block(

@@ -148,7 +148,7 @@ def line_of(entry: Entry) -> str:
 def show(
     context: typer.Context,
     run_or_drill: Annotated[
-        str | None, typer.Argument(metavar="[RUN|DRILL]", help="A run, or a drill for its newest run.")
+        str | None, typer.Argument(metavar="RUN|DRILL", help="A run, or a drill for its newest run.")
     ] = None,
     journal: Annotated[bool, typer.Option("--journal", help="With every line of the journal.")] = False,
     json: AsJson = False,

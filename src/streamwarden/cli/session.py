@@ -57,4 +57,4 @@ def who() -> str:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of a stream: the stem of its YAML file.")]
-MaybeStream = Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Only this stream.")]
+MaybeStream = Annotated[str | None, typer.Argument(metavar="STREAM", help="Only this stream.")]

@@ -153,15 +153,11 @@ def stop(
     term_deadline: TermDeadline = None,
 ) -> int:
     """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
-    space = workspace(context)
+    deadlines = _maybe(batch_deadline, "--batch-deadline"), _maybe(term_deadline, "--term-deadline")
     _known(context, stream)
     say(f"{text(stream)}: waiting for the batch boundary …")
-    seen = space.fleet.stop(
-        stream,
-        requested_by=who(),
-        reason=reason,
-        batch_deadline=_maybe(batch_deadline, "--batch-deadline"),
-        term_deadline=_maybe(term_deadline, "--term-deadline"),
+    seen = workspace(context).fleet.stop(
+        stream, requested_by=who(), reason=reason, batch_deadline=deadlines[0], term_deadline=deadlines[1]
     )
     if seen is None:
         say(f"{text(stream)}: no driver lives; it will not be started until somebody starts it")

@@ -54,12 +54,10 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             catalog.get(drill.stream)
             good.append(("drill", name, drill.file))
         except ConfigError as error:
+            observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"
             where = f"{drill.file}: stream"
-            if drill.stream in catalog.broken:
-                error = ConfigError(f"the file of the stream {drill.stream!r} is broken", where=where)
-            else:
-                error = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
-            wrong.append(("drill", name, error))
+            told = ConfigError(observed, expected=error.expected, where=where, next_step=error.next_step)
+            wrong.append(("drill", name, told))
     wrong += [("drill", name, error) for name, error in sorted(broken.items())]
     try:
         space.thresholds()

@@ -29,10 +29,12 @@ def age(at: float | None, now: float) -> str:
 
 
 def size(count: float | None) -> str:
+    """`2.0 GB`."""
     return NONE if count is None else format_size(count)
 
 
 def number(count: int | None) -> str:
+    """`336,776`."""
     return NONE if count is None else f"{count:,}"
 
 

@@ -75,6 +75,15 @@ def thin(series: Sequence[tuple[float, float]], most: int = MOST) -> list[tuple[
     ]
 
 
+def smooth(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Each value replaced by the median of itself and its two neighbours; the ends stay."""
+    middle = [
+        (at, statistics.median((before[1], value, after[1])))
+        for before, (at, value), after in zip(points, points[1:], points[2:], strict=False)
+    ]
+    return [*points[:1], *middle, *points[1:][-1:]]
+
+
 def since_reset(points: Sequence[tuple[float, float]], drop: float = 0.5) -> Sequence[tuple[float, float]]:
     """The newest stretch without a reset: a value below `drop` x the one before is a new baseline."""
     for index in range(len(points) - 1, 0, -1):

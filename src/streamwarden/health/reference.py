@@ -36,8 +36,8 @@ A check looks at one stream's recent measurements and gives a verdict: `OK`, `WA
 state is WARNING, exactly 5 GB still is. Beyond `critical` is CRITICAL. Where small values alarm (time left), it is
 mirrored. GB is 10^9 bytes.
 
-**Hysteresis.** Checks that judge batch by batch (or sample by sample) raise a status when {RAISE} of the {RECENT} newest
-observations reach it, and lower it when all {RECENT} newest are below it; the {MEMORY} newest are replayed each time.
+**Hysteresis.** Checks that judge batch by batch (or sample by sample) raise a status when {RAISE} of the {RECENT}
+newest observations reach it, and lower it when all {RECENT} are below it; the {MEMORY} newest are replayed each time.
 The value of the verdict is the third largest of the {RECENT} newest. One or two observations alone never alarm: they
 are OK if they are good, else UNKNOWN. An incident is resolved after three OK verdicts in a row.
 

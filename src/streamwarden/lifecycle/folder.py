@@ -46,12 +46,17 @@ QUERY_STARTED: Final = "query_started"
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace `path` by `document` as JSON, readable by its owner alone, durable before it is visible."""
+    """`write_text` of `document` as JSON."""
+    write_text(path, json.dumps(document, indent=1, sort_keys=True))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text`, readable by its owner alone, durable before it is visible."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1, sort_keys=True)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
@@ -90,19 +95,23 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_process(folder: Path, process: ProcessIdentity) -> None:
+    """The JVM's identity, for whoever looks after it on this host."""
     write_document(folder / PROCESS, dataclasses.asdict(process))
 
 
 def read_process(folder: Path) -> ProcessIdentity | None:
+    """The JVM's identity; None before it was started."""
     document = read_document(folder / PROCESS)
     return ProcessIdentity(**document) if document else None
 
 
 def write_lease(folder: Path, lease: Lease) -> None:
+    """The launcher's claim, for the driver to adopt."""
     write_document(folder / LEASE, dataclasses.asdict(lease))
 
 
 def read_lease(folder: Path) -> Lease | None:
+    """The launcher's claim; None if there is none."""
     document = read_document(folder / LEASE)
     if not document:
         return None
@@ -111,26 +120,32 @@ def read_lease(folder: Path) -> Lease | None:
 
 
 def write_stop(folder: Path, request: StopRequest) -> None:
+    """Mirror a stop request to the driver's host."""
     write_document(folder / STOP, dataclasses.asdict(request))
 
 
 def read_stop(folder: Path) -> StopRequest | None:
+    """The mirrored stop request; None if there is none."""
     document = read_document(folder / STOP)
     return StopRequest(**document) if document else None
 
 
 def write_outcome(folder: Path, record: ExitRecord) -> None:
+    """The runner's word on why it ended."""
     write_document(folder / OUTCOME, dataclasses.asdict(record))
 
 
 def read_outcome(folder: Path) -> ExitRecord | None:
+    """The runner's word; None if it had no chance to write it."""
     document = read_document(folder / OUTCOME)
     return ExitRecord(**{**document, "kind": ExitKind(document["kind"])}) if document else None
 
 
 def append_event(folder: Path, event: DriverEvent) -> None:
+    """Add an event to the driver's own journal."""
     append_line(folder / EVENTS, dataclasses.asdict(event))
 
 
 def read_events(folder: Path) -> tuple[DriverEvent, ...]:
+    """The driver's own journal."""
     return tuple(DriverEvent(**document) for document in read_lines(folder / EVENTS))

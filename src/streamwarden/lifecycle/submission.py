@@ -84,7 +84,7 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str) -> dict[st
 
 
 def properties_text(conf: Mapping[str, str]) -> str:
-    """`conf` as a Java properties file: ASCII, escaped, sorted. Raises ConfigError for a key that is none of Spark's."""
+    """`conf` as a Java properties file: ASCII, escaped, sorted. Raises ConfigError for a key that is not Spark's."""
     lines = []
     for key, value in sorted(conf.items()):
         if not re.fullmatch(r"spark\.[A-Za-z0-9_.$\-]+", key):

@@ -59,8 +59,8 @@ class Control:
     """Runs on a thread of its own, so that the job keeps the main one.
 
     Args:
-        finish: writes the outcome and ends the process; called if the job does not end after its queries did, or at once
-            after SIGTERM.
+        finish: writes the outcome and ends the process; called if the job does not end after its queries did, or at
+            once after SIGTERM.
         jvm: the driver's JVM, this process's parent.
     """
 
@@ -85,6 +85,7 @@ class Control:
         self._terminate = threading.Event()
         self._measure_at = 0.0
         self._ended_at = 0.0
+        self._stopped = False
         self.ending: Ending | None = None
         self.finished = threading.Event()
 
@@ -106,7 +107,7 @@ class Control:
         if self._terminate.is_set() and (self.ending is None or self.ending.reason is not Reason.TERMINATED):
             self._end(Ending(Reason.TERMINATED, "SIGTERM", self._request()))
             self._finish()  # the JVM may be going down already: write the outcome while there is time
-        elif self.ending is None:
+        elif not self._stopped:
             if self._link.lost is not None:
                 self._cut(Ending(Reason.LEASE_LOST, str(self._link.lost)))
             elif (request := self._request()) is not None:
@@ -127,6 +128,8 @@ class Control:
         return mirrored if mirrored is not None and mirrored.driver_id == self._folder.name else None
 
     def _end_at_boundary(self, request: StopRequest) -> None:
+        # Said before it happens: the job's thread sees its query end before this one does.
+        self.ending = Ending(Reason.STOP_REQUESTED, request.reason, request)
         gave_up = False
         while queries := self._sessions.active_queries():
             for query in queries:
@@ -134,7 +137,7 @@ class Control:
             if gave_up:
                 return  # fenced, terminated or out of time: the next look acts on it
         if not self._give_up():
-            self._end(Ending(Reason.STOP_REQUESTED, request.reason, request))
+            self._end(self.ending)
 
     def _give_up(self) -> bool:
         if self._terminate.is_set() or self._link.lost is not None:
@@ -161,6 +164,7 @@ class Control:
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending
+        self._stopped = True
         self._ended_at = time.monotonic()
 
     # Measuring

@@ -15,7 +15,7 @@ from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     Build = Callable[[SparkSession, StreamSpec], DataFrame | DataStreamWriter]
 

@@ -171,7 +171,7 @@ class Runner:
             return failure("JobError", str(self._mismatch), at=now, cut_batch=cut, built=False)
         if isinstance(error, LeaseLost):
             ending = Ending(Reason.LEASE_LOST, str(error))
-        if ending is not None:
+        if ending is not None and (error is None or ending.reason is not Reason.STOP_REQUESTED):
             return ended(ending, at=now, cut_batch=cut)
         if error is not None:
             return self._failed(error, now, cut)
@@ -237,6 +237,7 @@ def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
 
 
 def main(argv: list[str]) -> int:
+    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too."""
     folder = Path(argv[1])
     try:
         runner = Runner(folder)

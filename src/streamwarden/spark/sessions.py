@@ -36,7 +36,7 @@ class Sessions:
             if threading.current_thread() is threading.main_thread():
                 self.attach(session)
 
-        SparkSession.__init__ = attach  # type: ignore[method-assign]
+        SparkSession.__init__ = attach  # type: ignore[method-assign,assignment]
 
     def attach(self, session: Any) -> None:
         with self._lock:

@@ -8,13 +8,13 @@ from streamwarden.errors import JobError
 from streamwarden.stream import SinkKind, StreamSpec, TriggerSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def start_query(built: Any, spec: StreamSpec) -> StreamingQuery:
     """Start what `build` returned. Raises JobError if that is neither a streaming DataFrame nor a DataStreamWriter."""
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     if isinstance(built, DataFrame):
         writer = attach_sink(built, spec)
@@ -27,13 +27,14 @@ def start_query(built: Any, spec: StreamSpec) -> StreamingQuery:
             where=spec.job,
             next_step="return the query's DataFrame from build()",
         )
-    return (
+    query: StreamingQuery = (
         writer.queryName(spec.name)
         .outputMode(spec.sink.mode.value)
         .option("checkpointLocation", spec.checkpoint)
         .trigger(**trigger_options(spec.trigger))
         .start()
     )
+    return query
 
 
 def attach_sink(frame: Any, spec: StreamSpec) -> Any:

@@ -4,7 +4,7 @@ A job calls `read_files` and gets the good rows. The malformed ones are counted 
 its progress, under `input`), and the driver, beside the query, reads the files of such a batch once more and writes
 their malformed rows to the quarantine:
 
-    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, reason
+    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, reason, parsed: what could be read of it
 
 A batch's files are fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
 itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
@@ -18,13 +18,16 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import ConfigError, StreamwardenError
+from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
@@ -38,6 +41,7 @@ METRIC: Final = "input"
 
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 _RETRY_EVERY: Final = 10.0
+_FIRST_BATCH_WAIT: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,8 @@ def read_files(spark: SparkSession, spec: StreamSpec, schema: StructType | str) 
     """A streaming DataFrame of the well-formed rows of the stream's source files.
 
     Rows that do not fit `schema` are counted and go to the stream's quarantine. A stream without a quarantine fails on
-    the first such row instead: nothing is dropped silently. Formats that carry a schema of their own (parquet, orc) have
-    no malformed rows.
+    the first such row instead: nothing is dropped silently. Formats that carry a schema of their own (parquet, orc)
+    have no malformed rows.
 
     Args:
         schema: of the source, as a StructType or as DDL (`id BIGINT, at TIMESTAMP`).
@@ -75,7 +79,7 @@ def read_files(spark: SparkSession, spec: StreamSpec, schema: StructType | str) 
             where=spec.file or spec.name,
             next_step="declare it in the stream's file",
         )
-    fields = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    fields = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     options = dict(source.options)
     reader = spark.readStream.format(source.format)
     if source.max_files_per_trigger is not None:
@@ -94,29 +98,32 @@ def _good(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     malformed = f.col(CORRUPT).isNotNull()
-    whole = f.struct(*[column for column in frame.columns if column != CORRUPT])
+    empty = reduce(and_, [f.col(f"`{column}`").isNull() for column in frame.columns if column != CORRUPT])
     counted = frame.observe(
         METRIC,
-        # Counting whole rows makes every column needed, so that a wrong value in a column the job does not use makes a
-        # row malformed here just as it does in the quarantine.
-        f.count(f.when(whole.isNotNull(), 1)).alias("read"),
+        f.count(f.lit(1)).alias("read"),
         f.count(f.when(malformed, 1)).alias("malformed"),
+        # Rows without any known field, a sign of a renamed schema. It also makes every column needed: a wrong value in
+        # one that the job does not use makes the row malformed here as it does in the quarantine, not only there.
+        f.count(f.when(empty & ~malformed, 1)).alias("empty"),
     )
     return counted.where(~malformed).drop(CORRUPT)
 
 
 def malformed_rows(spark: SparkSession, source: FileSource, files: tuple[str, ...]) -> DataFrame:
-    """The malformed rows of `files`: raw text, file, reason. A batch DataFrame."""
+    """The malformed rows of `files`: raw text, file, reason, what could be parsed. A batch DataFrame."""
     from pyspark.sql import functions as f
 
     frame = spark.read.format(source.format).options(**source.options).schema(source.schema).load(list(files))
-    whole = f.struct(*[column for column in frame.columns if column != CORRUPT])
+    fields = [f.col(f"`{field.name}`") for field in source.schema.fields if field.name != CORRUPT]
     return (
         frame.select(
-            f.col(CORRUPT).alias("raw"), f.col("_metadata.file_path").alias("file"), whole.isNotNull().alias("_whole")
+            f.col(CORRUPT).alias("raw"),
+            f.col("_metadata.file_path").alias("file"),
+            f.to_json(f.struct(*fields)).alias("parsed"),  # all columns, so that none is pruned and left unparsed
         )
-        .where(f.col("raw").isNotNull() & f.col("_whole"))
-        .select("raw", "file", _reason(source).alias("reason"))
+        .where(f.col("raw").isNotNull())
+        .select("raw", "file", _reason(source).alias("reason"), "parsed")
     )
 
 
@@ -177,7 +184,11 @@ class Quarantines:
             self._thread.join(timeout)
 
     def _run(self, spark: Any, source: FileSource) -> None:
-        pending = self._left_over()
+        pending: list[tuple[str, int, int | None] | None] = []
+        with contextlib.suppress(queue.Empty):
+            # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
+            pending.append(self._queue.get(timeout=_FIRST_BATCH_WAIT))
+        pending = [*self._left_over(), *pending]
         while True:
             item = pending.pop(0) if pending else self._queue.get()
             if item is None:
@@ -204,7 +215,7 @@ class Quarantines:
                 self._write(spark, source, query_id, batch)
             self._mark(query_id, batch)
         except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
-            print(f"streamwarden: quarantine of batch {batch}: {error}", file=sys.stderr, flush=True)
+            print(f"streamwarden: quarantine of batch {batch}: {shortened(str(error))}", file=sys.stderr, flush=True)
             return False
         return True
 

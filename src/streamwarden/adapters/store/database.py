@@ -6,6 +6,7 @@ that was deleted under a running driver is an error, not a fresh and empty store
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import weakref
@@ -27,12 +28,16 @@ from streamwarden.errors import StoreError
 
 T = TypeVar("T")
 
-_ATTEMPTS: Final = 3
-"""A write that lost a race for a unique key reads again and decides again; the second time it sees the winner."""
+_ATTEMPTS: Final = 5
+"""A write that lost a race for a unique key reads again and decides again; as a rule it then sees the winner."""
 
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
 """Pools of the parent process: kept, so that a forked child never closes (and so disturbs) the parent's connections."""
+
+
+class StoreBusy(StoreError):
+    """Another writer kept the store locked for longer than the busy timeout: the same call may work later."""
 
 
 class Database:
@@ -110,9 +115,7 @@ class Database:
 
     def _connect_lazily(self) -> Engine:
         if self.path is None:
-            return sa.create_engine(
-                self._url, hide_parameters=True, pool_pre_ping=True, pool_timeout=self.busy_timeout or 0.1
-            )
+            return self._connect_to_server()
         path = self.path
         engine = sa.create_engine(
             self._url,
@@ -124,6 +127,19 @@ class Database:
         event.listen(engine, "connect", _remember_file(path))
         event.listen(engine, "checkout", _same_file(path))
         event.listen(engine, "begin", _begin)
+        return engine
+
+    def _connect_to_server(self) -> Engine:
+        seconds = {"connect_timeout": max(2, math.ceil(self.busy_timeout))}  # 2 is the least that libpq takes
+        engine = sa.create_engine(
+            self._url,
+            connect_args=seconds if self._url.get_driver_name().startswith("psycopg") else {},
+            pool_pre_ping=True,
+            pool_timeout=self.busy_timeout or 0.1,
+            hide_parameters=True,
+        )
+        wait = f"SET LOCAL lock_timeout = {max(1, round(self.busy_timeout * 1000))}"
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(wait))
         return engine
 
     def _open_sqlite(self, path: Path) -> sqlite3.Connection:
@@ -142,7 +158,8 @@ class Database:
         observed = told.observed
         if self._url.password:
             observed = observed.replace(str(self._url.password), "***")
-        return self.failure(observed, expected=told.expected, next_step=told.next_step)
+        kind = StoreBusy if told.busy else StoreError
+        return kind(observed, expected=told.expected, where=f"store {self.where}", next_step=told.next_step)
 
 
 def insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:

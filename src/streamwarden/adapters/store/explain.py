@@ -14,14 +14,17 @@ class Explanation:
     observed: str
     expected: str
     next_step: str
+    busy: bool = False
 
+
+_LOCKED: Final = ("database is locked", "database table is locked", "lock timeout")
 
 _CAUSES: Final = (
     (
-        ("database is locked", "database table is locked", "lock timeout"),
+        _LOCKED,
         "another process has kept the store locked for more than {seconds:g} s",
         "a writer that is done within milliseconds",
-        "find it with `fuser -v {file}`; running streams go on meanwhile, and their progress is loaded later",
+        "find it (SQLite: `fuser -v {file}`, PostgreSQL: pg_locks); running streams go on meanwhile, and their progress is loaded later",
     ),
     (
         ("file is not a database", "malformed", "disk i/o error"),
@@ -73,7 +76,8 @@ def explain(error: BaseException, *, path: Path | None, busy_timeout: float) -> 
     for signs, observed, expected, step in _CAUSES:
         if any(sign in said.lower() for sign in signs):
             text = observed.format(seconds=busy_timeout)
-            return Explanation(f"{text} ({said})", expected.format(file=file), step.format(file=file))
+            busy = signs is _LOCKED
+            return Explanation(f"{text} ({said})", expected.format(file=file), step.format(file=file), busy)
     return Explanation(
         f"the store refused ({type(cause).__name__}: {said})",
         "",

@@ -1,7 +1,7 @@
 """The lease book: who may write to a checkpoint, decided in one serialised transaction.
 
 A lease is current until a later one supersedes it; a unique index allows one current lease a checkpoint. The current
-row is locked while a claim is judged, so that on every database the second claimant sees the first one's row.
+row is locked while a claim is judged, and a claimant that lost a race against it breaks the index and judges again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Leases:
                 renewed_at=now,
                 expires_at=now + ttl,
             )
-            _install(connection, lease, now=now)
+            _install(connection, lease, instead_of=current, now=now)
             return lease
 
         return self._database.write(claim)
@@ -71,7 +71,7 @@ class Leases:
             current = _current(connection, lease.checkpoint, lock=True)
             if current is None or current.token < lease.token:
                 again = replace(lease, renewed_at=now, expires_at=now + ttl, released_at=None)
-                _install(connection, again, now=now)
+                _install(connection, again, instead_of=current, now=now)
                 return again
             if current.token != lease.token or current.holder != lease.holder or current.released_at is not None:
                 raise _lost(lease, current)
@@ -112,17 +112,17 @@ def _newest_token(connection: Connection, checkpoint: str) -> int:
     return connection.execute(query).scalar() or 0
 
 
-def _install(connection: Connection, lease: Lease, *, now: float) -> None:
-    """Make `lease` the current one of its checkpoint; the one before is kept as history."""
-    key = _key(lease.checkpoint)
-    connection.execute(
-        leases.update()
-        .where(leases.c.checkpoint_key == key, leases.c.superseded_at.is_(None))
-        .values(superseded_at=now)
-    )
+def _install(connection: Connection, lease: Lease, *, instead_of: Lease | None, now: float) -> None:
+    """Make `lease` the current one of its checkpoint; `instead_of`, the one that was judged, is kept as history.
+
+    Only that one is superseded. If another became current meanwhile (PostgreSQL shows a claimant that waited for the
+    row no row at all), the insert breaks the unique index, and the whole claim is judged again.
+    """
+    if instead_of is not None:
+        connection.execute(leases.update().where(*_is(instead_of)).values(superseded_at=now))
     connection.execute(
         leases.insert().values(
-            checkpoint_key=key,
+            checkpoint_key=_key(lease.checkpoint),
             token=lease.token,
             checkpoint=lease.checkpoint,
             stream=lease.stream,

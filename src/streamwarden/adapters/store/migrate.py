@@ -10,8 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from streamwarden.adapters.store.database import Database
-from streamwarden.errors import StoreError
+from streamwarden.adapters.store.database import Database, StoreBusy
 
 HEAD: Final = "0001"
 """The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
@@ -29,18 +28,16 @@ def migrate(database: Database, *, timeout: float = 30.0, clock: Callable[[], fl
     One transaction, alone: whoever comes second waits and then finds the work done. A store that stays locked is tried
     again for `timeout` seconds. Raises StoreError, also for a store of a newer Streamwarden.
     """
-    if database.path is not None and not database.path.exists():
-        database.create()
-    elif _is_current(database):
-        return
     deadline = clock() + timeout
     while True:
         try:
+            if (database.path is None or database.path.exists()) and _is_current(database):
+                return
             database.create()  # for SQLite: WAL mode, which two processes cannot set at once
             database.write(_upgrade)
             return
-        except StoreError as error:
-            if "locked" not in error.observed or clock() > deadline:
+        except StoreBusy:
+            if clock() > deadline:
                 raise
             time.sleep(_PAUSE)
 

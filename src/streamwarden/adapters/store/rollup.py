@@ -6,8 +6,9 @@ report, it says what the raw rows say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -67,66 +68,88 @@ def _roll_some(connection: Connection, now: float) -> int:
 
 
 def _of_batches(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
-    within = batches.c.stream == stream, batches.c.at >= hour, batches.c.at < hour + HOUR
-    done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
-    state = (
-        sa.select(
-            sa.func.sum(state_operators.c.rows_total).label("rows"),
-            sa.func.sum(state_operators.c.memory_bytes).label("memory"),
-            sa.func.sum(state_operators.c.sst_bytes).label("sst"),
-        )
-        .select_from(
-            batches.join(
-                state_operators,
-                sa.and_(*(batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))),
-            )
-        )
-        .where(*within, batches.c.executed)
-        .group_by(batches.c.query_id, batches.c.batch_id)
-        .subquery()
-    )
-    ran = sa.select(batches.c.rows, batches.c.duration_ms).where(*within, batches.c.executed).subquery()
-    finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
-    numbers = {
-        Rolled.BATCHES: finished.c.one,
-        Rolled.ROWS: ran.c.rows,
-        Rolled.DURATION: ran.c.duration_ms,
-        Rolled.STATE_ROWS: state.c.rows,
-        Rolled.STATE_MEMORY: state.c.memory,
-        Rolled.STATE_SST: state.c.sst,
-    }
     found = []
-    for table in (finished, ran, state):
-        mine = {name: number for name, number in numbers.items() if number.table is table}
-        columns = [
-            column.label(f"{name.name}_{what}") for name, number in mine.items() for what, column in _sums(number)
-        ]
-        row = connection.execute(sa.select(*columns)).mappings().one()
-        for name in mine:
-            sums = {what: row[f"{name.name}_{what}"] for what in ("samples", "total", "least", "most")}
+    for names, query in _batch_queries():
+        row = connection.execute(query, _within(stream, hour)).mappings().one()
+        for name in names:
+            sums = {what: row[f"{name.name}_{what}"] for what in _SUMS}
             if sums["samples"]:
                 found.append({"name": name.value, "source": _SPARK, "unit": _UNITS[name], **sums})
     return found
 
 
 def _of_measurements(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
-    query = (
+    return [dict(row) for row in connection.execute(_measurement_query(), _within(stream, hour)).mappings()]
+
+
+def _within(stream: str, hour: int) -> dict[str, Any]:
+    return {"of_stream": stream, "from_at": hour, "to_at": hour + HOUR}
+
+
+def _is_within(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        table.c.stream == sa.bindparam("of_stream"),
+        table.c.at >= sa.bindparam("from_at"),
+        table.c.at < sa.bindparam("to_at"),
+    )
+
+
+@cache
+def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
+    """One query for each kind of row, with the numbers that it gives. Built once: that takes longer than running it."""
+    within = _is_within(batches)
+    done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
+    finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
+    ran = sa.select(batches.c.rows, batches.c.duration_ms).where(*within, batches.c.executed).subquery()
+    same_batch = (batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))
+    state = (
+        sa.select(
+            sa.func.sum(state_operators.c.rows_total).label("rows"),
+            sa.func.sum(state_operators.c.memory_bytes).label("memory"),
+            sa.func.sum(state_operators.c.sst_bytes).label("sst"),
+        )
+        .select_from(batches.join(state_operators, sa.and_(*same_batch)))
+        .where(*within, batches.c.executed)
+        .group_by(batches.c.query_id, batches.c.batch_id)
+        .subquery()
+    )
+    kinds: tuple[dict[Rolled, sa.ColumnElement[Any]], ...] = (
+        {Rolled.BATCHES: finished.c.one},
+        {Rolled.ROWS: ran.c.rows, Rolled.DURATION: ran.c.duration_ms},
+        {Rolled.STATE_ROWS: state.c.rows, Rolled.STATE_MEMORY: state.c.memory, Rolled.STATE_SST: state.c.sst},
+    )
+    return tuple(
+        (
+            tuple(numbers),
+            sa.select(
+                *(
+                    sums(each).label(f"{name.name}_{what}")
+                    for name, each in numbers.items()
+                    for what, sums in _SUMS.items()
+                )
+            ),
+        )
+        for numbers in kinds
+    )
+
+
+@cache
+def _measurement_query() -> sa.Select[Any]:
+    return (
         sa.select(
             measurements.c.name,
             measurements.c.source,
             sa.func.max(measurements.c.unit).label("unit"),
-            *(column.label(what) for what, column in _sums(measurements.c.value)),
+            *(sums(measurements.c.value).label(what) for what, sums in _SUMS.items()),
         )
-        .where(measurements.c.stream == stream, measurements.c.at >= hour, measurements.c.at < hour + HOUR)
+        .where(*_is_within(measurements))
         .group_by(measurements.c.name, measurements.c.source)
     )
-    return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _sums(number: sa.ColumnElement[Any]) -> list[tuple[str, sa.ColumnElement[Any]]]:
-    return [
-        ("samples", sa.func.count(number)),
-        ("total", sa.func.sum(number)),
-        ("least", sa.func.min(number)),
-        ("most", sa.func.max(number)),
-    ]
+_SUMS: Final[Mapping[str, Callable[[sa.ColumnElement[Any]], sa.ColumnElement[Any]]]] = {
+    "samples": sa.func.count,
+    "total": sa.func.sum,
+    "least": sa.func.min,
+    "most": sa.func.max,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.forecast import MOST, Trend, seconds_until, since_reset, theil_sen, thin
+from streamwarden.health.forecast import MOST, Trend, seconds_until, since_reset, smooth, theil_sen, thin
 from streamwarden.health.series import reports, state_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -68,8 +68,11 @@ def _points(window: Window) -> list[tuple[float, float]]:
     recent = [(at[batch], float(size)) for batch, size in state_bytes(found)]
     start = recent[0][0] if recent else window.now
     older = [(each.at, each.value) for each in window.hourly if each.name == HOURLY and each.at < start]
-    # thinned first: a reset is judged between medians, not between the teeth of a saw
-    return list(since_reset(thin(older, MOST // 2) + thin(recent, MOST // 2)))
+    newest = thin(recent, MOST // 2)
+    # a reset is judged between medians, not between the teeth of a saw
+    kept = since_reset(smooth(older) + newest)
+    begin = kept[0][0] if kept else start
+    return thin([each for each in older if each[0] >= begin], MOST // 2) + [each for each in newest if each[0] >= begin]
 
 
 def _evidence(trend: Trend, size: Mapping[str, float]) -> dict[str, object]:

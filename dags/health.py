@@ -1,0 +1,5 @@
+"""The DAG that checks every stream each minute."""
+
+from streamwarden.airflow.health import health_dags
+
+globals().update(health_dags(__file__))

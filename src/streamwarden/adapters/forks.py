@@ -1,0 +1,226 @@
+"""Makes forks of local streams: surveys the origin, plans with `lifecycle.fork`, carries the plan out."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Literal
+
+from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.layout import (
+    COMMITS,
+    SINK_LOG,
+    SOURCES,
+    STATE,
+    Damaged,
+    batch_ids,
+    compactible_ids,
+    list_or_empty,
+    read_log_file,
+)
+from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.sink import read_sink_manifest
+from streamwarden.checkpoint.sources import source_entries
+from streamwarden.checkpoint.state import is_scratch, state_stores
+from streamwarden.checkpoint.uris import file_name
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle import fork as plans
+from streamwarden.lifecycle.fork import Fork, InputFile, Link, Places, Step, Survey, Write
+from streamwarden.stream import StreamSpec
+
+ATTEMPTS: Final = 5
+"""Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
+
+_NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
+"""Another device, a protected file, too many links, a file system without links: copy instead."""
+
+_FILES: Final = LocalFiles()
+
+
+def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 0) -> Fork:
+    """Fork `spec`, which may be running; nothing of the origin is changed.
+
+    Args:
+        into: folder of the fork, absent or empty: gets checkpoint/, output/, input/ (and quarantine/ when it runs).
+        rewind: 0: at the newest committed batch; k: k batches before it; "all" or None: from the beginning, with an
+            empty checkpoint and an empty output, so that the whole bounded input is processed again.
+
+    Raises CheckpointError if the stream cannot be forked (remote paths, a job with its own source or sink), the batch
+    is not kept any more (with the rewinds that are possible), or `into` is not empty.
+    """
+    into = into.absolute()
+    places = Places.under(str(into))
+    forked = plans.forked_spec(spec, places)
+    checkpoint = _local(spec.checkpoint, spec)
+    output = _local(spec.sink.path, spec)
+    source = _local(spec.source.path, spec)
+    _require_empty(into)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            batch, query_id = None, None
+            if rewind not in ("all", None):
+                batch, query_id = _carry(checkpoint, output, source, places, int(rewind)), str(uuid.uuid4())
+            files = _input_files(source)
+            plans.require_distinct_names(files, source)
+            Path(places.input).mkdir(parents=True)
+            _carry_out(plans.input_links(files, source, places))
+            if query_id is not None:
+                _carry_out([plans.metadata_step(places, query_id)])
+            seen = _seen(places.checkpoint) if batch is not None else frozenset()
+        except FileNotFoundError as error:
+            _clear(into)
+            if attempt == ATTEMPTS:
+                raise _vanished(spec, error) from error
+        except BaseException:
+            _clear(into)
+            raise
+        else:
+            break
+    unseen = sum(file.seen_as not in seen for file in files)
+    return Fork(
+        spec=forked,
+        origin=spec.name,
+        batch=batch,
+        query_id=query_id,
+        input_files=len(files),
+        unseen_files=unseen,
+        batches_left=plans.batches_left(forked, unseen),
+        input_digest=plans.input_digest(files),
+    )
+
+
+def survey(checkpoint: str, output: str) -> Survey:
+    """List the origin in the order that makes a copy of a running query whole."""
+    return Survey(
+        checkpoint=checkpoint,
+        commits=frozenset(batch_ids(list_or_empty(_FILES, checkpoint, COMMITS))),
+        offsets=all_offsets(_FILES, checkpoint),
+        sources={
+            int(name): tuple(compactible_ids(list_or_empty(_FILES, checkpoint, SOURCES, name)))
+            for name in list_or_empty(_FILES, checkpoint, SOURCES)
+            if name.isdigit()
+        },
+        stores=state_stores(_FILES, checkpoint),
+        state_files=tuple(_operator_files(Path(checkpoint))),
+        manifest_ids=tuple(compactible_ids(list_or_empty(_FILES, output, SINK_LOG))) or None,
+    )
+
+
+def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: int) -> int:
+    """Steps 1 to 4 of a fork at a committed batch; returns the batch."""
+    found = survey(checkpoint, output)
+    batch = plans.choose_batch(found, rewind)
+    _carry_out(plans.checkpoint_links(found, places, batch))
+    _carry_out(_source_log(checkpoint, name, source, places) for name in plans.source_logs(found, batch))
+    manifest = read_sink_manifest(_FILES, output, batch)
+    if manifest is None:
+        raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
+    _carry_out(plans.manifest_steps(manifest, output, places))
+    return batch
+
+
+def _source_log(checkpoint: str, name: str, source: str, places: Places) -> Write:
+    try:
+        return plans.source_log_step(name, read_log_file(_FILES, join(checkpoint, name)), source, places)
+    except Damaged as error:
+        raise CheckpointError(
+            str(error),
+            expected="a whole log of the file source",
+            where=join(checkpoint, name),
+            next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
+        ) from error
+
+
+def _carry_out(steps: Iterable[Step]) -> None:
+    made: set[Path] = set()
+    for step in steps:
+        target = Path(step.target)
+        if target.parent not in made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.add(target.parent)
+        match step:
+            case Write(text=text):
+                target.write_text(text, encoding="utf-8")
+            case Link(source=source):
+                _link(source, step.target)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copy2(source, target)  # with its modification time: a file source orders its input by it
+
+
+def _input_files(source: str) -> list[InputFile]:
+    """Whole files below the source's folder: names that begin with `.` or `_` are Spark's and writers' own scratch."""
+    found = []
+    root = Path(source)
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        for name in sorted(names):
+            if not name.startswith((".", "_")):
+                path = Path(folder) / name
+                found.append(InputFile(path.relative_to(root).as_posix(), path.stat().st_size))
+    return found
+
+
+def _operator_files(checkpoint: Path) -> list[str]:
+    """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
+    files = (path for path in checkpoint.glob(f"{STATE}/*/_*/**/*") if path.is_file() and not is_scratch(path.name))
+    return sorted(path.relative_to(checkpoint).as_posix() for path in files)
+
+
+def _seen(checkpoint: str) -> frozenset[str]:
+    """Names of the input files that the fork's checkpoint has read."""
+    logs = [int(name) for name in list_or_empty(_FILES, checkpoint, SOURCES)]
+    return frozenset(
+        file_name(file.path)
+        for source in logs
+        for files in source_entries(_FILES, checkpoint, source).values()
+        for file in files
+    )
+
+
+def _local(url: str | None, spec: StreamSpec) -> str:
+    """The absolute local path of a place of the stream."""
+    fs, path = open_path(url) if url else (None, "")
+    if not isinstance(fs, LocalFiles) or set(path) & set("*?[{"):
+        raise CheckpointError(
+            f"a fork cannot be made of {url!r}",
+            expected="checkpoint, source.path and sink.path as local folders, without wildcards",
+            where=spec.file or spec.name,
+            next_step="drill this stream with `target: production`",
+        )
+    return path
+
+
+def _require_empty(into: Path) -> None:
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise CheckpointError(
+            "the fork's folder is not empty",
+            expected="a folder that does not exist yet or is empty",
+            where=str(into),
+            next_step="remove what an earlier fork left, or choose another folder",
+        )
+
+
+def _clear(into: Path) -> None:
+    for each in into.iterdir() if into.is_dir() else ():
+        shutil.rmtree(each)
+
+
+def _vanished(spec: StreamSpec, error: FileNotFoundError) -> CheckpointError:
+    return CheckpointError(
+        f"{error.filename} is not there, in each of {ATTEMPTS} attempts",
+        expected="every file that the checkpoint and the sink's manifest name, and a folder of input",
+        where=spec.file or spec.name,
+        next_step="run `streamwarden inspect` on the checkpoint with its output; or fork from the beginning",
+    )

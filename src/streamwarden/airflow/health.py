@@ -1,0 +1,124 @@
+"""The health DAG: each minute all checks on all streams, each stream visible by name, notifications sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException
+
+from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.health.verdict import Status
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.observatory import StreamHealth
+
+VISIBLE: Final = 50
+"""Healthy streams that get a task of their own: each costs a process. The others are folded into one; whatever is not
+OK is always shown."""
+
+_DOC: Final = """\
+### Health of all streams
+
+Each minute: `evaluate` reads the store and the checkpoints, runs every check on every stream, keeps the verdicts and
+opens, updates or resolves incidents. Then there is one task instance a stream, named after it: **red means CRITICAL**,
+its log shows every verdict with its advice. Healthy streams beyond the first 50 share one instance. `notify` sends what
+is due through the notifiers of `config/notifications.yaml` and Apprise, never twice for one incident within its resend
+interval.
+
+A tick that takes longer than a minute delays the next one; ticks never pile up.
+"""
+
+
+def health_dags(dag_file: str) -> dict[str, DAG]:
+    """`health`."""
+    dag = health_dag(project_of(dag_file))
+    return {dag.dag_id: dag}
+
+
+def health_dag(project: Path) -> DAG:
+    """The DAG over the streams of `project`, which it reads at each tick: a new file needs no new DAG."""
+    folder = str(project)
+    with DAG(
+        dag_id="health",
+        description="Checks every stream each minute",
+        doc_md=_DOC,
+        schedule="* * * * *",
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(minutes=5),
+        tags=[TAG, "health"],
+        default_args={"owner": "streamwarden", "retries": 0, "execution_timeout": timedelta(seconds=55)},
+    ) as dag:
+
+        @task(doc_md="Runs every check on every stream; keeps verdicts and incidents.")
+        def evaluate() -> list[dict[str, Any]]:
+            return evaluate_all(folder)
+
+        @task(map_index_template="{{ stream_name }}", doc_md="One stream: red if one of its verdicts is CRITICAL.")
+        def stream(result: dict[str, Any]) -> None:
+            get_current_context()["stream_name"] = result["stream"]  # type: ignore[typeddict-unknown-key]
+            show(result)
+
+        @task(trigger_rule=TriggerRule.ALL_DONE, doc_md="Sends the notifications that are due.")
+        def notify() -> None:
+            from streamwarden.airflow.notifying import send_due
+
+            delivery = send_due(workspace(folder), dict(get_current_context()), time.time())
+            print(f"{len(delivery.sent)} sent, {len(delivery.taken)} by others, {len(delivery.failed)} failed")
+            if delivery.failed:
+                raise AirflowFailException("; ".join(f"{each.title}: {reason}" for each, reason in delivery.failed))
+
+        results = evaluate()
+        stream.expand(result=results)
+        results >> notify()
+    return dag
+
+
+def evaluate_all(project: str) -> list[dict[str, Any]]:
+    """Judge all streams; one entry a stream, the worst first. A stream whose file is broken is UNKNOWN, and says so."""
+    from streamwarden.adapters.observatory import Observatory
+
+    space = workspace(project)
+    catalog = space.catalog()
+    report = Observatory(space.store, thresholds=space.thresholds()).evaluate(catalog.streams.values(), time.time())
+    entries = [_entry(health) for health in report.streams.values()]
+    for name, error in catalog.broken.items():
+        entries.append({"stream": name, "status": Status.UNKNOWN.value, "lines": [f"UNKNOWN configuration: {error}"]})
+    return fold(entries)
+
+
+def fold(entries: Sequence[Mapping[str, Any]], visible: int = VISIBLE) -> list[dict[str, Any]]:
+    """Worst first, then by name; healthy streams beyond the first `visible` become one entry."""
+    ordered = sorted(entries, key=lambda each: (-Status(each["status"]).rank, each["stream"]))
+    healthy = [dict(each) for each in ordered if each["status"] == Status.OK.value]
+    shown = [dict(each) for each in ordered if each["status"] != Status.OK.value] + healthy[:visible]
+    folded = healthy[visible:]
+    if folded:
+        names = [str(each["stream"]) for each in folded]
+        shown.append({"stream": f"{len(names)} more healthy streams", "status": Status.OK.value, "lines": names})
+    return shown
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Print one stream's verdicts. Raises AirflowFailException if it is CRITICAL."""
+    for line in result["lines"]:
+        print(line)
+    if result["status"] == Status.CRITICAL.value:
+        critical = [line for line in result["lines"] if line.startswith(Status.CRITICAL.value)]
+        raise AirflowFailException(f"{result['stream']} is CRITICAL: {'; '.join(critical)}")
+
+
+def _entry(health: StreamHealth) -> dict[str, Any]:
+    ordered = sorted(health.verdicts, key=lambda verdict: -verdict.status.rank)
+    lines = [
+        f"{verdict.status} {verdict.check}: {verdict.reason}" + (f" Advice: {verdict.advice}" if verdict.advice else "")
+        for verdict in ordered
+    ]
+    return {"stream": health.stream, "status": health.status.value, "lines": [*lines, *health.problems]}

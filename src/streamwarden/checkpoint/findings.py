@@ -1,0 +1,45 @@
+"""A finding: something in a checkpoint that is not as it should be, and what Spark will do about it.
+
+What Spark does was tried file by file with Spark 4.3.0; `tests/spark/test_checkpoint_damage.py` does so again. An older
+Spark that cannot repair snapshots refuses where this says it recovers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Consequence(StrEnum):
+    """What follows from a damage, mildest first."""
+
+    HARMLESS = "harmless"  # Spark never looks at it again
+    RECOVERS = "recovers"  # Spark starts, and the output is right
+    REFUSES = "refuses"  # Spark does not start, or fails in its first batch; nothing is lost by that
+    LOSES = "loses"  # Spark starts and runs on, and rows are missing from the output: nothing tells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One missing or damaged file.
+
+    Args:
+        path: below the checkpoint, or below the output for the sink's manifest.
+        what: what was observed.
+        spark: what Spark will do about it.
+        error_class: Spark's error class if it refuses with one.
+        next_step: what a person should do.
+    """
+
+    path: str
+    what: str
+    consequence: Consequence
+    spark: str
+    next_step: str
+    error_class: str | None = None
+
+
+def worst(findings: tuple[Finding, ...]) -> Consequence | None:
+    """The gravest consequence; None if there is no finding."""
+    order = list(Consequence)
+    return max((finding.consequence for finding in findings), key=order.index, default=None)

@@ -1,0 +1,140 @@
+"""Whether a state file can be read, found out as cheaply as means something. No file is decompressed.
+
+- Every file: Hadoop's checksum file beside it (`.NAME.crc`), where the file system keeps one: a CRC-32 for each 512
+  bytes. Finds a single flipped bit.
+- RocksDB snapshots: the zip's directory and the CRC of each member; the files under SSTs/ that its manifest names are
+  there in the size that it says.
+- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): the first block's mark and the empty block at the end, which
+  only a whole stream has.
+- State schema files: as many strings as they announce.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Final
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.state import SSTS, FileKind, StateFile, StateStore
+
+_CRC_MAGIC: Final = b"crc\x00"
+_LZ4_MAGIC: Final = b"LZ4Block"
+_LZ4_END: Final = 21
+"""Bytes of a block's head: mark (8), token (1), compressed length, plain length, checksum (4 each, little-endian)."""
+
+
+def check_state_file(fs: FileSystem, root: str, store: StateStore, file: StateFile, codec: str) -> None:
+    """Raises Damaged if the file, or one that it names, cannot be what Spark wrote; FileNotFoundError if it is gone.
+
+    Args:
+        codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are looked into.
+    """
+    folder = join(root, store.folder)
+    check_crc(fs, folder, file.name)
+    if file.kind is FileKind.ZIP:
+        for sst, size in snapshot_files(fs, join(folder, file.name)).items():
+            name = join(SSTS, sst)
+            if name not in store.other:
+                raise Damaged(f"it needs {name}, which is not there")
+            if store.other[name] != size:
+                raise Damaged(f"it needs {name} with {size} bytes, which has {store.other[name]}")
+            check_crc(fs, join(folder, SSTS), sst)
+    elif codec == "lz4":
+        _check_lz4(fs, join(folder, file.name), file.size)
+    elif file.size == 0:
+        raise Damaged("the file is empty")
+
+
+def snapshot_files(fs: FileSystem, path: str) -> Mapping[str, int]:
+    """File under SSTs/ -> bytes, as the manifest inside a RocksDB snapshot says. Raises Damaged."""
+    try:
+        with fs.open(path) as raw, zipfile.ZipFile(raw) as archive:
+            bad = archive.testzip()
+            if bad is not None:
+                raise Damaged(f"the zip's member {bad} does not match its checksum")
+            text = archive.read("metadata").decode("utf-8").partition("\n")[2]  # after the version line
+            files = json.loads(text)["sstFiles"]
+            return {str(each["dfsSstFileName"]): int(each["sizeBytes"]) for each in files}
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise Damaged(f"no whole zip: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"the zip holds no manifest that can be read: {error}") from error
+
+
+def snapshot_bytes(fs: FileSystem, root: str, store: StateStore, file: StateFile) -> int:
+    """Bytes that a restart fetches for this snapshot: for RocksDB with the files that it names. Raises Damaged."""
+    if file.kind is not FileKind.ZIP:
+        return file.size
+    return file.size + sum(snapshot_files(fs, join(root, store.folder, file.name)).values())
+
+
+def check_schema(content: bytes) -> None:
+    """Raises Damaged if a state schema file is cut off. Only formats 1 and 2 are looked into.
+
+    Format 1: two strings. Format 2: for key and value each a count and so many strings. A string is two bytes of
+    length and UTF-8.
+    """
+    version, rest = _string(content)
+    if version not in ("v1", "v2"):
+        if not version.startswith("v"):
+            raise Damaged(f"it begins with {version!r}, not with a version")
+        return
+    for _ in ("key", "value"):
+        count = 1
+        if version == "v2":
+            if len(rest) < 4:
+                raise Damaged("it ends in the middle")
+            count, rest = struct.unpack(">i", rest[:4])[0], rest[4:]
+        for _ in range(count):
+            _, rest = _string(rest)
+
+
+def check_crc(fs: FileSystem, folder: str, name: str) -> None:
+    """Compare a file with Hadoop's checksum file beside it, if there is one. Raises Damaged."""
+    try:
+        sums = fs.read(join(folder, f".{name}.crc"))
+    except FileNotFoundError:
+        return
+    if len(sums) < 8 or sums[:4] != _CRC_MAGIC:
+        return  # not Hadoop's: nothing that could be compared
+    chunk = struct.unpack(">i", sums[4:8])[0]
+    content = fs.read(join(folder, name))
+    expected = struct.unpack(f">{(len(sums) - 8) // 4}I", sums[8 : 8 + (len(sums) - 8) // 4 * 4])
+    actual = [zlib.crc32(content[start : start + chunk]) for start in range(0, len(content), chunk)]
+    if len(actual) < len(expected):
+        raise Damaged(f"it has {len(content)} bytes; its checksum file covers more than {len(actual) * chunk}")
+    for index, (want, have) in enumerate(zip(expected, actual, strict=False)):
+        if want != have:
+            raise Damaged(
+                f"bytes {index * chunk} to {min((index + 1) * chunk, len(content))} do not match its checksum"
+            )
+
+
+def _check_lz4(fs: FileSystem, path: str, size: int) -> None:
+    if size < 2 * _LZ4_END:
+        raise Damaged("the file is empty" if size == 0 else f"{size} bytes cannot be a whole LZ4 stream")
+    with fs.open(path) as stream:
+        if stream.read(len(_LZ4_MAGIC)) != _LZ4_MAGIC:
+            raise Damaged("it does not begin as an LZ4 stream")
+        stream.seek(-_LZ4_END, os.SEEK_END)
+        end = stream.read(_LZ4_END)
+    if end[: len(_LZ4_MAGIC)] != _LZ4_MAGIC or any(end[len(_LZ4_MAGIC) + 1 :]):
+        raise Damaged("the LZ4 stream has no end: the file is cut off")
+
+
+def _string(content: bytes) -> tuple[str, bytes]:
+    """A string as Java's DataOutput writes it, and what follows it."""
+    if len(content) < 2:
+        raise Damaged("the file is empty" if not content else "it ends in the middle")
+    length = struct.unpack(">H", content[:2])[0]
+    if len(content) < 2 + length:
+        raise Damaged("it ends in the middle")
+    return content[2 : 2 + length].decode("utf-8", errors="replace"), content[2 + length :]

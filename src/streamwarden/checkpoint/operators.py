@@ -1,0 +1,50 @@
+"""What the checkpoint says of its stateful operators: `state/OPERATOR/_metadata`, written by Spark 4 and later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import STATE, Damaged, batch_ids, list_or_empty, parse_object, read_log_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorMetadata:
+    """Args: name: Spark's short name (`stateStoreSave`, `symmetricHashJoin`, …); partitions: of its state."""
+
+    operator: int
+    version: int
+    name: str
+    partitions: int | None
+    stores: tuple[str, ...]
+
+
+def operator_metadata_path(fs: FileSystem, path: str, operator: int) -> str | None:
+    """Where the metadata of an operator is, below the checkpoint; the newest if there are several; None: nowhere.
+
+    Format 1 is one file; format 2 (transformWithState) a folder with one file a batch that changed it.
+    """
+    folder = join(STATE, str(operator), "_metadata")
+    second = join(folder, "v2")
+    batches = batch_ids(list_or_empty(fs, path, second))
+    if batches:
+        return join(second, str(batches[-1]))
+    return join(folder, "metadata") if "metadata" in list_or_empty(fs, path, folder) else None
+
+
+def read_operator_metadata(fs: FileSystem, path: str, operator: int, where: str) -> OperatorMetadata:
+    """Raises Damaged, or FileNotFoundError."""
+    log = read_log_file(fs, join(path, where))
+    body = parse_object("".join(log.lines))
+    info, stores = body.get("operatorInfo"), body.get("stateStoreInfo")
+    if not isinstance(info, dict) or not isinstance(stores, list) or not all(isinstance(each, dict) for each in stores):
+        raise Damaged("it names neither an operator nor its stores")
+    partitions = [each.get("numPartitions") for each in stores]
+    known = [each for each in partitions if isinstance(each, int)]
+    return OperatorMetadata(
+        operator=operator,
+        version=log.version,
+        name=str(info.get("operatorName")),
+        partitions=max(known, default=None),
+        stores=tuple(str(each.get("storeName")) for each in stores),
+    )

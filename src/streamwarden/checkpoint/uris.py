@@ -1,0 +1,27 @@
+"""Local paths as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded as Java's URI does it."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+_UNQUOTED: Final = "/!$&'()*+,;=:@~-._"
+"""What Java leaves as it is in the path of a URI, besides letters and digits."""
+
+
+def to_uri(path: str) -> str:
+    """The URI of an absolute local path."""
+    return "file://" + quote(path, safe=_UNQUOTED)
+
+
+def to_path(uri: str) -> str:
+    """The local path of a URI or of an encoded bare path. Raises ValueError for another scheme than `file`."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("", "file"):
+        raise ValueError(f"{uri} is not a local file")
+    return unquote(parts.path)
+
+
+def file_name(uri: str) -> str:
+    """The decoded last part of a URI of any scheme."""
+    return unquote(uri.rsplit("/", 1)[-1])

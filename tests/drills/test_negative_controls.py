@@ -1,0 +1,99 @@
+"""Deliberately broken sinks, faults and jobs, with real Spark: the drill must catch each one and name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.replay import replay
+from streamwarden.drills.faults import KillDriver, Scene
+from streamwarden.drills.faults.base import await_exit
+from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.report import verdict_word
+from streamwarden.drills.spec import FaultKind
+from support.drill_project import drill_project, run_drill
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 10_000
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12,000 flights in 24 files: enough to be caught, little enough to be quick."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=500, limit=12_000)
+    return folder
+
+
+def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> None:
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.CONTROLLED_RESTART,
+        job="drops_a_row",
+        batches=12,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert verdict_word(run) == "DEVIATED", run.reason
+        counts = run.facts["reconciliation"]
+        assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (1, 0, 0, 0)
+        assert "1 lost" in run.reason
+        assert len(counts["samples"]["lost"]) == 1
+        assert not run.facts["judgement"]["success"]
+
+
+def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights: Path) -> None:
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.KILL_DRIVER,
+        job="doubles_on_replay",
+        batches=12,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert verdict_word(run) == "DEVIATED", run.reason
+        counts = run.facts["reconciliation"]
+        assert counts["duplicated"] > 0
+        assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
+        assert f"{counts['duplicated']} duplicated" in run.reason
+        assert not run.facts["judgement"]["success"]
+
+
+@dataclass(frozen=True, slots=True)
+class TooSlow(KillDriver):
+    """Aims at a batch, and fires when the driver has long ended by itself."""
+
+    def aim(self, scene: Scene, *, deadline: float) -> int | None:
+        batch = KillDriver.aim(self, scene, deadline=deadline)
+        await_exit(scene, deadline=deadline)
+        return batch
+
+
+def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_path: Path, flights: Path) -> None:
+    with drill_project(
+        tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, batches=12, min_records=RECORDS
+    ) as workspace:
+        run = run_drill(workspace, faults={FaultKind.KILL_DRIVER: TooSlow()})
+        assert run.status is DrillStatus.FAILED
+        assert run.deviated is None
+        assert "the fault did not land" in run.reason
+        assert "the driver was already over: completed" in run.reason
+        assert "recovery" not in run.facts
+        assert run.facts["heal"]["clean"]
+
+
+def test_a_stream_that_never_comes_back_is_caught(tmp_path: Path, flights: Path) -> None:
+    with drill_project(
+        tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job="starts_once", batches=12, min_records=RECORDS
+    ) as workspace:
+        run = run_drill(workspace)
+        assert verdict_word(run) == "DEVIATED", run.reason
+        assert "the stream never came back" in run.reason
+        assert "the licence is used up" in run.reason
+        assert "reconciliation" not in run.facts
+        assert run.facts["heal"]["clean"]

@@ -1,0 +1,127 @@
+"""The two standard drills with real Spark over more than 100,000 real flights: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.replay import replay
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.drills.journal import DrillRun, Step
+from streamwarden.drills.spec import FaultKind
+from support.drill_project import drill_project, run_drill
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 100_000
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """105,000 flights in 42 files."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=2500, limit=RECORDS + 2500)
+    return folder
+
+
+def assert_exactly_once(run: DrillRun) -> None:
+    assert run.passed, run.reason
+    counts = run.facts["reconciliation"]
+    assert {kind: counts[kind] for kind in ("lost", "duplicated", "unexpected", "wrong")} == {
+        "lost": 0,
+        "duplicated": 0,
+        "unexpected": 0,
+        "wrong": 0,
+    }
+    assert counts["records"] >= RECORDS
+    assert counts["expected"] == counts["actual"] > 10_000
+    assert run.facts["judgement"]["success"]
+    assert run.facts["judgement"]["judge"].startswith("great_expectations")
+    assert 0 < run.facts["recovery"]["recovery_seconds"] <= 120
+    assert run.facts["recovery"]["first_new_batch"] > (run.facts["fault"]["committed"] or -1)
+    assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
+
+
+def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, flights: Path) -> None:
+    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER) as workspace:
+        run = run_drill(workspace)
+        assert_exactly_once(run)
+        proof = run.facts["fault"]
+        assert proof["evidence"]["signal"] == signal.SIGKILL
+        assert proof["planned"] == proof["committed"] + 1
+        assert_a_stranger_can_check(workspace, run)
+
+
+def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:
+    """The journal and what lies beside it: verdict, proof, logs and output, but no state and no copy of the input."""
+    folder = workspace.data / "drills" / run.run_id
+    journal = json.loads((folder / "journal.json").read_text())
+    assert journal["verdict"] == "PASSED"
+    assert journal["facts"]["fault"]["landed"]
+    assert len(journal["facts"]["fork"]["input_digest"]) == 64
+    assert journal["facts"]["judgement"]["result"]["output"]["success"]
+    assert [entry["kind"] for entry in journal["entries"]].count("landed") == 1
+    checkpoint = folder / "fork" / "checkpoint"
+    assert (checkpoint / "offsets" / str(journal["facts"]["fault"]["planned"])).is_file()
+    assert (folder / "fork" / "output" / "_spark_metadata").is_dir()
+    assert not (checkpoint / "state").exists()
+    assert not (folder / "fork" / "input").exists()
+    assert "PASSED" in (folder / "report.md").read_text()
+
+
+STEP = """
+import sys
+from streamwarden.adapters.drill_engine import build_engine
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.drills.journal import Step
+with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
+    engine = build_engine(workspace)
+    run_id = engine.begin("drill", "stepwise-1")
+    engine.step(run_id, Step(sys.argv[3]))
+"""
+
+
+def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path: Path, flights: Path) -> None:
+    """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
+    tried again: it finds that driver and starts no second one."""
+    with drill_project(tmp_path, inputs=flights, fault=FaultKind.CONTROLLED_RESTART) as workspace:
+        for step in Step:
+            process = start_step(workspace, step)
+            if step is Step.RECOVERY:
+                await_drivers(workspace, 3, process)
+                process.kill()
+                process.wait()
+                process = start_step(workspace, step)
+            assert process.wait(timeout=300) == 0
+        run = workspace.store.journals.get("stepwise-1")
+        assert run is not None
+        assert_exactly_once(run)
+        proof = run.facts["fault"]
+        assert proof["evidence"]["exit"] == "stopped"
+        assert proof["planned"] == proof["committed"]
+        exits = [driver.exit.kind.value for driver in drivers(workspace) if driver.exit]
+        assert exits == ["stopped", "stopped", "completed"]  # parked, restarted, done
+
+
+def start_step(workspace: Workspace, step: Step) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", STEP, str(workspace.project), str(workspace.data), step.value])
+
+
+def drivers(workspace: Workspace) -> list:
+    run = workspace.store.journals.get("stepwise-1")
+    assert run is not None
+    return list(workspace.store.drivers.history(run.facts["fork"]["stream"], 0.0))
+
+
+def await_drivers(workspace: Workspace, count: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while len(drivers(workspace)) < count:
+        assert process.poll() is None, "the step ended before it launched a driver"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,401 @@
+"""A stream under real Airflow components and a real Spark driver, while parts of Airflow die around it.
+
+One installation and one stream serve all scenarios; each leaves the stream running as it found it. In every one of them
+the question is the same: is it still the same driver, and is it the only one?
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.stop import Desired
+from streamwarden.lifecycle.supervisor import GAVE_UP
+from support.airflow_harness import Airflow, parent_of, running, wait_for
+from support.airflow_project import Producer, add_stream, make_project
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(300)]
+
+COUNTED = "stream_counted"
+LAUNCH = 120.0
+"""Seconds a launch may take on a busy machine."""
+
+
+class Installation:
+    """Airflow, the workspace it works on, and questions about the drivers."""
+
+    def __init__(self, airflow: Airflow, space: Workspace, producer: Producer) -> None:
+        self.airflow, self.space, self.producer = airflow, space, producer
+
+    def latest(self, stream: str = "counted") -> DriverRecord | None:
+        return self.space.store.drivers.latest(stream)
+
+    def jvms(self, stream: str = "counted") -> list[int]:
+        """Pids of all processes that lead a driver of this stream, whatever the store says."""
+        mark = f"{self.space.data}/drivers/{stream}/".encode()
+        return [pid for pid, argv in _processes() if mark in argv and argv.startswith(b"/") and b"SparkSubmit" in argv]
+
+    def committed(self, stream: str = "counted") -> int:
+        """The newest committed batch; -1 before the first."""
+        folder = self.space.data / "checkpoints" / stream / "commits"
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def live_driver(self, *, other_than: str | None = None) -> DriverRecord:
+        """Wait for a driver whose query runs, and that is followed by a deferred task."""
+
+        def ready() -> DriverRecord | None:
+            record = self.latest()
+            if record is None or record.driver_id == other_than or record.exit is not None or not record.started_at:
+                return None
+            task = self.airflow.task(COUNTED)
+            return record if task is not None and task["state"] == "deferred" else None
+
+        return wait_for("a driver that is followed", ready, timeout=LAUNCH, explain=self.story)
+
+    def commits_again(self) -> None:
+        """New input is committed: the driver works, whatever happened around it."""
+        before = self.committed()
+        self.producer.publish(2)
+        wait_for("a new committed batch", lambda: self.committed() > before, timeout=60, explain=self.story)
+
+    def unharmed(self, before: DriverRecord) -> None:
+        """It is still the same driver process, it is the only one, it works, and its task follows it."""
+        after = self.live_driver()
+        assert after.driver_id == before.driver_id, self.story()
+        assert after.process == before.process
+        assert before.process is not None
+        assert self.jvms() == [before.process.pid]
+        self.commits_again()
+        assert self.jvms() == [before.process.pid]
+
+    def exit_of(self, driver_id: str, timeout: float = 90) -> ExitRecord:
+        def ended() -> ExitRecord | None:
+            record = self.space.store.drivers.get(driver_id)
+            return record.exit if record is not None else None
+
+        return wait_for(f"the end of {driver_id}", ended, timeout=timeout, explain=self.story)
+
+    def try_number(self) -> int:
+        task = self.airflow.task(COUNTED)
+        return int(task["try_number"]) if task else 0
+
+    def story(self) -> str:
+        """What a person would look at first."""
+        lines = [f"runs {[(run['dag_run_id'], run['state']) for run in self.airflow.runs(COUNTED)]}"]
+        task = self.airflow.task(COUNTED)
+        if task is not None:
+            lines += [f"task {task['state']} try {task['try_number']}"]
+            lines += self.airflow.log(COUNTED, task, task["try_number"]).splitlines()[-25:]
+        for record in self.space.store.drivers.history("counted", 0):
+            lines.append(f"{record.driver_id} {record.process} {record.exit}")
+        return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Airflow up, the stream `counted` not started yet, the hopeless streams `doomed` and `wrong` on their way down."""
+    root = tmp_path_factory.mktemp("installation")
+    project = make_project(root / "project")
+    add_stream(project, "counted")
+    add_stream(project, "doomed", job="raising.py", initial="1s", budget=1)
+    add_stream(project, "wrong", job="wrong.py")
+    airflow = Airflow(root / "airflow", project, root / "data")
+    space = Workspace.open(project, root / "data", environ={})
+    producer = Producer(root / "data" / "input" / "counted")
+    Producer(root / "data" / "input" / "doomed").publish(1)
+    Producer(root / "data" / "input" / "wrong")
+    producer.publish(3)
+    try:
+        with running(airflow):
+            wait_for(
+                "the DAGs",
+                lambda: {COUNTED, "stream_doomed", "stream_wrong", "stop_stream"} <= airflow.dag_ids(),
+                timeout=60,
+            )
+            for dag_id in ("stop_stream", "start_stream", "stream_doomed", "stream_wrong"):
+                airflow.pause(dag_id, False)
+            yield Installation(airflow, space, producer)
+    finally:
+        for stream in ("counted", "doomed", "wrong"):
+            space.fleet.stop(stream, requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
+        space.close()
+
+
+def test_kill_of_the_task_process_while_it_launches(installation: Installation) -> None:
+    """The driver was just born when its task process is killed: the next try finds it and starts no second one."""
+    airflow = installation.airflow
+    airflow.pause(COUNTED, False)
+    driver_id = _kill_at_launch(installation, None)
+    after = installation.live_driver()
+    assert after.driver_id == driver_id
+    assert installation.try_number() == 2
+    task = airflow.task(COUNTED)
+    assert task is not None
+    assert f"reattached to driver {driver_id}" in airflow.log(COUNTED, task, 2)
+    installation.unharmed(after)
+
+
+def test_the_tasks_log_shows_the_drivers_log_and_no_slot_is_held(installation: Installation) -> None:
+    """The waiting is done by a trigger: no task process is there, and the log goes on."""
+    record = installation.live_driver()
+    assert installation.airflow.runner_of(COUNTED) is None
+    task = installation.airflow.task(COUNTED)
+    assert task is not None
+    line = _a_line_of(record)
+    wait_for(
+        f"{line!r} in the task's log",
+        lambda: line in installation.airflow.log(COUNTED, task, task["try_number"]),
+        timeout=20,
+    )
+
+
+def test_kill_of_the_triggerer(installation: Installation) -> None:
+    """A new triggerer takes the trigger over; no line of the driver's log is shown twice."""
+    before, airflow = installation.live_driver(), installation.airflow
+    airflow.kill("triggerer")
+    installation.commits_again()
+    airflow.sweep("triggerer")
+    airflow.start("triggerer")
+    installation.unharmed(before)
+    log = Path(before.folder) / "driver.log"
+    wait_for("the trigger to have shown it all", lambda: _shown(log) == log.stat().st_size, timeout=40)
+    task = airflow.task(COUNTED)
+    assert task is not None
+    line = _a_line_of(before)
+    shown = airflow.log(COUNTED, task, task["try_number"]).splitlines()
+    assert sum(line == other for other in shown) == log.read_text().splitlines().count(line)
+
+
+def test_a_cleared_task_reattaches(installation: Installation) -> None:
+    """Clearing is no stop and no start."""
+    before, airflow = installation.live_driver(), installation.airflow
+    task = airflow.task(COUNTED)
+    assert task is not None
+    airflow.clear(COUNTED, task)
+    wait_for("the next try", lambda: installation.try_number() > task["try_number"], timeout=40)
+    installation.unharmed(before)
+    assert installation.space.store.stops.desired("counted") is None
+
+
+def test_a_scheduler_killed_over_a_running_task_is_replaced(installation: Installation) -> None:
+    """Its task is an orphan: reset or adopted, it ends up following the same driver."""
+    before, airflow = installation.live_driver(), installation.airflow
+    task = airflow.task(COUNTED)
+    assert task is not None
+    airflow.clear(COUNTED, task)
+    wait_for("the task process", lambda: airflow.runner_of(COUNTED), timeout=40, poll=0.02)
+    airflow.kill("scheduler")
+    airflow.start("scheduler")
+    installation.unharmed(before)
+
+
+def test_an_api_server_that_is_gone_for_longer_than_heartbeats_allow(installation: Installation) -> None:
+    """45 s without it, more than the 32 s after which Airflow kills a task that cannot report. The driver goes on."""
+    before, airflow = installation.live_driver(), installation.airflow
+    airflow.stop("api-server")
+    back = time.monotonic() + 45
+    try:
+        installation.commits_again()
+        wait_for("45 s", lambda: time.monotonic() > back, timeout=60)
+        installation.commits_again()
+    finally:
+        airflow.start("api-server")
+        wait_for("the API server", airflow.answers, timeout=90)
+    installation.unharmed(before)
+
+
+def test_a_killed_driver_is_noticed_within_two_seconds_and_restarted(installation: Installation) -> None:
+    """SIGKILL to the driver: the trigger fires within 2 s, the back-off is waited for without a slot, one restart."""
+    before, airflow = installation.live_driver(), installation.airflow
+    assert before.process is not None
+    task = airflow.task(COUNTED)
+    assert task is not None
+    killed_at = time.time()
+    os.killpg(before.process.pid, signal.SIGKILL)
+    after = installation.live_driver(other_than=before.driver_id)
+    exit = installation.exit_of(before.driver_id)
+    assert exit.kind is ExitKind.KILLED
+    assert after.launched_at >= exit.ended_at + 2.0, "the back-off of this stream is 2 s"
+    noticed = _fired_at(airflow, task, before.driver_id)
+    assert noticed - killed_at <= 2.0
+    installation.unharmed(after)
+    assert len(airflow.runs(COUNTED)) == 1, "restarts happen inside the one run"
+
+
+def test_kill_of_the_supervisor_while_it_launches(installation: Installation) -> None:
+    """A restart is asked for; the process that supervises the task dies as the new driver is born."""
+    before = installation.live_driver()
+    installation.space.fleet.request_stop("counted", requested_by="ann", reason="new code", restart=True)
+    driver_id = _kill_at_launch(installation, before.driver_id, supervisor=True)
+    exit = installation.exit_of(before.driver_id)
+    assert exit.kind is ExitKind.STOPPED
+    after = installation.live_driver(other_than=before.driver_id)
+    assert after.driver_id == driver_id
+    installation.unharmed(after)
+
+
+def test_stop_and_start_with_a_form(installation: Installation) -> None:
+    """stop_stream ends the driver at a batch boundary and the run waits; start_stream goes on in the same run."""
+    before, airflow = installation.live_driver(), installation.airflow
+    run_id = airflow.runs(COUNTED)[0]["dag_run_id"]
+    stop = airflow.trigger("stop_stream", stream="counted", reason="moving the data")
+    _succeeds(airflow, "stop_stream", stop)
+    exit = installation.exit_of(before.driver_id)
+    assert exit.kind is ExitKind.STOPPED
+    assert exit.cut_batch is False
+    wait_for("the task to wait", lambda: (airflow.task(COUNTED) or {}).get("state") == "deferred", timeout=40)
+    task = airflow.task(COUNTED)
+    assert task is not None
+    assert "moving the data" in airflow.log(COUNTED, task, task["try_number"])
+    assert installation.jvms() == []
+    start = airflow.trigger("start_stream", stream="counted", reason="moved")
+    _succeeds(airflow, "start_stream", start)
+    installation.unharmed(installation.live_driver(other_than=before.driver_id))
+    assert airflow.runs(COUNTED)[0]["dag_run_id"] == run_id
+
+
+def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installation: Installation) -> None:
+    """A person marks the deferred task failed; start_stream unpauses the DAG, whose new run starts a driver."""
+    before, airflow = installation.live_driver(), installation.airflow
+    task = airflow.task(COUNTED)
+    assert task is not None
+    airflow.mark_failed(COUNTED, task)
+    exit = installation.exit_of(before.driver_id)
+    assert exit.kind is ExitKind.STOPPED
+    assert exit.cut_batch is False
+    state = installation.space.store.stops.desired("counted")
+    assert state is not None
+    assert state.desired is Desired.STOPPED
+    assert "marked failed" in state.reason
+    wait_for("the DAG to pause itself", lambda: airflow.is_paused(COUNTED), timeout=30)
+    assert [run["state"] for run in airflow.runs(COUNTED)] == ["failed"]
+    assert installation.jvms() == []
+    _succeeds(airflow, "start_stream", airflow.trigger("start_stream", stream="counted", reason="mended"))
+    installation.unharmed(installation.live_driver(other_than=before.driver_id))
+
+
+def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: Installation) -> None:
+    """The DAG says that its configuration is broken; a cleared task still follows the living driver."""
+    before, airflow = installation.live_driver(), installation.airflow
+    path = installation.space.project / "config" / "streams" / "counted.yaml"
+    text = path.read_text()
+    path.write_text(text + "bogus: 1\n")
+    try:
+        wait_for("the DAG to say so", lambda: "broken" in _display_name(airflow), timeout=60)
+        task = airflow.task(COUNTED)
+        assert task is not None
+        airflow.clear(COUNTED, task)
+        wait_for("the next try", lambda: installation.try_number() > task["try_number"], timeout=40)
+        installation.unharmed(before)
+        assert airflow.import_errors() == []
+    finally:
+        path.write_text(text)
+    wait_for("the DAG to be well again", lambda: "broken" not in _display_name(airflow), timeout=60)
+
+
+def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installation: Installation) -> None:
+    """One restart is allowed, the second failure is the last: the DAG pauses itself and starts no new run."""
+    airflow, store = installation.airflow, installation.space.store
+    airflow.pause("stream_doomed", False)
+    wait_for("the DAG to pause itself", lambda: airflow.is_paused("stream_doomed"), timeout=200)
+    assert [run["state"] for run in airflow.runs("stream_doomed")] == ["failed"]
+    drivers = store.drivers.history("doomed", 0)
+    assert len(drivers) == 2
+    assert all(driver.exit is not None and driver.exit.kind is ExitKind.FAILED for driver in drivers)
+    assert any(event.kind == GAVE_UP for event in store.drivers.events(drivers[-1].driver_id))
+    incidents = [each for each in store.incidents.open("doomed") if each.check == "supervision"]
+    assert len(incidents) == 1
+    assert "the table of prices is not reachable" in incidents[0].reason
+    assert incidents[0].advice
+    assert installation.jvms("doomed") == []
+
+
+def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installation) -> None:
+    """The job raises in build(): one launch, no back-off, red, paused, and an incident that says what to do."""
+    airflow, store = installation.airflow, installation.space.store
+    airflow.pause("stream_wrong", False)
+    wait_for("the DAG to pause itself", lambda: airflow.is_paused("stream_wrong"), timeout=120)
+    drivers = store.drivers.history("wrong", 0)
+    assert len(drivers) == 1
+    assert drivers[0].exit is not None
+    assert not drivers[0].exit.curable
+    incidents = [each for each in store.incidents.open("wrong") if each.check == "supervision"]
+    assert len(incidents) == 1
+    assert "the column `price` was renamed" in incidents[0].reason
+    assert incidents[0].advice
+
+
+# What the scenarios are made of
+
+
+def _kill_at_launch(installation: Installation, before: str | None, *, supervisor: bool = False) -> str:
+    """SIGKILL to the task process, or to its supervisor, in the moment in which the driver's keeper lives and the task
+    has not deferred yet; the id of the driver that was launched."""
+    airflow, root = installation.airflow, installation.space.data / "drivers" / "counted"
+    runner = wait_for("the task process", lambda: airflow.runner_of(COUNTED), timeout=LAUNCH, poll=0.02)
+    victim = parent_of(runner) if supervisor else runner
+    assert victim
+
+    def born() -> str | None:
+        newest = max((path.parent.name for path in root.glob("*/keeper.json")), default=None)
+        return newest if newest != before else None
+
+    driver_id = wait_for("a driver's keeper", born, timeout=LAUNCH, poll=0.001)
+    os.kill(victim, signal.SIGKILL)
+    task = airflow.task(COUNTED)
+    assert task is not None
+    assert task["state"] != "deferred", "the task was over before it could be killed: this proves nothing"
+    return driver_id
+
+
+def _succeeds(airflow: Airflow, dag_id: str, run_id: str) -> None:
+    def state() -> str | None:
+        run = next(run for run in airflow.runs(dag_id) if run["dag_run_id"] == run_id)
+        return run["state"] if run["state"] in ("success", "failed") else None
+
+    ended = wait_for(f"{dag_id} {run_id}", state, timeout=120)
+    task = airflow.tasks(dag_id, run_id)[0]
+    assert ended == "success", airflow.log(dag_id, task, task["try_number"])
+
+
+def _processes() -> Iterator[tuple[int, bytes]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                yield int(entry.name), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+
+
+def _a_line_of(record: DriverRecord) -> str:
+    """A line of the driver's own log that nothing else would print."""
+    lines = (Path(record.folder) / "driver.log").read_text(errors="replace").splitlines()
+    return max((line for line in lines if len(line) > 20), key=len)
+
+
+def _shown(log: Path) -> int:
+    mark = log.with_name(log.name + ".shown")
+    return int(mark.read_text()) if mark.exists() else 0
+
+
+def _fired_at(airflow: Airflow, task: dict[str, object], driver_id: str) -> float:
+    """When the trigger that followed `driver_id` fired, by its own log line."""
+    path = f"/dags/{COUNTED}/dagRuns/{task['dag_run_id']}/taskInstances/run/logs/{task['try_number']}"
+    for line in airflow.call("GET", path, full_content=True)["content"]:
+        if isinstance(line, dict) and "fired" in str(line.get("event")) and driver_id in str(line):
+            return datetime.fromisoformat(re.sub("Z$", "+00:00", str(line["timestamp"]))).timestamp()
+    raise AssertionError(f"no trigger fired for {driver_id}")
+
+
+def _display_name(airflow: Airflow) -> str:
+    return str(airflow.call("GET", f"/dags/{COUNTED}")["dag_display_name"])

@@ -1,0 +1,233 @@
+"""What goes wrong with a job, its checkpoint or its host is named so that a person can act on it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from support.drivers import COUNTS, Project, project, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    with project(tmp_path_factory.mktemp("failures")) as it:
+        it.publish(4)
+        yield it
+
+
+def end_of(made: Project, spec: StreamSpec) -> ExitRecord:
+    driver_id = made.start(spec)
+    record = made.await_end(driver_id)
+    until("nothing left", lambda: not made.living())
+    return record
+
+
+def test_a_job_that_raises_at_import(made: Project) -> None:
+    spec = made.spec(
+        "at_import", "import math\nfrom nowhere import nothing\n\ndef build(spark, spec):\n    return None\n"
+    )
+    record = end_of(made, spec)
+    assert (record.kind, record.error_class, record.curable) == (ExitKind.FAILED, "ModuleNotFoundError", False)
+    assert record.message == f"{spec.job}:2: ModuleNotFoundError: No module named 'nowhere'"
+    assert record.next_step
+
+
+def test_a_job_that_raises_at_build(made: Project) -> None:
+    spec = made.spec("at_build", COUNTS.replace('"key").agg', '"no_such_column").agg').replace('"key")', '"kee")'))
+    record = end_of(made, spec)
+    assert (record.kind, record.curable) == (ExitKind.FAILED, False)
+    assert record.error_class == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    line = next(
+        i for i, text in enumerate(Path(spec.job).read_text().splitlines(), 1) if "agg(" in text or "groupBy" in text
+    )
+    assert record.message.startswith(f"{spec.job}:")
+    assert abs(int(record.message.split(":")[1]) - line) <= 3
+    assert "kee" in record.message
+
+
+def test_a_job_that_raises_in_batch_3(made: Project) -> None:
+    """Batches 0 to 2 are committed and stay so; the message names the job's line and what it said."""
+    spec = made.spec(
+        "in_batch_3",
+        """
+        def each(frame, batch_id):
+            if batch_id == 3:
+                raise ValueError("the rate of batch 3 is missing")
+            frame.count()
+
+
+        def build(spark, spec):
+            lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(spec.source.path)
+            return lines.writeStream.foreachBatch(each)
+        """,
+    )
+    record = end_of(made, spec)
+    assert (record.kind, record.error_class, record.curable) == (
+        ExitKind.FAILED,
+        "FOREACH_BATCH_USER_FUNCTION_ERROR",
+        True,
+    )
+    assert record.message == f"{spec.job}:3: ValueError: the rate of batch 3 is missing"
+    assert record.cut_batch is True
+    position = log_position(*open_path(spec.checkpoint))
+    assert (position.planned, position.committed) == (3, 2)
+
+
+def test_a_checkpoint_of_another_query(made: Project) -> None:
+    """The job's aggregation changed its key: its state no longer fits. A restart cannot cure that."""
+    mine = made.spec("first", COUNTS)
+    driver_id = made.start(mine)
+    made.await_batches(mine, 1)
+    made.fleet.stop("first", requested_by="test", reason="done")
+    assert made.fleet.observe(driver_id).exit is not None
+    other = made.spec(
+        "other", COUNTS.replace('F.window("at", "10 seconds"), "key"', '"note"'), checkpoint=mine.checkpoint
+    )
+    record = end_of(made, other)
+    assert (record.kind, record.curable) == (ExitKind.FAILED, False)
+    assert record.error_class
+    assert record.error_class.startswith("STATE_STORE_KEY_SCHEMA")
+    assert "new checkpoint path" in record.next_step
+    assert len(record.message) <= 600
+
+
+def test_a_batch_that_hangs_is_ended_after_the_deadline(made: Project) -> None:
+    spec = made.spec(
+        "hangs",
+        """
+        import time
+
+
+        def each(frame, batch_id):
+            time.sleep(600)
+
+
+        def build(spark, spec):
+            lines = spark.readStream.format("text").load(spec.source.path)
+            return lines.writeStream.foreachBatch(each)
+        """,
+    )
+    driver_id = made.start(spec)
+    until("the batch", lambda: (Path(spec.checkpoint) / "offsets" / "0").exists(), timeout=90)
+    seen = made.fleet.stop("hangs", requested_by="ann", reason="stuck", batch_deadline=1, term_deadline=20)
+    assert seen is not None
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.signal, seen.exit.cut_batch) == (ExitKind.KILLED, signal.SIGTERM, True)
+    assert "ann (stuck)" in seen.exit.message
+    sent = [event.detail["signal"] for event in made.store.drivers.events(driver_id) if event.kind == "signal_sent"]
+    assert sent == ["SIGTERM"]
+    until("nothing left", lambda: not made.living())
+
+
+SCRIPT = """
+import sys
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.appName("plain").getOrCreate()
+words = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(sys.argv[1])
+query = (
+    words.groupBy("value").count()
+    .writeStream.outputMode("complete").format("memory").queryName("words")
+    .option("checkpointLocation", sys.argv[2])
+    .start()
+)
+{ending}
+"""
+
+
+def script(made: Project, name: str, ending: str, checkpoint: str | None = None) -> StreamSpec:
+    spec = made.spec(name, SCRIPT.format(ending=ending), source=SourceSpec(kind=SourceKind.SCRIPT, path=None))
+    return replace(spec, args=(str(made.input), checkpoint or spec.checkpoint))
+
+
+def test_a_plain_script_that_waits_for_its_query_is_supervised(made: Project) -> None:
+    spec = script(made, "waiting", "query.awaitTermination()\nprint('the script went on to its end')")
+    driver_id = made.start(spec)
+    made.await_batches(spec, 4)
+    until("its progress", lambda: len([b for b in made.store.batches.window("waiting") if b.progress]) >= 4)
+    record = made.store.drivers.get(driver_id)
+    assert record is not None
+    assert record.query_id == log_position(*open_path(spec.checkpoint)).query_id
+    seen = made.fleet.stop("waiting", requested_by="ann", reason="deploy")
+    assert seen is not None
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.cut_batch) == (ExitKind.STOPPED, False)
+    assert "the script went on to its end" in made.log(driver_id)
+
+
+def test_a_plain_script_whose_main_ends_is_kept_alive_while_its_query_runs(made: Project) -> None:
+    spec = script(made, "ending", "print('main is over')")
+    driver_id = made.start(spec)
+    made.await_batches(spec, 2)
+    until("main's end", lambda: "main is over" in made.log(driver_id))
+    assert made.fleet.observe(driver_id).alive
+    seen = made.fleet.stop("ending", requested_by="ann", reason="deploy")
+    assert seen is not None
+    assert seen.exit is not None
+    assert seen.exit.kind is ExitKind.STOPPED
+
+
+def test_a_script_on_an_undeclared_checkpoint_never_runs_a_batch(made: Project) -> None:
+    elsewhere = made.data / "checkpoints" / "elsewhere"
+    spec = script(made, "astray", "query.awaitTermination()", checkpoint=str(elsewhere))
+    record = end_of(made, spec)
+    assert (record.kind, record.error_class, record.curable) == (ExitKind.FAILED, "JobError", False)
+    assert str(elsewhere) in record.message
+    assert spec.checkpoint in record.message
+    assert not list((elsewhere / "offsets").glob("[0-9]*"))
+
+
+def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None:
+    """Nothing is lost: with room again the next driver goes on after the last committed batch."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        spec = made.spec("full", COUNTS, checkpoint=str(disk / "checkpoint"))
+        driver_id = made.start(spec)
+        made.await_batches(spec, 1)
+        filler = disk / "filler"
+        with filler.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"x" * 4096)
+            except OSError:
+                pass
+        made.publish(3)
+        record = made.await_end(driver_id)
+        assert (record.kind, record.curable) == (ExitKind.FAILED, True)
+        assert "No space left on device" in record.message
+        assert "free space" in record.next_step
+        before = log_position(*open_path(spec.checkpoint)).committed or 0
+        filler.unlink()
+        made.publish(1)
+        made.start(spec)
+        until("a batch", lambda: (log_position(*open_path(spec.checkpoint)).committed or 0) > before, timeout=90)
+        made.fleet.stop("full", requested_by="test", reason="done")
+    finally:
+        for path in (made.data / "drivers" / "full").glob("*"):
+            process = files.read_process(path)
+            if process is not None:
+                processes.signal_group(process, signal.SIGKILL)
+                until("its end", lambda p=process: not processes.is_alive(p))  # type: ignore[misc]
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+        shutil.rmtree(disk, ignore_errors=True)

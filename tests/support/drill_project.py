@@ -1,0 +1,97 @@
+"""A project with a stream over real flights and one drill on it, for drills with real Spark drivers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from streamwarden.adapters.drill_engine import build_engine
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.spec import FaultKind
+
+REPOSITORY = Path(__file__).parents[2]
+JOBS = REPOSITORY / "tests" / "drills" / "jobs"
+
+STREAM = """
+name: flights
+job: spark_jobs/{job}.py
+source: {{path: {input}, format: json, max_files_per_trigger: 4}}
+sink: {{path: output/flights}}
+checkpoint: checkpoints/flights
+state: {{shuffle_partitions: 2}}
+spark: {{master: "local[2]", driver_memory: 1 GB}}
+"""
+
+DRILL = """
+name: drill
+stream: flights
+fault: {{kind: {fault}, attempts: {attempts}, within: 2m}}
+fork: {{rewind: all, batches: {batches}}}
+steady_state: {{min_batches: 2, within: 3m}}
+recovery: {{target: 2m, deadline: 5m}}
+verification: {{min_records: {min_records}}}
+"""
+
+
+@contextmanager
+def drill_project(
+    root: Path,
+    *,
+    inputs: Path,
+    fault: FaultKind,
+    job: str = "flight_departures",
+    batches: int = 14,
+    attempts: int = 2,
+    min_records: int = 100_000,
+) -> Iterator[Workspace]:
+    """The workspace of such a project in `root`. At the end nothing that it started may still run.
+
+    Args:
+        inputs: folder of replayed flights.
+        job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
+    """
+    jobs = root / "spark_jobs"
+    (jobs / "oracles").mkdir(parents=True)
+    shutil.copy(REPOSITORY / "spark_jobs" / "flight_departures.py", jobs)
+    if job != "flight_departures":
+        shutil.copy(JOBS / f"{job}.py", jobs)
+    shutil.copy(REPOSITORY / "spark_jobs" / "oracles" / "flight_departures.py", jobs / "oracles" / f"{job}.py")
+    for folder, name, text in (
+        ("streams", "flights", STREAM.format(job=job, input=inputs)),
+        (
+            "drills",
+            "drill",
+            DRILL.format(fault=fault.value, attempts=attempts, batches=batches, min_records=min_records),
+        ),
+    ):
+        (root / "config" / folder).mkdir(parents=True)
+        (root / "config" / folder / f"{name}.yaml").write_text(text)
+    with Workspace.open(project=root, data=root / "var") as workspace:
+        yield workspace
+    deadline = time.monotonic() + 15  # a keeper tells the store of its driver's end, then it ends too
+    while (left := processes_of(root)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == [], f"still running: {left}"
+
+
+def run_drill(workspace: Workspace, faults: Mapping[FaultKind, Fault] = FAULTS) -> DrillRun:
+    """All steps of the project's drill in this process."""
+    return build_engine(workspace, faults=faults).run("drill")
+
+
+def processes_of(root: Path) -> list[str]:
+    """Command lines of living processes that name this project's folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = " ".join(process.info["cmdline"] or [])
+        if str(root) in command and process.info["status"] != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
+            found.append(command[:200])
+    return found

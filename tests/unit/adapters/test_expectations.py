@@ -1,0 +1,120 @@
+"""Great Expectations reaches its verdict from the rows alone, and a verifier that disagrees with it is found out."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.expectations import judge
+from streamwarden.drills.ports import Judgement
+from streamwarden.errors import VerificationError
+from streamwarden.verification.reconciliation import Key, Reconciliation, Values, reconcile
+
+COLUMNS = {"key_columns": ("window_start", "origin"), "value_columns": ("window_end", "flights", "delay_minutes")}
+
+
+def hour(number: int) -> datetime:
+    return datetime(2013, 1, 1, number, tzinfo=UTC)
+
+
+EXPECTED: dict[Key, Values] = {
+    (hour(number), origin): (hour(number + 1), number + 1, -number) for number in range(6) for origin in ("EWR", "JFK")
+}
+RIGHT = list(EXPECTED.items())
+KEY, VALUES = RIGHT[0]
+
+
+def reconciled(actual: list[tuple[Key, Values]], **more: Any) -> Reconciliation:
+    return reconcile(EXPECTED, actual, records=1000, **COLUMNS, **more)
+
+
+def failed(judgement: Judgement) -> set[tuple[str, str]]:
+    return {(each["suite"], each["name"]) for each in judgement.expectations if not each["success"]}
+
+
+def test_the_right_output_is_accepted_by_every_expectation() -> None:
+    judgement = judge(reconciled(RIGHT))
+    assert judgement.success
+    assert failed(judgement) == set()
+    assert judgement.judge.startswith("great_expectations 1.")
+    names = [each["name"] for each in judgement.expectations]
+    assert names.count("expect_column_sum_to_be_between") == 2 + 3  # two sums of numbers, three lines of the books
+    assert {"expect_compound_columns_to_be_unique", "expect_table_row_count_to_equal"} < set(names)
+
+
+def test_the_result_is_plain_json_for_the_journal() -> None:
+    judgement = judge(reconciled(RIGHT[1:]))
+    assert json.loads(json.dumps([judgement.result, list(judgement.expectations)])) is not None
+    assert set(judgement.result) == {"output", "comparison", "books"}
+
+
+COUNT = ("output", "expect_table_row_count_to_equal")
+SUM = ("output", "expect_column_sum_to_be_between")
+UNIQUE = ("output", "expect_compound_columns_to_be_unique")
+MATCH = ("comparison", "expect_column_values_to_be_in_set")
+BOOKS = ("books", "expect_column_sum_to_be_between")
+
+
+@pytest.mark.parametrize(
+    ("actual", "broken"),
+    [
+        pytest.param(RIGHT[1:], {COUNT, SUM, MATCH}, id="a dropped row"),
+        pytest.param([*RIGHT, *RIGHT[:4]], {COUNT, SUM, UNIQUE}, id="a batch written twice"),
+        pytest.param([(KEY, (VALUES[0], 99, VALUES[2])), *RIGHT[1:]], {SUM, MATCH}, id="an altered number"),
+        pytest.param([(KEY, (hour(9), *VALUES[1:])), *RIGHT[1:]], {MATCH}, id="an altered time"),
+        pytest.param([(KEY, (VALUES[0], None, VALUES[2])), *RIGHT[1:]], {MATCH}, id="a number lost"),
+        pytest.param([(KEY, (VALUES[0], "1", VALUES[2])), *RIGHT[1:]], {MATCH}, id="a number become text"),
+        pytest.param([*RIGHT, ((hour(0), "LAX"), (hour(1), 0, 0))], {COUNT, MATCH}, id="a key nobody expects"),
+        pytest.param([(KEY, RIGHT[2][1]), RIGHT[1], (RIGHT[2][0], VALUES), *RIGHT[3:]], {MATCH}, id="values swapped"),
+        pytest.param([RIGHT[1], RIGHT[1], *RIGHT[2:]], {UNIQUE, MATCH}, id="one lost and one doubled: the count fits"),
+        pytest.param([], {COUNT, MATCH}, id="no output at all"),
+    ],
+)
+def test_a_broken_output_is_rejected_by_just_the_expectations_it_breaks(
+    actual: list[tuple[Key, Values]], broken: set[tuple[str, str]]
+) -> None:
+    judgement = judge(reconciled(actual))
+    assert not judgement.success
+    assert failed(judgement) == broken
+
+
+def test_a_problem_that_no_row_shows_is_rejected_too() -> None:
+    judgement = judge(reconciled(RIGHT, problems=["input file never read: a.json"]))
+    assert failed(judgement) == {BOOKS}
+
+
+def test_too_few_records_prove_nothing() -> None:
+    assert failed(judge(reconciled(RIGHT), min_records=1001)) == {BOOKS}
+    assert judge(reconciled(RIGHT), min_records=1000).success
+
+
+def test_nothing_expected_and_nothing_there_is_no_success() -> None:
+    outcome = reconcile({}, [], records=1000, **COLUMNS)
+    assert failed(judge(outcome)) == {BOOKS}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"lost": 0},
+        {"lost": 0, "unexpected": 2},
+        {"wrong": 1},
+        {"actual": 12},
+        {"lost": 0, "problems": ()},
+    ],
+)
+def test_counters_that_contradict_the_rows_leave_no_verdict(lie: dict[str, Any]) -> None:
+    with pytest.raises(VerificationError, match="Great Expectations says"):
+        judge(replace(reconciled(RIGHT[1:]), **lie))
+
+
+def test_duplicates_that_the_counters_miss_leave_no_verdict() -> None:
+    with pytest.raises(VerificationError, match="Great Expectations says"):
+        judge(replace(reconciled([*RIGHT, RIGHT[0]]), duplicated=0))
+
+
+def test_a_reconciliation_without_its_rows_cannot_be_judged() -> None:
+    with pytest.raises(VerificationError, match="carries no rows"):
+        judge(replace(reconciled(RIGHT), evidence=None))

@@ -1,0 +1,205 @@
+"""Progress stalled: a batch that hangs, a source nobody reads, a driver that is gone; and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamwarden.health.checks import progress_stalled
+from streamwarden.health.verdict import Status
+from streamwarden.health.window import WaitingInput, Window
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.progress import Progress
+from streamwarden.stream import TriggerSpec
+from support.health_windows import NOW, driver, ended, idle_report, judge, log, report, spec, window
+
+CHECK = progress_stalled.CHECK
+OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
+
+
+def history(seconds: float = 20.0, count: int = 20) -> list[Progress]:
+    """`count` completed batches that took `seconds` each."""
+    return [report(n, NOW - 10_000 + n, top={"batchDuration": round(seconds * 1000)}) for n in range(count)]
+
+
+def running(age: float, seconds: float = 20.0, count: int = 20, launched: float = 9_000.0) -> Window:
+    """A batch that was planned `age` seconds ago is running."""
+    return window(
+        history(seconds, count),
+        log=log(count, count - 1, planned_at=NOW - age, committed_at=NOW - age - 1),
+        drivers=(driver(1, NOW - launched),),
+        driver_alive=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("age", "status"),
+    [
+        (0, OK),
+        (99.999, OK),
+        (100, WARNING),
+        (100.001, WARNING),
+        (300, WARNING),
+        (300.001, CRITICAL),
+        (14_400, CRITICAL),
+    ],
+)
+def test_the_window_is_p95_times_tolerated_and_two(age: float, status: Status) -> None:
+    """p95 20 s > trigger 10 s; (3 + 2) x 20 = 100 s is the window: there WARNING begins, three windows end it."""
+    verdict = judge(CHECK, running(age, launched=20_000))
+    assert verdict.status is status
+    if age:
+        assert verdict.evidence["window_s"] == 100
+
+
+@pytest.mark.parametrize(("trigger", "expected"), [(10.0, 100.0), (20.0, 100.0), (60.0, 300.0), (None, 100.0)])
+def test_the_longer_of_trigger_and_p95_counts(trigger: float | None, expected: float) -> None:
+    mine = window(
+        history(),
+        spec=spec(trigger=TriggerSpec(processing_time=trigger)),
+        log=log(20, 19, planned_at=NOW - 1),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 9_000),),
+    )
+    assert judge(CHECK, mine).evidence["window_s"] == expected
+
+
+def test_a_window_is_never_shorter_than_a_minute() -> None:
+    """Batches of 0.2 s: a pause of 3 s is no stall."""
+    assert judge(CHECK, running(59.9, seconds=0.2, count=20)).evidence["window_s"] == 60
+
+
+def test_one_slow_batch_in_twenty_does_not_stretch_the_window() -> None:
+    """p95, not the maximum: one hour-long batch in 100 leaves the window at 100 s."""
+    reports = [*history(count=99), report(99, NOW - 5_000, top={"batchDuration": 3_600_000})]
+    mine = window(reports, log=log(100, 99, planned_at=NOW - 1), driver_alive=True, drivers=(driver(1, NOW - 9e4),))
+    assert judge(CHECK, mine).evidence["window_s"] == 100
+
+
+def test_a_batch_that_runs_for_hours_is_seen_though_no_report_comes() -> None:
+    """The newest report is two hours old and fine; offsets/20 has waited for commits/20 ever since."""
+    verdict = judge(CHECK, running(7_200))
+    assert verdict.status is CRITICAL
+    assert "batch 20 has been running" in verdict.reason
+    assert (verdict.evidence["planned"], verdict.evidence["committed"]) == (20, 19)
+
+
+def test_a_first_batch_may_read_a_long_backlog() -> None:
+    """No completed batch to compare with: an hour is allowed, then it is a stall too."""
+    assert judge(CHECK, running(3_599, count=2)).status is OK
+    assert judge(CHECK, running(3_600, count=2)).status is WARNING
+    assert judge(CHECK, running(3_599, count=3)).status is CRITICAL
+
+
+def test_a_batch_that_a_restart_runs_again_starts_anew() -> None:
+    """Planned two days ago, the driver was stopped over the weekend and is up for 20 s: nothing is stuck."""
+    assert judge(CHECK, running(2 * 86_400, launched=20)).status is OK
+
+
+def test_idle_is_not_stuck() -> None:
+    """Nothing planned for a night and no input waits."""
+    quiet = log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000)
+    mine = window(
+        history(),
+        log=quiet,
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+        waiting=WaitingInput(files=0, size=0, since=None),
+    )
+    verdict = judge(CHECK, mine)
+    assert (verdict.status, verdict.value) == (OK, 0.0)
+    assert "idle" in verdict.reason
+
+
+@pytest.mark.parametrize(("waited", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
+def test_input_that_nobody_plans_is_stuck(waited: float, status: Status) -> None:
+    """The driver lives, no batch runs, and files have waited since `waited` seconds."""
+    mine = window(
+        history(),
+        log=log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+        waiting=WaitingInput(files=7, size=70, since=NOW - waited),
+    )
+    assert judge(CHECK, mine).status is status
+
+
+def test_a_backlog_that_is_being_read_is_not_stuck() -> None:
+    """The oldest file has waited for an hour behind others, but a batch was committed 5 s ago."""
+    mine = window(
+        history(),
+        log=log(19, 19, planned_at=NOW - 25, committed_at=NOW - 5),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+        waiting=WaitingInput(files=700, size=70, since=NOW - 3_600),
+    )
+    assert judge(CHECK, mine).status is OK
+
+
+def test_where_input_cannot_be_seen_idle_and_stuck_look_the_same() -> None:
+    """A script's own source, quiet for hours: nobody can tell, so UNKNOWN."""
+    mine = window(
+        history(),
+        log=log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+    )
+    assert judge(CHECK, mine).status is UNKNOWN
+
+
+def test_a_trigger_that_found_no_data_shows_an_idle_query() -> None:
+    mine = window(
+        [*history(), idle_report(20, NOW - 8)],
+        log=log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+    )
+    assert judge(CHECK, mine).status is OK
+
+
+@pytest.mark.parametrize(
+    ("latest", "status"),
+    [({"topic": {"0": 50}}, OK), ({"topic": {"0": 90}}, CRITICAL)],
+)
+def test_a_source_that_names_its_newest_offset_tells_idle_from_stuck(latest: object, status: Status) -> None:
+    end = {"topic": {"0": 50}}
+    reports = [*history(), report(20, NOW - 9_000, source={"latestOffset": latest, "endOffset": end})]
+    mine = window(
+        reports,
+        log=log(20, 20, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+    )
+    assert judge(CHECK, mine).status is status
+
+
+@pytest.mark.parametrize("kind", [ExitKind.STOPPED, ExitKind.COMPLETED])
+def test_a_stream_that_was_stopped_on_request_is_not_stalled(kind: ExitKind) -> None:
+    gone = driver(1, NOW - 90_000, exit=ended(kind, NOW - 80_000))
+    mine = window(history(), log=log(20, 19, planned_at=NOW - 80_001), drivers=(gone,), driver_alive=False)
+    verdict = judge(CHECK, mine)
+    assert verdict.status is OK
+    assert "not running" in verdict.reason
+
+
+@pytest.mark.parametrize("kind", [ExitKind.FAILED, ExitKind.KILLED, ExitKind.FENCED])
+@pytest.mark.parametrize(("gone_for", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
+def test_a_dead_driver_stalls_its_stream(kind: ExitKind, gone_for: float, status: Status) -> None:
+    """A restart within the window is no stall; one that never comes is."""
+    gone = driver(1, NOW - 9_000, exit=ended(kind, NOW - gone_for))
+    mine = window(history(), log=log(20, 20), drivers=(gone,), driver_alive=False)
+    assert judge(CHECK, mine).status is status
+
+
+def test_a_driver_that_vanished_without_a_record_stalls_its_stream() -> None:
+    mine = window(history(), log=log(20, 20), drivers=(driver(1, NOW - 9_000),), driver_alive=False)
+    assert judge(CHECK, mine).status is CRITICAL
+
+
+def test_a_stream_that_never_ran_is_unknown() -> None:
+    assert judge(CHECK, window(log=log(None, None))).status is UNKNOWN
+
+
+def test_an_unreadable_checkpoint_is_unknown() -> None:
+    mine = window(history(), driver_alive=True, drivers=(driver(1, NOW - 9_000),))
+    verdict = judge(CHECK, mine)
+    assert (verdict.status, verdict.reason) == (UNKNOWN, "the checkpoint's logs could not be read")

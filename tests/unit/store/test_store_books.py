@@ -1,0 +1,309 @@
+"""Drivers, stops, verdicts, incidents, journals: written once, read back the same, repeated without effect."""
+
+from dataclasses import replace
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.errors import StoreError
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
+from support.children import Line, children
+
+JVM = ProcessIdentity(host="node-1", pid=4711, started_at=1000)
+DRIVER = DriverRecord(
+    driver_id="driver-1",
+    stream="flights",
+    checkpoint="/data/checkpoints/flights",
+    token=1,
+    folder="/data/drivers/flights/driver-1",
+    launched_by="dag run 1",
+    launched_at=10.5,
+)
+KILLED = ExitRecord(kind=ExitKind.KILLED, ended_at=50, signal=9, message="killed", cut_batch=True, next_step="none")
+INCIDENT = Incident(
+    incident_id="incident-1",
+    stream="flights",
+    check="state_size",
+    status=Status.WARNING,
+    opened_at=100,
+    updated_at=100,
+    reason="2 GB is above 1 GB",
+    advice="tighten the watermark",
+    good=2,
+)
+
+
+class TestDrivers:
+    def test_a_driver_from_launch_to_exit(self, store: Store) -> None:
+        store.drivers.launched(DRIVER)
+        store.drivers.bound("driver-1", JVM)
+        store.drivers.started("driver-1", "query", "run", 20)
+        store.drivers.exited("driver-1", KILLED)
+        whole = replace(DRIVER, process=JVM, query_id="query", run_id="run", started_at=20, exit=KILLED)
+        assert store.drivers.get("driver-1") == whole
+        assert store.drivers.latest("flights") == whole
+        assert store.drivers.history("flights", since=10.5) == (whole,)
+        assert store.drivers.history("flights", since=10.6) == ()
+
+    def test_a_driver_can_be_recorded_whole(self, store: Store) -> None:
+        whole = replace(DRIVER, process=JVM, query_id="query", run_id="run", started_at=20, exit=KILLED)
+        store.drivers.launched(whole)
+        assert store.drivers.get("driver-1") == whole
+
+    def test_recording_the_launch_again_takes_nothing_back(self, store: Store) -> None:
+        store.drivers.launched(DRIVER)
+        store.drivers.bound("driver-1", JVM)
+        store.drivers.launched(DRIVER)
+        found = store.drivers.get("driver-1")
+        assert found is not None
+        assert found.process == JVM
+
+    def test_the_first_recorded_exit_wins(self, store: Store) -> None:
+        store.drivers.launched(DRIVER)
+        store.drivers.exited("driver-1", KILLED)
+        store.drivers.exited("driver-1", ExitRecord(kind=ExitKind.FAILED, ended_at=60))
+        found = store.drivers.get("driver-1")
+        assert found is not None
+        assert found.exit == KILLED
+
+    def test_of_two_observers_that_record_an_exit_at_once_one_wins(self, store: Store) -> None:
+        store.drivers.launched(DRIVER)
+
+        def observe(line: Line) -> None:
+            line.wait()
+            mine = ExitRecord(kind=ExitKind.FAILED, ended_at=60, message=str(id(line)))
+            store.drivers.exited("driver-1", mine)
+            found = store.drivers.get("driver-1")
+            assert found is not None
+            assert found.exit is not None
+            line.say(found.exit.message)
+
+        with children(5, observe) as observers:
+            for child in observers:
+                child.tell("go")
+            assert len({child.hear() for child in observers}) == 1
+
+    def test_a_driver_that_was_never_launched_cannot_end(self, store: Store) -> None:
+        with pytest.raises(StoreError, match="never recorded as launched") as caught:
+            store.drivers.exited("driver-1", KILLED)
+        assert "spec.json" in caught.value.next_step
+        assert store.drivers.get("driver-1") is None
+
+    def test_the_latest_driver_is_the_one_launched_last(self, store: Store) -> None:
+        second = replace(DRIVER, driver_id="driver-2", token=2, launched_at=99)
+        store.drivers.launched(second)
+        store.drivers.launched(DRIVER)
+        assert store.drivers.latest("flights") == second
+        assert store.drivers.latest("other") is None
+        assert store.drivers.history("flights", since=0) == (DRIVER, second)
+
+    def test_histories_of_many_streams_at_once(self, store: Store) -> None:
+        other = replace(DRIVER, driver_id="driver-2", stream="other")
+        for record in (DRIVER, other, replace(DRIVER, driver_id="driver-3", stream="not asked for")):
+            store.drivers.launched(record)
+        found = store.drivers.histories(["flights", "other", "nobody"], since=0)
+        assert found == {"flights": (DRIVER,), "other": (other,), "nobody": ()}
+
+    def test_the_same_event_is_kept_once_and_others_in_order(self, store: Store) -> None:
+        term = DriverEvent(driver_id="driver-1", at=2, kind="signal", detail={"signal": "SIGTERM"})
+        kill = replace(term, detail={"signal": "SIGKILL"})
+        stop = DriverEvent(driver_id="driver-1", at=1, kind="stop requested")
+        for event in (term, kill, stop, term):
+            store.drivers.event(event)
+        assert store.drivers.events("driver-1") == (stop, term, kill)
+
+
+class TestStops:
+    REQUEST = StopRequest(
+        driver_id="driver-1",
+        requested_by="alice",
+        reason="upgrade",
+        requested_at=100,
+        batch_deadline=220,
+        kill_deadline=250,
+    )
+
+    def test_a_request_is_pending_for_its_driver_only(self, store: Store) -> None:
+        store.stops.request(self.REQUEST)
+        assert store.stops.pending("driver-1") == self.REQUEST
+        assert store.stops.pending("driver-2") is None
+
+    def test_the_latest_request_counts(self, store: Store) -> None:
+        sooner = replace(self.REQUEST, requested_by="bob", requested_at=110, batch_deadline=111, restart=True)
+        for request in (sooner, self.REQUEST, sooner):
+            store.stops.request(request)
+        assert store.stops.pending("driver-1") == sooner
+
+    def test_what_people_want_of_a_stream(self, store: Store) -> None:
+        assert store.stops.desired("flights") is None
+        stopped = DesiredState(
+            stream="flights", desired=Desired.STOPPED, changed_by="alice", reason="upgrade", changed_at=100
+        )
+        running = replace(stopped, desired=Desired.RUNNING, changed_at=200)
+        for state in (stopped, running):
+            store.stops.set_desired(state)
+            assert store.stops.desired("flights") == state
+
+
+class TestVerdicts:
+    def verdict(self, status: Status, at: float, check: str = "state_size", stream: str = "flights") -> Verdict:
+        evidence = {"batch": 7, "field": "memoryUsedBytes", "nested": {"values": [1, 2.5, None]}}
+        return Verdict(
+            stream=stream, check=check, status=status, at=at, value=2e9, unit="bytes", reason="r", evidence=evidence
+        )
+
+    def test_the_newest_of_each_check(self, store: Store) -> None:
+        old = self.verdict(Status.OK, 1)
+        new = self.verdict(Status.CRITICAL, 2)
+        other = self.verdict(Status.OK, 1, check="progress_stalled")
+        store.verdicts.save([new, old, other])
+        store.verdicts.save([old])
+        assert store.verdicts.latest("flights") == (other, new)
+        assert store.verdicts.latest("nobody") == ()
+
+    def test_all_streams(self, store: Store) -> None:
+        store.verdicts.save([self.verdict(Status.OK, 1, stream=stream) for stream in ("b", "a")])
+        assert [verdict.stream for verdict in store.verdicts.latest()] == ["a", "b"]
+
+    def test_only_changes_are_history(self, store: Store) -> None:
+        for at, status in enumerate((Status.OK, Status.OK, Status.WARNING, Status.WARNING, Status.OK)):
+            store.verdicts.save([self.verdict(status, at)])
+        assert [(verdict.at, verdict.status) for verdict in store.verdicts.changes("flights", 0)] == [
+            (0, Status.OK),
+            (2, Status.WARNING),
+            (4, Status.OK),
+        ]
+        assert len(store.verdicts.changes("flights", 3)) == 1
+
+    def test_no_verdict_is_no_work(self, store: Store) -> None:
+        store.verdicts.save([])
+        assert store.verdicts.latest() == ()
+
+
+class TestIncidents:
+    def test_saved_updated_and_resolved(self, store: Store) -> None:
+        store.incidents.save(INCIDENT)
+        assert store.incidents.open() == store.incidents.open("flights") == (INCIDENT,)
+        assert store.incidents.open("other") == ()
+        worse = replace(INCIDENT, status=Status.CRITICAL, peak=Status.CRITICAL, updated_at=160, good=0)
+        store.incidents.save(worse)
+        assert store.incidents.open() == (worse,)
+        ended = replace(worse, status=Status.OK, resolved_at=200)
+        store.incidents.save(ended)
+        assert store.incidents.open() == ()
+        assert store.incidents.recent() == (ended,)
+
+    def test_two_open_incidents_of_one_stream_and_check_are_refused(self, store: Store) -> None:
+        store.incidents.save(INCIDENT)
+        second = replace(INCIDENT, incident_id="incident-2")
+        with pytest.raises(StoreError, match="open incident of check state_size already"):
+            store.incidents.save(second)
+        store.incidents.save(replace(second, check="memory"))
+        store.incidents.save(replace(second, stream="other", incident_id="incident-3"))
+        store.incidents.save(replace(INCIDENT, resolved_at=200))
+        store.incidents.save(replace(second, incident_id="incident-4"))
+        assert len(store.incidents.open()) == 3
+
+    def test_recent_ones_newest_first(self, store: Store) -> None:
+        for number in range(5):
+            store.incidents.save(
+                replace(INCIDENT, incident_id=str(number), opened_at=number, updated_at=number, resolved_at=number + 1)
+            )
+        assert [incident.incident_id for incident in store.incidents.recent(limit=3)] == ["4", "3", "2"]
+        assert store.incidents.recent("other") == ()
+
+    def test_of_ten_that_want_to_notify_one_may(self, store: Store) -> None:
+        store.incidents.save(INCIDENT)
+
+        def claim(line: Line) -> None:
+            line.wait()
+            line.say(store.incidents.claim_notification(INCIDENT, before=None, now=101))
+
+        with children(10, claim) as claimants:
+            for child in claimants:
+                child.tell("go")
+            assert sorted(child.hear() for child in claimants) == [False] * 9 + [True]
+
+    def test_a_notification_is_due_again_when_the_last_one_is_old_enough(self, store: Store) -> None:
+        store.incidents.save(INCIDENT)
+        assert store.incidents.claim_notification(INCIDENT, before=None, now=101)
+        assert not store.incidents.claim_notification(INCIDENT, before=None, now=102)
+        assert not store.incidents.claim_notification(INCIDENT, before=100, now=102)
+        assert store.incidents.claim_notification(replace(INCIDENT, status=Status.CRITICAL), before=101, now=200)
+        (found,) = store.incidents.open()
+        assert (found.notified_at, found.notified_status) == (200, Status.CRITICAL)
+
+    def test_an_update_that_was_read_before_the_notification_does_not_undo_it(self, store: Store) -> None:
+        store.incidents.save(INCIDENT)
+        store.incidents.claim_notification(INCIDENT, before=None, now=101)
+        store.incidents.save(replace(INCIDENT, updated_at=102))
+        (found,) = store.incidents.open()
+        assert (found.updated_at, found.notified_at, found.notified_status) == (102, 101, Status.WARNING)
+
+    def test_nobody_may_notify_about_an_incident_that_is_not_there(self, store: Store) -> None:
+        assert not store.incidents.claim_notification(INCIDENT, before=None, now=101)
+
+
+class TestJournals:
+    RUN = DrillRun(run_id="run-1", drill="kill_driver", stream="flights", started_at=10)
+
+    def test_a_run_is_replaced_as_it_goes_on(self, store: Store) -> None:
+        store.journals.save(self.RUN)
+        assert store.journals.get("run-1") == self.RUN
+        done = replace(
+            self.RUN,
+            status=DrillStatus.COMPLETED,
+            deviated=False,
+            ended_at=99,
+            facts={"recovery": {"predicted": 4.5, "measured": 3.9}, "lost": 0},
+        )
+        store.journals.save(done)
+        assert store.journals.get("run-1") == done
+        assert store.journals.recent() == (done,)
+        assert store.journals.get("run-2") is None
+
+    def test_entries_come_back_in_the_order_they_were_written(self, store: Store) -> None:
+        """Also when a clock went backwards."""
+        entries = [
+            Entry(step=step, at=at, kind="note", message=f"at {at}", data={"list": [1, "zwei", None]})
+            for step, at in ((Step.STEADY_STATE, 3.0), (Step.FAULT, 1.0), (Step.FAULT, 2.0))
+        ]
+        for entry in entries:
+            store.journals.append("run-1", entry)
+        store.journals.append("run-2", entries[0])
+        assert store.journals.entries("run-1") == tuple(entries)
+
+    def test_recent_runs_of_one_drill_or_one_stream(self, store: Store) -> None:
+        other = replace(self.RUN, run_id="run-2", drill="controlled_restart", started_at=20)
+        third = replace(self.RUN, run_id="run-3", stream="other", started_at=30)
+        for run in (self.RUN, other, third):
+            store.journals.save(run)
+        assert store.journals.recent() == (third, other, self.RUN)
+        assert store.journals.recent(drill="kill_driver") == (third, self.RUN)
+        assert store.journals.recent(stream="flights", limit=1) == (other,)
+
+
+class TestMeasurements:
+    def test_recent_ones_oldest_first(self, store: Store) -> None:
+        given = [
+            Measurement(stream="flights", name=name, at=at, value=1.5, unit="bytes", source="/proc")
+            for at in (1.0, 2.0, 3.0)
+            for name in ("memory", "state")
+        ]
+        store.measurements.add(reversed(given))
+        store.measurements.add(given)
+        assert store.measurements.recent("flights", since=0) == tuple(given)
+        assert store.measurements.recent("flights", since=3.0) == tuple(given[-2:])
+        assert store.measurements.recents(["flights", "other"], since=3.0) == {
+            "flights": tuple(given[-2:]),
+            "other": (),
+        }
+
+    def test_no_measurement_is_no_work(self, store: Store) -> None:
+        store.measurements.add([])
+        assert store.measurements.recent("flights", 0) == ()

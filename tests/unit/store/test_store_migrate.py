@@ -1,0 +1,119 @@
+"""A store is created and upgraded by whoever comes first, and only once."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.dialects import postgresql
+
+from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
+from streamwarden.adapters.store.tables import metadata
+from streamwarden.errors import StoreError
+from support.children import Line, children
+from support.reports import report
+
+
+def tables(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def test_an_empty_place_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "new folder 100%" / "streamwarden.db"
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+        store.batches.upsert_progress("flights", report(1))
+    assert set(metadata.tables) <= tables(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_migrating_twice_changes_nothing(path: Path, store: Store) -> None:
+    store.batches.upsert_progress("flights", report(1))
+    before = path.read_bytes()
+    store.migrate()
+    assert path.read_bytes() == before
+    assert len(store.batches.window("flights")) == 1
+
+
+def test_a_current_store_is_migrated_although_it_is_locked(path: Path, open_store: Callable[..., Store]) -> None:
+    """The check only reads, so a busy store keeps nobody from starting."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        open_store(busy_timeout=0.1).migrate(timeout=0.1)
+
+
+def test_ten_processes_migrate_an_empty_place_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "streamwarden.db"
+
+    def migrate(line: Line) -> None:
+        line.say("ready")
+        line.wait()
+        with Store(f"sqlite:///{path}") as store:
+            store.migrate()
+            store.measurements.recent("flights", 0)
+        line.say("migrated")
+
+    with children(10, migrate) as all_of_them:
+        assert [child.hear() for child in all_of_them] == ["ready"] * 10
+        for child in all_of_them:
+            child.tell("go")
+        assert [child.hear() for child in all_of_them] == ["migrated"] * 10
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
+
+
+def test_a_migration_that_waits_for_the_lock_gives_up_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "streamwarden.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with Store(f"sqlite:///{path}", busy_timeout=0.1) as store, pytest.raises(StoreError, match="locked"):
+            store.migrate(timeout=0.3)
+
+
+def test_a_store_of_a_newer_streamwarden_is_left_alone(path: Path, store: Store) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match="9999") as caught:
+        store.migrate()
+    assert caught.value.next_step == "upgrade this installation"
+
+
+def test_the_newest_revision_is_the_one_that_the_quick_check_knows() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+
+
+def test_the_revisions_build_exactly_the_tables_of_the_code(path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": metadata})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_the_comparison_of_tables_notices_a_difference(path: Path) -> None:
+    """Negative control of the test above."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE hourly")
+        connection.execute("DROP INDEX uq_leases_current")
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), metadata)
+    engine.dispose()
+    assert {difference[0] for difference in differences} == {"add_table", "add_index"}
+
+
+def test_the_tables_can_be_said_in_postgresql() -> None:
+    dialect = postgresql.dialect()
+    statements = [str(sa.schema.CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
+    assert any("BIGSERIAL" in statement for statement in statements)
