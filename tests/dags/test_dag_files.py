@@ -134,7 +134,7 @@ def test_the_health_dag_never_piles_up(dags: dict[str, Any]) -> None:
     assert dag.dagrun_timeout is not None
     assert all(task.execution_timeout.total_seconds() < 60 for task in dag.tasks)
     assert {task.task_id for task in dag.tasks} == {"evaluate", "stream", "notify"}
-    assert dag.get_task("notify").trigger_rule == "all_done"
+    assert dag.get_task("notify").trigger_rule.value == "all_done"
 
 
 def test_the_forms_insist_on_a_stream(dags: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ def test_a_drills_steps_are_its_tasks_and_the_report_links_to_its_page() -> None
     dag = drill_dags(str(REPOSITORY / "dags" / "drills.py"))["drill_kill_driver"]
     order = [task.task_id for task in dag.topological_sort()]
     assert order == ["steady_state", "fault", "recovery", "verification", "heal", "report"]
-    assert {str(task.trigger_rule) for task in dag.tasks} == {"all_done"}
+    assert {task.trigger_rule.value for task in dag.tasks} == {"all_done"}
     assert [link.name for link in dag.get_task("report").operator_extra_links] == ["Drill report"]
     assert "flight_departures" in str(dag.doc_md)
 

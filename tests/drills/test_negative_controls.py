@@ -32,7 +32,7 @@ def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> N
     with drill_project(
         tmp_path,
         inputs=flights,
-        fault=FaultKind.CONTROLLED_RESTART,
+        fault=FaultKind.KILL_DRIVER,
         job="drops_a_row",
         batches=12,
         min_records=RECORDS,

@@ -85,6 +85,7 @@ class World:
     lives_that_start: int = 99
     lives_that_commit: int = 99
     stop_cuts: bool = False
+    stop_is_late: bool = False  # obeyed only when the input is at its end
     kill_delay: float = 0.0
     kill_works: bool = True
     exit_after: dict[int, ExitKind] = field(default_factory=dict)  # life -> kind, right after its first commit
@@ -145,10 +146,10 @@ class World:
             self.committed[running] = self.time
             if life in self.exit_after:
                 self._end(driver, self.exit_after[life], message="by itself")
-            elif driver.stop_asked and not self.stop_cuts:
+            elif driver.stop_asked and not self.stop_cuts and not self.stop_is_late:
                 self._end(driver, ExitKind.STOPPED, cut_batch=False)
             elif len(self.committed) >= self.total_batches:
-                self._end(driver, ExitKind.COMPLETED)
+                self._end(driver, ExitKind.STOPPED if driver.stop_asked else ExitKind.COMPLETED)
             else:
                 self._plan(driver)
         elif running is not None:  # a batch that an earlier life planned is run again
@@ -227,7 +228,7 @@ class World:
         driver.stop_asked = True
         if self.stop_cuts and len(self.planned) > len(self.committed):
             self._end(driver, ExitKind.STOPPED, cut_batch=True)
-        elif len(self.planned) == len(self.committed):
+        elif len(self.planned) == len(self.committed) and not self.stop_is_late:
             self._end(driver, ExitKind.STOPPED, cut_batch=False)
         self._maybe_die("after_stop")
 
@@ -264,6 +265,9 @@ class World:
 
     def is_committed(self, fork: ForkView, batch: int) -> bool:
         return batch in self.committed
+
+    def unplanned_files(self, fork: ForkView) -> int:
+        return 4 * (self.total_batches - len(self.planned))
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         return [

@@ -1,7 +1,7 @@
 """A Spark session in a process of its own, driven line by line: one JSON request in, one JSON answer out.
 
 `SparkWorker` is the client; this file run as a script is the worker. The queries it runs are the same small one: a file
-source of {id, key, at} -> a windowed count and sum per key -> the parquet sink.
+source of {id, key, at} -> a windowed count and sum per key -> the parquet sink; `stateless`: each row as it is.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ def _start(
     available_now: bool = False,
     options: Mapping[str, str] | None = None,
     conf: Mapping[str, str] | None = None,
+    stateless: bool = False,
 ) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -172,14 +173,18 @@ def _start(
         .options(**{"maxFilesPerTrigger": "1", **(options or {})})
         .json(input)
     )
-    windows = (
+    result = (
         rows.withColumn("at", F.timestamp_millis("at"))
         .withWatermark("at", f"{DELAY_MS} milliseconds")
         .groupBy(F.window("at", f"{WINDOW_MS} milliseconds"), "key")
         .agg(F.count("*").alias("n"), F.sum("id").alias("total"))
         .select(F.col("window.start").alias("start"), "key", "n", "total")
     )
-    writer = windows.writeStream.format("parquet").queryName(query).option("path", output)
+    if stateless:
+        result = rows.select(
+            F.timestamp_millis("at").alias("start"), "key", F.lit(1).alias("n"), F.col("id").alias("total")
+        )
+    writer = result.writeStream.format("parquet").queryName(query).option("path", output)
     trigger = {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
     return writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
 

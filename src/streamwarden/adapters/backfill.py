@@ -31,14 +31,11 @@ def load_spill(folder: Path, stream: str, store: Store) -> int:
     then stays as it is.
     """
     path = folder / files.SPILL
-    count = 0
-    for document in files.read_lines(path):
-        progress = _parsed(document)
-        if progress is not None:
-            store.batches.upsert_progress(stream, progress)
-            count += 1
+    parsed = (_parsed(document) for document in files.read_lines(path))
+    reports = [progress for progress in parsed if progress is not None]
+    store.batches.upsert_many(stream, reports)
     path.unlink(missing_ok=True)
-    return count
+    return len(reports)
 
 
 def fill_from_logs(store: Store, stream: str, query_id: str, checkpoint: str) -> int:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.outputs import local_path
+from streamwarden.adapters.verification import input_files
 from streamwarden.checkpoint.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
+from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
@@ -47,6 +50,16 @@ class ForkCheckpoint:
     def is_committed(self, fork: ForkView, batch: int) -> bool:
         """Whether `commits/batch` is there."""
         return (Path(fork.checkpoint) / COMMITS / str(batch)).is_file()
+
+    def unplanned_files(self, fork: ForkView) -> int:
+        """Input files that the log of the fork's source does not have. A fork has one source, its linked input."""
+        planned = {
+            local_path(file.path).name
+            for files in source_entries(self._files, fork.checkpoint).values()
+            for file in files
+        }
+        inputs = input_files(Path(str(spec_from_dict(dict(fork.spec)).source.path)))
+        return sum(path.name not in planned for path in inputs)
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""

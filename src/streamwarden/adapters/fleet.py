@@ -142,15 +142,15 @@ class Fleet:
     def _living(self, spec: StreamSpec) -> DriverRecord | None:
         """The driver that holds this checkpoint now; records the end of one that does not live any more."""
         lease = self._store.leases.current(spec.checkpoint)
-        if lease is None or lease.released_at is not None:
-            return None
-        if lease.process is not None and not is_held(lease, now=self._clock(), alive=processes.is_alive):
+        if lease is not None and lease.process is not None:  # without one a launch is under way: acquire() decides
+            if is_held(lease, now=self._clock(), alive=processes.is_alive):
+                return self._record_of(lease, spec)
             with contextlib.suppress(ProcessError):
                 self.observe(lease.holder)
-            return None
-        if lease.process is None:
-            return None  # a launch is under way, or it died: acquire() decides
-        return self._record_of(lease, spec)
+        latest = self._store.drivers.latest(spec.name)
+        if latest is not None and latest.exit is None:
+            self.observe(latest.driver_id)
+        return None
 
     def _record_of(self, lease: Lease, spec: StreamSpec) -> DriverRecord | None:
         if lease.stream != spec.name:
@@ -271,7 +271,8 @@ class Fleet:
         folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.name, reverse=True)
         for index, folder in enumerate(folders[1:]):
             process = files.read_process(folder)
-            if process is None or processes.is_alive(process) is not False:
+            ended = (folder / files.EXIT).exists() or (process is not None and processes.is_alive(process) is False)
+            if not ended:
                 continue
             target = folder if index >= KEPT_FOLDERS else folder / files.TEMPORARY
             shutil.rmtree(target, ignore_errors=True)

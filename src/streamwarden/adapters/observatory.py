@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ from streamwarden.adapters.notify import Notification, compose
 from streamwarden.adapters.processes import is_alive
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.errors import StoreError
+from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, due
+from streamwarden.health.series import has_run
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import Batch, Measurement, Window
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 LOOK_BACK: Final = 100
 """Batches of a stream that are read from the store; hourly numbers tell what is older."""
+
+_log = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
 _MEASURED: Final = 900.0
@@ -134,10 +138,10 @@ class Observatory:
     def _look(self, specs: Sequence[StreamSpec], now: float) -> tuple[list[Window], dict[str, tuple[str, ...]]]:
         names = [spec.name for spec in specs]
         seen = {spec.name: survey(spec) for spec in specs}
-        for spec in specs:
-            self._fill_in(spec, seen[spec.name])
         store = self._store
         batches = store.batches.windows(names, self._look_back)
+        filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
+        batches |= store.batches.windows(filled, self._look_back)
         drivers = store.drivers.histories(names, now - _DAY)
         measurements = store.measurements.recents(names, now - _MEASURED)
         hourly = store.measurements.hourlies(names, now - _HISTORY)
@@ -165,19 +169,28 @@ class Observatory:
             )
         return windows, {name: each.problems for name, each in seen.items() if each.problems}
 
-    def _fill_in(self, spec: StreamSpec, seen: Surroundings) -> None:
-        """Batches whose report a kill lost come from the logs. The runner does it too; this is for dead ones."""
+    def _fill_in(self, spec: StreamSpec, seen: Surroundings, known: Sequence[Batch]) -> bool:
+        """Batches whose report a kill lost come from the logs; True if there were any.
+
+        The runner does it too; this is for dead ones. `known` is what was read already: only a gap in it costs a query.
+        """
         log = seen.log
         if log is None or log.query_id is None or log.committed is None:
-            return
+            return False
         since = max(0, log.committed - self._look_back + 1)
+        told = {each.batch_id for each in known if each.query_id == log.query_id and _is_told(each)}
+        if all(batch in told for batch in range(since, log.committed + 1)):
+            return False
         missing = self._store.batches.missing(spec.name, log.query_id, log.committed, since)
-        if not missing:
-            return
-        planned, committed = seen.times()
-        for batch in missing:
-            if batch in committed:
-                self._store.batches.upsert_logged(spec.name, log.query_id, batch, planned.get(batch), committed[batch])
+        try:
+            planned, committed = seen.times() if missing else ({}, {})
+        except CheckpointError as error:  # it could be read a moment ago: the next evaluation looks again
+            _log.warning("%s: the times of %d batches were not filled in: %s", spec.name, len(missing), error)
+            return False
+        lost = [batch for batch in missing if batch in committed]
+        for batch in lost:
+            self._store.batches.upsert_logged(spec.name, log.query_id, batch, planned.get(batch), committed[batch])
+        return bool(lost)
 
     def _drivers(self, stream: str, recent: Sequence[DriverRecord]) -> tuple[DriverRecord, ...]:
         """The drivers of the last day; at least the newest, which may have been launched weeks ago."""
@@ -225,6 +238,10 @@ class Observatory:
         return due(
             (incident for incident in known.values() if incident.stream in streams), now, self._policy.resend_interval
         )
+
+
+def _is_told(batch: Batch) -> bool:
+    return batch.committed_at is not None or (batch.progress is not None and has_run(batch.progress))
 
 
 def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:

@@ -24,14 +24,16 @@ class LogTail:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._mark = log.with_name(log.name + ".shown")
-        self._partial_since: int | None = None
+        self._shown: int | None = None
 
     def read(self, *, final: bool = False) -> Sequence[str]:
         """New complete lines; with `final` also an unfinished last one. A missing log has none. Raises OSError."""
-        offset = self._offset()
         try:
+            size = self._log.stat().st_size
+            if size == self._shown:
+                return ()  # nearly always: one system call a look
+            offset = self._offset()
             with self._log.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
                 skipped = 0
                 if size < offset:  # the log was replaced
                     offset = 0
@@ -47,13 +49,16 @@ class LogTail:
             data = data[: data.rfind(b"\n") + 1]
         if not data:
             return ()
-        self._remember(offset + len(data))
+        self._shown = offset + len(data)
+        self._remember(self._shown)
         lines = data.decode("utf-8", errors="replace").splitlines()
         if skipped:
             lines.insert(0, f"… {skipped} bytes were skipped, the whole log is {self._log}")
         return lines
 
     def _offset(self) -> int:
+        if self._shown is not None:
+            return self._shown
         try:
             return int(self._mark.read_text() or 0)
         except (FileNotFoundError, ValueError):

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.configuration import conf
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import HTMLResponse, JSONResponse
 
@@ -55,9 +57,10 @@ SpaceDep = Annotated[Workspace, Depends(space)]
 
 def may_read(dag_id: str, user: Any) -> bool:
     """Whether `user` may read the runs of this DAG."""
+    team = DagModel.get_team_name(dag_id) if conf.getboolean("core", "multi_team") else None
     return bool(
         get_auth_manager().is_authorized_dag(
-            method="GET", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
+            method="GET", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id, team_name=team), user=user
         )
     )
 

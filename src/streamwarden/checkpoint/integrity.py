@@ -69,13 +69,6 @@ def snapshot_files(fs: FileSystem, path: str) -> Mapping[str, int]:
         raise Damaged(f"the zip holds no manifest that can be read: {error}") from error
 
 
-def snapshot_bytes(fs: FileSystem, root: str, store: StateStore, file: StateFile) -> int:
-    """Bytes that a restart fetches for this snapshot: for RocksDB with the files that it names. Raises Damaged."""
-    if file.kind is not FileKind.ZIP:
-        return file.size
-    return file.size + sum(snapshot_files(fs, join(root, store.folder, file.name)).values())
-
-
 def check_schema(content: bytes) -> None:
     """Raises Damaged if a state schema file is cut off. Only formats 1 and 2 are looked into.
 

@@ -74,23 +74,24 @@ def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, .
 def file_source_log(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[str, ...]]:
     """Batch id -> URIs of the files that it read, for every planned batch still in the offset log, ascending.
 
-    A batch without new files has an empty tuple. If the oldest batches were purged from the offset log, the oldest that
-    is left is left out too: where its range of files begins is not known any more.
+    A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out:
+    where its range of files begins is not known.
     Raises CheckpointError if the source's log is missing a file or is damaged.
     """
+    records = all_offsets(fs, path)
+    ends = {
+        batch: -1 if (end := log_offset(record.sources[source])) is None else end
+        for batch, record in records.items()
+        if source < len(record.sources)
+    }
+    if all(end < 0 for end in ends.values()):
+        return {}
     entries = source_entries(fs, path, source)
     found: dict[int, tuple[str, ...]] = {}
-    previous: int | None = None  # end of the batch before, in log offsets
-    before: int | None = None
-    for batch, record in all_offsets(fs, path).items():
-        end = log_offset(record.sources[source]) if source < len(record.sources) else None
-        end = -1 if end is None else end
-        start = -1 if batch == 0 else previous if before == batch - 1 else None
+    for batch, end in ends.items():
+        start = -1 if batch == 0 else ends.get(batch - 1)
         if start is not None:
-            found[batch] = tuple(
-                file.path for offset, files in entries.items() if start < offset <= end for file in files
-            )
-        previous, before = end, batch
+            found[batch] = tuple(file.path for at in range(start + 1, end + 1) for file in entries.get(at, ()))
     return found
 
 
@@ -120,7 +121,8 @@ def _is_topic(value: Any) -> bool:
 
 def _partitions(parts: Mapping[str, int]) -> str:
     ordered = sorted(parts.items(), key=lambda item: int(item[0]))
-    return f"{len(ordered)} partitions up to " + ", ".join(f"{partition}:{at}" for partition, at in ordered)
+    plural = "" if len(ordered) == 1 else "s"
+    return f"{len(ordered)} partition{plural} up to " + ", ".join(f"{partition}:{at}" for partition, at in ordered)
 
 
 def _broken(where: str, observed: str) -> CheckpointError:

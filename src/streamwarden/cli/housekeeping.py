@@ -25,7 +25,7 @@ def migrate(context: typer.Context) -> int:
 @app.command("prune")
 def prune(
     context: typer.Context,
-    keep: Annotated[str, typer.Option(help="Age up to which single batches are kept.")] = "7 days",
+    keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which single batches are kept.")] = "7 days",
     json: AsJson = False,
 ) -> int:
     """Roll old batches up into hourly numbers and remove them. Checkpoints and drivers are never touched."""

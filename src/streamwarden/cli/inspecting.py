@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamwarden.cli.session import AsJson
+from streamwarden.cli.exits import Exit
+from streamwarden.cli.output import as_json, say, table, text
+from streamwarden.cli.session import AsJson, session
+from streamwarden.cli.words import NONE, ago, number, size
+from streamwarden.stream import NAME_PATTERN, SinkKind
+
+if TYPE_CHECKING:
+    from streamwarden.checkpoint.report import CheckpointReport, StoreReport
+
+_COLOURS = {"harmless": "dim", "recovers": "yellow", "refuses": "bold red", "loses": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +31,147 @@ def inspect(
     target: Annotated[
         str, typer.Argument(metavar="DIR|STREAM", help="A checkpoint (path or URL), or a stream's name.")
     ],
+    output: Annotated[
+        str | None,
+        typer.Option(help="Folder of the parquet sink: its manifest is checked too.", show_default="STREAM's"),
+    ] = None,
     json: AsJson = False,
 ) -> int:
-    """Show a checkpoint: batches, offsets, watermark, state, damage and what Spark will do about it. Needs no Spark."""
-    raise typer.Exit(0)
+    """Show a checkpoint: batches, offsets, watermark, state, damage and what Spark will do about it. Needs no Spark.
+
+    Exit code 1 if Spark would refuse to start on it, or would lose rows.
+    """
+    from streamwarden.adapters.files import open_path
+    from streamwarden.checkpoint.report import read_checkpoint
+
+    checkpoint, sink = _locate(context, target, output)
+    files, path = open_path(checkpoint)
+    report = read_checkpoint(files, path, output=None if sink is None else open_path(sink)[1])
+    if json:
+        as_json(report.to_dict())
+    else:
+        _show(report)
+    grave = report.worst is not None and report.worst.value in ("refuses", "loses")
+    return Exit.BAD if grave else Exit.OK
+
+
+def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None]:
+    """Checkpoint and output of a stream's name; anything that is a folder here or looks like a path is one."""
+    if not NAME_PATTERN.fullmatch(target) or Path(target).is_dir():
+        return target, output
+    spec = session(context).workspace.stream(target)
+    sink = spec.sink.path if spec.sink.kind is SinkKind.PARQUET else None
+    return spec.checkpoint, output or sink
+
+
+def _show(report: CheckpointReport) -> None:
+    now = time.time()
+    position = report.position
+    facts = [
+        ("checkpoint", report.path),
+        ("query id", position.query_id or "unknown"),
+        ("planned", _batch(position.planned, position.planned_at, now)),
+        ("committed", _batch(position.committed, position.committed_at, now)),
+        ("gap", _gap(position.gap)),
+        ("in the logs", f"batches {report.retained[0]} to {report.retained[1]}" if report.retained else "no batch"),
+        ("watermark", _moment(report.watermark_ms)),
+        ("state store", f"{report.provider or 'unknown'}, {report.shuffle_partitions or 'unknown'} partitions"),
+        ("state", size(report.state_bytes)),
+        ("formats", ", ".join(f"{name} {version}" for name, version in report.formats.items()) or "unknown"),
+    ]
+    if report.output is not None:
+        newest = "no manifest" if report.sink_newest is None else f"manifest up to batch {report.sink_newest}"
+        facts.append(("output", f"{report.output}: {newest}"))
+    for name, value in facts:
+        say(f"[bold]{name:<12}[/] {value if value == NONE else text(value)}")
+    table(
+        ("batch", "planned", "committed", "watermark", "reads up to"),
+        [
+            (
+                str(batch.batch),
+                ago(batch.planned_at, now),
+                ago(batch.committed_at, now),
+                _moment(batch.watermark_ms),
+                text("\n".join(batch.sources)) or NONE,
+            )
+            for batch in report.batches
+        ],
+        title="The last batches",
+        empty="No batch was planned yet.",
+    )
+    _show_state(report)
+    _show_findings(report)
+
+
+def _show_state(report: CheckpointReport) -> None:
+    for operator in report.operators:
+        name = operator.name or "unknown (written by an older Spark)"
+        rows = [
+            (str(store.partition), text(store.store), size(store.bytes), _versions(store.snapshots),
+             _versions(store.changelogs), _replay(store))
+            for store in report.stores
+            if store.operator == operator.operator
+        ]  # fmt: skip
+        table(
+            ("partition", "store", "bytes", "snapshots", "changelogs", "a restart replays"),
+            rows,
+            title=f"Operator {operator.operator}: {name}, {operator.partitions} partitions, {size(operator.bytes)}",
+        )
+    if not report.operators:
+        say("The query keeps no state, or has not kept any yet.")
+
+
+def _show_findings(report: CheckpointReport) -> None:
+    if not report.findings:
+        say("[green]Nothing is missing or damaged.[/]")
+        return
+    table(
+        ("file", "what is wrong", "what Spark does", "next"),
+        [
+            (
+                text(each.path),
+                text(each.what),
+                f"[{_COLOURS[each.consequence.value]}]{each.consequence.value}[/]: {text(each.spark)}"
+                + (f" ({each.error_class})" if each.error_class else ""),
+                text(each.next_step),
+            )
+            for each in report.findings
+        ],
+        title="Missing or damaged",
+    )
+
+
+def _batch(batch: int | None, at: float | None, now: float) -> str:
+    if batch is None:
+        return "none"
+    return f"batch {number(batch)}" + (f", {ago(at, now)}" if at is not None else "")
+
+
+def _gap(gap: int) -> str:
+    if gap == 0:
+        return "none: every planned batch is committed"
+    return f"{gap} planned and not committed: it is running, or will run again at the next start"
+
+
+def _moment(unix_ms: int | None) -> str:
+    if unix_ms is None:
+        return NONE
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _versions(versions: tuple[int, ...]) -> str:
+    """`3, 7-12`: consecutive versions as a range."""
+    parts: list[list[int]] = []
+    for version in sorted(versions):
+        if parts and version == parts[-1][1] + 1:
+            parts[-1][1] = version
+        else:
+            parts.append([version, version])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in parts]
+    return ", ".join(shown) or NONE
+
+
+def _replay(store: StoreReport) -> str:
+    if store.replay.versions == 0:
+        return "nothing"
+    return f"{store.replay.versions} versions, {size(store.replay.changelog_bytes)}"

@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[
     str | None,
-    typer.Option(help="How long to wait for the batch boundary before SIGTERM.", show_default="the stream's"),
+    typer.Option(
+        metavar="DURATION", help="How long to wait for the batch boundary before SIGTERM.", show_default="the stream's"
+    ),
 ]
 TermDeadline = Annotated[
-    str | None, typer.Option(help="How long to wait after SIGTERM before SIGKILL.", show_default="the stream's")
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="How long to wait after SIGTERM before SIGKILL.", show_default="the stream's"
+    ),
 ]
-UpWithin = Annotated[str, typer.Option("--within", help="How long to wait until the query runs; 0: do not wait.")]
+UpWithin = Annotated[
+    str, typer.Option("--within", metavar="DURATION", help="How long to wait until the query runs; 0: do not wait.")
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -117,12 +117,20 @@ class Check:
 
     def grade(self, value: float, limits: Mapping[str, float]) -> Status:
         """OK short of `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""
-        warning, critical = limits["warning"], limits["critical"]
-        if not self.more_is_worse:
-            value, warning, critical = -value, -warning, -critical
-        if value > critical:
-            return Status.CRITICAL
-        return Status.WARNING if value >= warning else Status.OK
+        return self.grader(limits)(value)
+
+    def grader(self, limits: Mapping[str, float]) -> Callable[[float], Status]:
+        """`grade` for many values."""
+        sign = 1.0 if self.more_is_worse else -1.0
+        warning, critical = sign * limits["warning"], sign * limits["critical"]
+
+        def grade(value: float) -> Status:
+            value *= sign
+            if value > critical:
+                return Status.CRITICAL
+            return Status.WARNING if value >= warning else Status.OK
+
+        return grade
 
     def verdict(
         self,

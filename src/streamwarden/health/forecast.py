@@ -69,16 +69,29 @@ def thin(series: Sequence[tuple[float, float]], most: int = MOST) -> list[tuple[
     for point in series:
         buckets[min(most - 1, int((point[0] - start) / (end - start) * most))].append(point)
     return [
-        (statistics.median(at for at, _ in bucket), statistics.median(value for _, value in bucket))
-        for bucket in buckets
-        if bucket
+        (_middle([at for at, _ in bucket]), _middle([value for _, value in bucket])) for bucket in buckets if bucket
     ]
+
+
+def _middle(values: list[float]) -> float:
+    """The upper median: one of the values, and several times faster than `statistics.median`."""
+    values.sort()
+    return values[len(values) // 2]
+
+
+def coarse(series: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """At most about `most` points: the medians of neighbours in equal numbers; cheaper than `thin` on a long series."""
+    step = -(-len(series) // most) or 1
+    if step == 1:
+        return list(series)
+    groups = [series[first : first + step] for first in range(0, len(series), step)]
+    return [(group[len(group) // 2][0], _middle([value for _, value in group])) for group in groups]
 
 
 def smooth(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Each value replaced by the median of itself and its two neighbours; the ends stay."""
     middle = [
-        (at, statistics.median((before[1], value, after[1])))
+        (at, max(min(before[1], value), min(max(before[1], value), after[1])))
         for before, (at, value), after in zip(points, points[1:], points[2:], strict=False)
     ]
     return [*points[:1], *middle, *points[1:][-1:]]

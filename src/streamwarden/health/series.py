@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from streamwarden.health.window import Batch, Measurement, Window
-from streamwarden.progress import OperatorProgress, Progress
+from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
 FRESH: Final = 120.0
@@ -28,23 +28,22 @@ def current_batches(window: Window) -> tuple[Batch, ...]:
     return tuple(batch for batch in batches if batch.query_id == query)
 
 
-def reports(window: Window, count: int | None = None) -> list[Progress]:
-    """The newest `count` reports of batches that ran in the current query (all of them: None), oldest first.
+def reports(window: Window, count: int = 0) -> list[Progress]:
+    """The newest `count` reports of batches that ran in the current query (0: all of them), oldest first.
 
     Spark also reports triggers that found no data, under the id of a batch that is yet to come: those are left out.
     """
-    batches = window.batches
-    if not batches:
-        return []
-    query = batches[-1].query_id
-    found: list[Progress] = []
-    for batch in reversed(batches):
-        if batch.query_id == query and batch.progress is not None and has_run(batch.progress):
-            found.append(batch.progress)
-            if len(found) == count:
-                break
-    found.reverse()
-    return found
+    found: list[Progress] | None = window.derived.get("reports")
+    if found is None:
+        batches = window.batches
+        query = batches[-1].query_id if batches else ""
+        found = [
+            batch.progress
+            for batch in batches
+            if batch.progress is not None and batch.query_id == query and has_run(batch.progress)
+        ]
+        window.derived["reports"] = found
+    return found[-count:] if count else found
 
 
 def has_run(progress: Progress) -> bool:
@@ -68,23 +67,21 @@ def cores(spec: StreamSpec) -> int | None:
         return None
 
 
-def parallelism(spec: StreamSpec, operator: OperatorProgress) -> int:
-    """min(partitions, cores): how many of the operator's tasks ran at once. 1 where the cores are not known."""
-    known = cores(spec)
-    return max(1, min(operator.partitions or spec.state.shuffle_partitions, known)) if known else 1
+def wall_times(spec: StreamSpec, progresses: Iterable[Progress], field: str) -> list[float]:
+    """Seconds of wall time of `field` (`commit_ms`, `removal_ms`) in each batch, all operators together.
 
-
-def wall_seconds(spec: StreamSpec, progress: Progress, field: str) -> float:
-    """Seconds of wall time of `field` (`commit_ms`, `removal_ms`), a sum over tasks, for all operators together.
-
-    The sum is divided by the parallelism that ran and can be no longer than the batch's `addBatch`, in which it
-    happened.
+    Spark's number is a sum over the operator's tasks. It is divided by how many of them ran at once, min(partitions,
+    cores), or by 1 where the cores are not known, and can be no longer than the `addBatch` in which it happened.
     """
-    total = 0.0
-    for operator in progress.operators:
-        total += getattr(operator, field) / parallelism(spec, operator)
-    add_batch = progress.durations_ms.get("addBatch")
-    return round((total if add_batch is None else min(total, add_batch)) / 1000, 9)
+    known, default = cores(spec) or 1, spec.state.shuffle_partitions
+    times = []
+    for progress in progresses:
+        total = 0.0
+        for operator in progress.operators:
+            total += getattr(operator, field) / max(1, min(operator.partitions or default, known))
+        add_batch = progress.durations_ms.get("addBatch")
+        times.append(round((total if add_batch is None or total < add_batch else add_batch) / 1000, 9))
+    return times
 
 
 def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:

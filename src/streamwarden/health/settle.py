@@ -19,6 +19,9 @@ RECENT: Final = 5
 RAISE: Final = 3
 """A status is raised when 3 of the 5 newest observations reach it and lowered when all 5 are below it."""
 
+_GRADES: Final = (Status.OK, Status.WARNING, Status.CRITICAL)
+_RANK: Final = {status: rank for rank, status in enumerate(_GRADES)}
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -43,19 +46,19 @@ def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled
     judged = newest[-RAISE] if len(newest) >= RAISE else newest[-1]
     if grade(max(values)) is Status.OK:
         return Settled(Status.OK, judged, False)
-    status: Status | None = None
-    for end in range(1, len(values) + 1):
-        recent = sorted(values[max(0, end - RECENT) : end])
+    ranks = [_RANK[grade(value)] for value in values]
+    now: int | None = None
+    for end in range(1, len(ranks) + 1):
+        recent = sorted(ranks[max(0, end - RECENT) : end])
         if len(recent) < RAISE:
-            status = Status.OK if grade(recent[-1]) is Status.OK else None
-            continue
-        rise = grade(recent[-RAISE])
-        if status is None or rise.rank > status.rank:
-            status = rise
-        elif len(recent) == RECENT:
-            ceiling = grade(recent[-1])
-            status = ceiling if ceiling.rank < status.rank else status
-    return Settled(status, judged, status is not None and status.rank > grade(judged).rank)
+            now = 0 if recent[-1] == 0 else None
+        elif now is None or recent[-RAISE] > now:
+            now = recent[-RAISE]
+        elif len(recent) == RECENT and recent[-1] < now:
+            now = recent[-1]
+    if now is None:
+        return Settled(None, judged, False)
+    return Settled(_GRADES[now], judged, now > _RANK[grade(judged)])
 
 
 def judge_series(
@@ -76,7 +79,7 @@ def judge_series(
     """
     limits = thresholds.of(check.name)
     values = [value for _, value in observations]
-    settled = settle(values, lambda value: check.grade(value, limits))
+    settled = settle(values, check.grader(limits))
     latest_at, latest = observations[-1]
     proof: dict[str, object] = {
         "observations": len(observations),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.verdict import Verdict
@@ -89,6 +90,7 @@ class Window:
         state: the checkpoint's state store instances; None if they were not read.
         waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
         previous: the last verdict of each check, for what lasts longer than the window.
+        derived: what several checks derive from the fields above, kept so that it is derived once.
     """
 
     spec: StreamSpec
@@ -102,3 +104,4 @@ class Window:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     previous: Mapping[str, Verdict] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

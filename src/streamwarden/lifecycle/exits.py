@@ -82,6 +82,12 @@ CAUSES: Final = (
         next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
     ),
     _cause(
+        r"MALFORMED_RECORD_IN_PARSING",
+        curable=False,
+        next_step="declare `quarantine:` in the stream's file, so that rows that do not fit are kept aside, or correct "
+        "the input file",
+    ),
+    _cause(
         r"\b(?:ConfigError|JobError|CheckpointError|SyntaxError|IndentationError|ImportError|ModuleNotFoundError"
         r"|NameError)\b|ParseException|AnalysisException|UNRESOLVED_COLUMN|TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND"
         r"|DATA_SOURCE_NOT_FOUND|UNSUPPORTED_STREAMING_OPERATOR|STREAMING_OUTPUT_MODE",

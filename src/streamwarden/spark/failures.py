@@ -18,7 +18,7 @@ def describe(error: BaseException, job: str) -> tuple[str, str]:
     """Error class and message of `error`, raised by the job or by the query that it built."""
     if isinstance(error, StreamwardenError) and not isinstance(error, JobError):
         return type(error).__name__, str(error)
-    text = str(error)
+    text = f"{error}\n{getattr(error, '_stackTrace', '')}"
     spark_class = _condition(error) or ""
     line = next(
         (frame.lineno for frame in reversed(traceback.extract_tb(error.__traceback__)) if frame.filename == job), None
@@ -27,7 +27,7 @@ def describe(error: BaseException, job: str) -> tuple[str, str]:
         line = error.lineno
     if spark_class or _is_spark(error):
         return from_spark(text, spark_class, job, line)
-    return type(error).__name__, f"{_place(job, line)}: {type(error).__name__}: {text}"
+    return type(error).__name__, f"{_place(job, line)}: {type(error).__name__}: {error}"
 
 
 def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:
@@ -43,14 +43,19 @@ def from_spark(text: str, given: str | None, job: str, line: int | None = None) 
         if not classes:
             error_class = short
         return error_class, f"{_place(job, frames[-1] if frames else line)}: {short}: {said}"
-    return error_class, f"{_place(job, line)}: {_innermost(text)}" if line else _innermost(text)
+    said = _what_happened(text)
+    return error_class, f"{_place(job, line)}: {said}" if line else said
 
 
-def _innermost(text: str) -> str:
-    """The part of Spark's message that says what happened: without the id of the query and the plan."""
-    text = text.split("\n=== Streaming Query ===")[0]
-    found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", text, re.DOTALL)
-    return (found.group(1) if found else text).strip()
+def _what_happened(text: str) -> str:
+    """Spark's message without the query's id, plan and stack, with the root cause first if the message lacks it."""
+    message = re.split(r"\n=== Streaming Query ===|\n\s*at |\n+JVM stacktrace:", text)[0]
+    found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
+    message = (found.group(1) if found else message).strip()
+    causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
+    root = causes[-1].strip() if causes else ""
+    known = root.partition(": ")[2] or root
+    return message if not root or known in message else f"{root} ({message})"
 
 
 def _condition(error: BaseException) -> str | None:

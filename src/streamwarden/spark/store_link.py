@@ -37,6 +37,9 @@ STOP_POLL: Final = 1.0
 RETRY_EVERY: Final = 2.0
 """Seconds between two attempts while the store is down."""
 
+MOST_ATTEMPTS: Final = 5
+"""Attempts of one call, RETRY_EVERY apart; an outage uses up none, since nothing is tried while the store is down."""
+
 KEPT_MEASUREMENTS: Final = 1000
 
 
@@ -74,7 +77,7 @@ class StoreLink:
         self._watcher = watcher
         self._clock = clock
         self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
-        self._owed: deque[Callable[[], None]] = deque()
+        self._owed: deque[tuple[Callable[[], object], int]] = deque()
         self._measurements: deque[Measurement] = deque(maxlen=KEPT_MEASUREMENTS)
         self._down_until = 0.0
         self._spilled = False
@@ -137,9 +140,13 @@ class StoreLink:
     def _run(self) -> None:
         while True:
             events, ended = self._take()
-            for event in events:
-                self._handle(event)
-            self._tend()
+            try:
+                for event in events:
+                    self._handle(event)
+                self._tend()
+            except Exception as error:
+                # A defect in here must not end the renewals: a driver that cannot see its lease is no longer fenced.
+                _say(f"store link: {type(error).__name__}: {error}")
             if ended and self._queue.empty():
                 return
 
@@ -230,9 +237,7 @@ class StoreLink:
                 _say(f"the store is back: {count} progress reports loaded")
                 if self.started is not None:
                     self._fill_from_logs(self.started.query_id)
-            while self._owed:
-                self._owed[0]()
-                self._owed.popleft()
+            self._pay()
             if self._measurements:
                 self._store_measurements()
         except LeaseLost as lost:
@@ -240,6 +245,20 @@ class StoreLink:
         except StoreError as error:
             self._renew_at = self._poll_at = 0.0
             self._went_down(error)
+
+    def _pay(self) -> None:
+        """Make the calls that are owed. One that fails while all else works (a store that was replaced by an empty one
+        knows no driver) is given up after some attempts: it must not hold up the rest."""
+        while self._owed:
+            call, attempts = self._owed[0]
+            try:
+                call()
+            except StoreError as error:
+                if attempts < MOST_ATTEMPTS:
+                    self._owed[0] = call, attempts + 1
+                    raise
+                _say(f"given up: {error}")
+            self._owed.popleft()
 
     def _store_measurements(self) -> None:
         taken = []
@@ -251,8 +270,8 @@ class StoreLink:
             self._measurements.extendleft(reversed(taken))
             raise
 
-    def _owe(self, call: Callable[[], None]) -> None:
-        self._owed.append(call)
+    def _owe(self, call: Callable[[], object]) -> None:
+        self._owed.append((call, 1))
 
     def _is_down(self) -> bool:
         return time.monotonic() < self._down_until

@@ -39,7 +39,7 @@ class Books:
     """Where every (row, window) pair of the input went. They balance when `counted` of the output equals `emitted`.
 
     Args:
-        records: input lines; malformed: lines that are no row; excluded: rows that the question leaves out.
+        records: input lines; malformed: lines that are no row.
         pairs: (row, window) pairs of the rest.
         dropped: pairs that came after their window was closed.
         emitted: pairs in windows that the output should show, those before `first` apart.
@@ -54,7 +54,6 @@ class Books:
     emitted: int
     emitted_before: int
     open: int
-    excluded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -286,6 +286,14 @@ def test_a_stop_that_cuts_a_batch_is_no_controlled_restart() -> None:
     assert "the stop cut batch" in result.reason
 
 
+def test_a_stop_that_is_obeyed_at_the_end_of_the_input_leaves_nothing_to_restart() -> None:
+    """Otherwise the restart, with no batch to commit, would look like a stream that never came back."""
+    result = run(World(stop_is_late=True), FaultKind.CONTROLLED_RESTART)
+    assert result.status is DrillStatus.FAILED
+    assert result.deviated is None
+    assert "only at the end of the input" in result.reason
+
+
 def test_input_that_runs_out_before_the_fault_leaves_nothing_to_break() -> None:
     world = World(exit_after={1: ExitKind.COMPLETED})
     result = run(world, steady_state=SteadyStateSpec(min_batches=1))

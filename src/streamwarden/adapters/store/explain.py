@@ -24,7 +24,8 @@ _CAUSES: Final = (
         _LOCKED,
         "another process has kept the store locked for more than {seconds:g} s",
         "a writer that is done within milliseconds",
-        "find it (SQLite: `fuser -v {file}`, PostgreSQL: pg_locks); running streams go on meanwhile, and their progress is loaded later",
+        "find it (SQLite: `fuser -v {file}`, PostgreSQL: pg_locks); running streams go on meanwhile, "
+        "and their progress is loaded later",
     ),
     (
         ("file is not a database", "malformed", "disk i/o error"),

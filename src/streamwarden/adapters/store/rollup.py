@@ -18,7 +18,7 @@ from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators, unrolled_hours
 
-_CHUNK: Final = 25
+_CHUNK: Final = 10
 """Hours a transaction: an hour has up to some 3,600 raw rows, and nobody shall wait long for the lock."""
 
 _SPARK: Final = "Spark's progress"

@@ -6,17 +6,21 @@ Checks run each minute for each stream: a row for each verdict would be millions
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
 from streamwarden.adapters.store.tables import verdict_changes, verdicts
 from streamwarden.health.verdict import Status, Verdict
 
+_CHUNK: Final = 1000
+"""Verdicts a transaction: nobody shall wait long for the lock."""
+
 
 class Verdicts:
-    """Keeps verdicts. Each method is one transaction and raises StoreError."""
+    """Keeps verdicts. Each method raises StoreError; each is one transaction, `save` one for each 1,000 verdicts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,20 +29,9 @@ class Verdicts:
         """Keep each verdict as the newest of its stream and check, unless a later one is there already."""
         by_check = {(verdict.stream, verdict.check): verdict for verdict in sorted(new, key=lambda verdict: verdict.at)}
 
-        def put(connection: Connection) -> None:
-            known = _known(connection, {stream for stream, _ in by_check})
-            fresh = [verdict for key, verdict in by_check.items() if key not in known or known[key][0] <= verdict.at]
-            changed = [
-                verdict
-                for verdict in fresh
-                if known.get((verdict.stream, verdict.check), (0.0, ""))[1] != verdict.status.value
-            ]
-            upsert(connection, verdicts, [_row(verdict) for verdict in fresh])
-            if changed:
-                connection.execute(verdict_changes.insert(), [_row(verdict) for verdict in changed])
-
-        if by_check:
-            self._database.write(put)
+        for start in range(0, len(every), _CHUNK):
+            chunk = dict(every[start : start + _CHUNK])
+            self._database.write(lambda connection, chunk=chunk: _put(connection, chunk))  # type: ignore[misc]
 
     def latest(self, stream: str | None = None) -> tuple[Verdict, ...]:
         """The newest verdict of each check, by stream and check name."""
@@ -57,13 +50,20 @@ class Verdicts:
         return tuple(_read(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
 
 
+def _put(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:
+    known = _known(connection, {stream for stream, _ in new})
+    fresh = {key: verdict for key, verdict in new.items() if key not in known or known[key][0] <= verdict.at}
+    changed = [verdict for key, verdict in fresh.items() if key not in known or known[key][1] != verdict.status.value]
+    upsert(connection, verdicts, [_row(verdict) for verdict in fresh.values()])
+    if changed:
+        connection.execute(verdict_changes.insert(), [_row(verdict) for verdict in changed])
+
+
 def _known(connection: Connection, streams: set[str]) -> dict[tuple[str, str], tuple[float, str]]:
-    """(stream, check) -> (at, status), of all streams when many are asked for: a list of thousands is no faster."""
-    query = verdicts.select().with_only_columns(
-        verdicts.c.stream, verdicts.c.check_name, verdicts.c.at, verdicts.c.status
+    """(stream, check) -> (at, status)"""
+    query = sa.select(verdicts.c.stream, verdicts.c.check_name, verdicts.c.at, verdicts.c.status).where(
+        verdicts.c.stream.in_(streams)
     )
-    if len(streams) <= 100:
-        query = query.where(verdicts.c.stream.in_(streams))
     return {(row.stream, row.check_name): (row.at, row.status) for row in connection.execute(query)}
 
 

@@ -10,7 +10,7 @@ from streamwarden.lifecycle.driver import ExitKind
 
 @dataclass(frozen=True, slots=True)
 class ControlledRestart:
-    """Proof: the driver obeyed the stop request, every planned batch is committed, none was cut.
+    """Proof: the driver obeyed the stop request, every planned batch is committed, none was cut, and input is left.
 
     The moment is the request: the recovery time is what a person waits from asking for the stop to the next new batch.
     """
@@ -29,6 +29,7 @@ class ControlledRestart:
         position = scene.checkpoint.position(scene.fork)
         exit = view.exit
         stopped = exit is not None and exit.kind is ExitKind.STOPPED and not view.alive
+        left = scene.checkpoint.unplanned_files(scene.fork)
         whole = position.gap == 0 and position.committed is not None and not (exit and exit.cut_batch)
         if exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
@@ -36,16 +37,18 @@ class ControlledRestart:
             message = f"the driver did not stop at a batch boundary: {exit.kind.value} {exit.message}".rstrip()
         elif not whole:
             message = f"the stop cut batch {position.planned}: the last commit is {position.committed}"
+        elif not left:
+            message = "the stop was obeyed only at the end of the input: no batch is left that a restart could commit"
         else:
             message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
         struck_at = strike.moment if strike else None
         ended_at = exit.ended_at if exit else scene.clock.now()
         return Proof(
-            landed=stopped and whole,
+            landed=stopped and whole and left > 0,
             driver_id=scene.driver_id,
             moment=ended_at if struck_at is None else struck_at,
             planned=position.planned,
             committed=position.committed,
             message=message,
-            evidence=describe_exit(view),
+            evidence={**describe_exit(view), "unplanned_files": left},
         )

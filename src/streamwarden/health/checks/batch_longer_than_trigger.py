@@ -20,11 +20,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     # in milliseconds: a batch of exactly the interval is exactly 1
     observations = [(each.batch_id, round(each.duration_ms / (trigger * 1000), 9)) for each in found]
     evidence: dict[str, object] = {"trigger_s": trigger, "latest_batch_ms": found[-1].duration_ms}
-    what = f"a batch took, in intervals of {CHECK_UNIT.show(trigger)},"
+    what = f"a batch took, in intervals of {Unit.SECONDS.show(trigger)},"
     return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)
 
-
-CHECK_UNIT = Unit.SECONDS
 
 CHECK = Check(
     name="batch_longer_than_trigger",

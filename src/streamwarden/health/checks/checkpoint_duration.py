@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.series import cores, reports, wall_seconds
+from streamwarden.health.series import cores, reports, wall_times
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.progress import Progress
-from streamwarden.stream import StreamSpec
-
-
-def checkpoint_seconds(spec: StreamSpec, progress: Progress) -> float:
-    """`walCommit` + `commitOffsets` + the state commits' wall time, in seconds."""
-    logs = progress.durations_ms.get("walCommit", 0) + progress.durations_ms.get("commitOffsets", 0)
-    return round(logs / 1000 + wall_seconds(spec, progress, "commit_ms"), 9)
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -22,7 +15,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     found = reports(window, MEMORY)
     if not found:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long a checkpoint took")
-    observations = [(each.batch_id, checkpoint_seconds(window.spec, each)) for each in found]
+    observations = [
+        (each.batch_id, round(_logs_ms(each) / 1000 + state, 9))
+        for each, state in zip(found, wall_times(window.spec, found, "commit_ms"), strict=True)
+    ]
     last = found[-1]
     evidence: dict[str, object] = {
         "walCommit_ms": last.durations_ms.get("walCommit"),
@@ -31,6 +27,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         "cores": cores(window.spec),
     }
     return judge_series(CHECK, window, thresholds, observations, what="checkpointing a batch took", evidence=evidence)
+
+
+def _logs_ms(progress: Progress) -> int:
+    return progress.durations_ms.get("walCommit", 0) + progress.durations_ms.get("commitOffsets", 0)
 
 
 CHECK = Check(

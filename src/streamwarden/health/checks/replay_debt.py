@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.series import batch_seconds, current_batches, latest_measured, reports, state_bytes
+from streamwarden.health.settle import MEMORY
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Window
 from streamwarden.lifecycle.recovery import SnapshotFacts, predict_restart
@@ -30,7 +31,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
             window, Status.UNKNOWN, "neither checkpoint nor reports say which snapshot was uploaded last"
         )
     rows, batches, guessed = _rows_since(current_batches(window), found, version or 0)
-    size = state_bytes(found)[-1][1] if version is not None else 0
+    size = state_bytes(found[-2 * MEMORY :])[-1][1] if version is not None else 0
     prediction = predict_restart(
         startup=_startup(window) or limits_in_force["start_up"],
         snapshot=SnapshotFacts(backend=window.spec.state.backend, version=version, size=size),
@@ -84,15 +85,18 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
     State version v holds the batches below v. A batch whose report is lost or older than the window counts as the mean
     one.
     """
-    changed = {
-        each.batch_id: sum(operator.rows_updated + operator.rows_removed for operator in each.operators)
-        for each in found
-    }
-    last = max(batches[-1].batch_id if batches[-1].committed_at or batches[-1].progress else -1, found[-1].batch_id)
+    last = found[-1].batch_id
+    if batches[-1].committed_at is not None:
+        last = max(last, batches[-1].batch_id)
     total = max(0, last + 1 - version)
-    seen = [rows for batch, rows in changed.items() if batch >= version]
-    mean = statistics.fmean(changed.values())
-    return round(sum(seen) + mean * (total - len(seen))), total, total - len(seen)
+    seen = [_changed(each) for each in found[-total:] if each.batch_id >= version] if total else []
+    guessed = total - len(seen)
+    mean = statistics.fmean(map(_changed, found)) if guessed else 0.0
+    return round(sum(seen) + mean * guessed), total, guessed
+
+
+def _changed(progress: Progress) -> int:
+    return sum(operator.rows_updated + operator.rows_removed for operator in progress.operators)
 
 
 def _startup(window: Window) -> float | None:

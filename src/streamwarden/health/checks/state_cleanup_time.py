@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.series import cores, reports, wall_seconds
+from streamwarden.health.series import cores, reports, wall_times
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -17,7 +17,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     last = found[-1]
     if not last.operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
-    observations = [(each.batch_id, wall_seconds(window.spec, each, "removal_ms")) for each in found]
+    times = wall_times(window.spec, found, "removal_ms")
+    observations = [(each.batch_id, seconds) for each, seconds in zip(found, times, strict=True)]
     evidence: dict[str, object] = {
         "allRemovalsTimeMs_sum_over_tasks": sum(operator.removal_ms for operator in last.operators),
         "rows_removed": sum(operator.rows_removed for operator in last.operators),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.forecast import MOST, Trend, seconds_until, since_reset, smooth, theil_sen, thin
+from streamwarden.health.forecast import MOST, Trend, coarse, seconds_until, since_reset, smooth, theil_sen, thin
 from streamwarden.health.series import reports, state_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -13,7 +13,8 @@ from streamwarden.units import format_duration, format_size
 
 POINTS = 8
 """Fewer points than this have no trend worth the name."""
-SAMPLES = 3 * MOST
+SAMPLES = 2 * MOST
+"""Reports that are looked at: they are thinned to medians anyway."""
 HOURLY = "state_bytes"
 """The measurement that the observatory writes with each evaluation; the store rolls it up by the hour."""
 
@@ -57,18 +58,16 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _points(window: Window) -> list[tuple[float, float]]:
-    """State bytes over time: hourly roll-ups of older history, then a sample of the window's reports; since the last "
-    "reset."""
+    """State bytes over time since the last reset: hourly roll-ups, then a sample of the window's reports."""
     found = reports(window)
     if len(found) > SAMPLES:
-        # groups of neighbours, so that RocksDB's size in a batch without a flush is read from the one before
-        step = len(found) / SAMPLES
-        found = [found[min(len(found) - 1, int(index * step))] for index in range(SAMPLES - 1)] + [found[-1]]
+        step = (len(found) - 1) / (SAMPLES - 1)
+        found = [found[round(index * step)] for index in range(SAMPLES)]
     at = {each.batch_id: each.at for each in found}
     recent = [(at[batch], float(size)) for batch, size in state_bytes(found)]
     start = recent[0][0] if recent else window.now
-    older = [(each.at, each.value) for each in window.hourly if each.name == HOURLY and each.at < start]
-    newest = thin(recent, MOST // 2)
+    hourly = [(each.at, each.value) for each in window.hourly if each.name == HOURLY and each.at < start]
+    older, newest = coarse(hourly, 2 * MOST), thin(recent, MOST // 2)
     # a reset is judged between medians, not between the teeth of a saw
     kept = since_reset(smooth(older) + newest)
     begin = kept[0][0] if kept else start

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from streamwarden.health.check import Check, Thresholds, Unit, limits
 from streamwarden.health.series import latest_measured, reports, state_bytes
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
+from streamwarden.progress import Progress
 from streamwarden.units import GB, format_size
 
 
@@ -32,7 +35,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     return judge_series(CHECK, window, thresholds, sizes[-MEMORY:], what=what, evidence=evidence)
 
 
-def _never_flushed(found: list) -> bool:  # type: ignore[type-arg]
+def _never_flushed(found: Sequence[Progress]) -> bool:
     kinds = [operator.custom.get("rocksdbSstFileSize") for progress in found for operator in progress.operators]
     return any(size == 0 for size in kinds) and not any(kinds)
 

@@ -1,0 +1,53 @@
+"""The reference page of the tables, written from their definition.
+
+`python -m streamwarden.adapters.store.reference > docs/reference/store.md`; a test keeps the page true.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import sqlalchemy as sa
+
+from streamwarden.adapters.store.tables import Json, metadata
+
+_HEAD: Final = """# The store's tables
+
+Written from `streamwarden.adapters.store.tables`. Times are Unix seconds, sizes are bytes, columns named `*_ms` are
+milliseconds. SQLite in WAL mode by default; PostgreSQL by `STREAMWARDEN_STORE_URL`. Read it with any SQL tool; write to
+it only through Streamwarden.
+"""
+
+
+def page() -> str:
+    """The page, Markdown."""
+    return "\n".join([_HEAD, *(_section(table) for table in sorted(metadata.tables.values(), key=lambda t: t.name))])
+
+
+def _section(table: sa.Table) -> str:
+    lines = [f"## {table.name}", "", f"{table.comment}.", "", "| column | type | |", "|---|---|---|"]
+    lines += [f"| `{column.name}` | {_type(column)} | {_remark(column)} |" for column in table.columns]
+    unique = [index for index in table.indexes if index.unique]
+    for index in sorted(unique, key=lambda index: str(index.name)):
+        columns = ", ".join(f"`{column.name}`" for column in index.columns)
+        condition = index.dialect_options["sqlite"]["where"]
+        lines += ["", f"Unique: {columns} where {str(condition).split('.')[-1]}."]
+    return "\n".join([*lines, ""])
+
+
+def _type(column: sa.Column[object]) -> str:
+    if isinstance(column.type, Json):
+        return "JSON as text"
+    return {"BIGINT": "integer", "INTEGER": "integer", "DOUBLE": "number", "BOOLEAN": "boolean"}.get(
+        str(column.type), "text"
+    )
+
+
+def _remark(column: sa.Column[object]) -> str:
+    remarks = ["key" if column.primary_key else "", "may be empty" if column.nullable else "", column.comment or ""]
+    return ": ".join(remark for remark in remarks if remark)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

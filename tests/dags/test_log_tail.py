@@ -1,0 +1,93 @@
+"""A driver's log in the task's log: every line once, also after the reader was killed, and never without end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.airflow.log_tail import BEHIND, LogTail
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "driver.log"
+
+
+def append(log: Path, text: str) -> None:
+    with log.open("a") as file:
+        file.write(text)
+
+
+def test_a_log_that_is_not_there_yet_has_no_lines(log: Path) -> None:
+    """The driver was just launched."""
+    assert LogTail(log).read() == ()
+
+
+def test_lines_are_shown_once_and_in_order(log: Path) -> None:
+    """Two looks, and nothing new in the third."""
+    tail = LogTail(log)
+    append(log, "one\ntwo\n")
+    assert list(tail.read()) == ["one", "two"]
+    append(log, "three\n")
+    assert list(tail.read()) == ["three"]
+    assert list(tail.read()) == []
+
+
+def test_another_reader_goes_on_where_the_killed_one_was(log: Path) -> None:
+    """A new triggerer, or a cleared task's new try, repeats nothing."""
+    append(log, "one\n")
+    assert list(LogTail(log).read()) == ["one"]
+    append(log, "two\n")
+    assert list(LogTail(log).read()) == ["two"]
+
+
+def test_a_line_that_is_not_finished_waits_for_its_rest(log: Path) -> None:
+    """Unless the driver has ended: then it is all there will be."""
+    tail = LogTail(log)
+    append(log, "whole\nhal")
+    assert list(tail.read()) == ["whole"]
+    append(log, "f\nlast words")
+    assert list(tail.read()) == ["half"]
+    assert list(tail.read(final=True)) == ["last words"]
+    assert list(tail.read(final=True)) == []
+
+
+def test_a_driver_that_floods_its_log_floods_nothing_else(log: Path) -> None:
+    """The middle is skipped, and a line says how much and where the whole log is."""
+    append(log, "x" * 99 + "\n")
+    append(log, ("y" * 99 + "\n") * (2 * BEHIND // 100))
+    append(log, "the end\n")
+    shown = []
+    tail = LogTail(log)
+    while lines := tail.read():
+        shown += lines
+    assert shown[-1] == "the end"
+    assert "were skipped" in shown[0]
+    assert str(log) in shown[0]
+    assert sum(map(len, shown)) < BEHIND
+
+
+def test_a_line_longer_than_a_look_is_shown_in_pieces(log: Path) -> None:
+    """A plan of a megabyte in one line must not stop the log."""
+    append(log, "z" * 300_000 + "\nafter\n")
+    shown = []
+    tail = LogTail(log)
+    while lines := tail.read():
+        shown += lines
+    assert "".join(shown[:-1]) == "z" * 300_000
+    assert shown[-1] == "after"
+
+
+def test_bytes_that_are_no_text_are_shown_as_such(log: Path) -> None:
+    """A job may print anything."""
+    log.write_bytes(b"caf\xe9\n")
+    assert list(LogTail(log).read()) == ["caf\ufffd"]
+
+
+def test_a_log_that_was_replaced_is_read_from_its_start(log: Path) -> None:
+    """It is shorter than what was shown."""
+    append(log, "a long first line\n")
+    LogTail(log).read()
+    log.write_text("new\n")
+    assert list(LogTail(log).read()) == ["new"]

@@ -1,0 +1,109 @@
+"""Notifications through Airflow's notifiers: sent once, also when a channel fails or a callback runs twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
+from streamwarden.airflow.supervision_incidents import close_incident, open_incident
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.errors import ConfigError
+from support.airflow_project import make_project
+
+RECORDING = "support.recording_notifier.RecordingNotifier"
+UNREACHABLE = "support.recording_notifier.UnreachableNotifier"
+
+
+@pytest.fixture
+def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+    """A project whose stream `s` stays down, with an incident nobody has heard of."""
+    root = make_project(tmp_path / "project")
+    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
+    monkeypatch.delenv("STREAMWARDEN_NOTIFY_URLS", raising=False)
+    workspace.cache_clear()
+    space = workspace(str(root))
+    open_incident(space.store.incidents, "s", "out of budget", "read the log", time.time())
+    yield space
+    space.close()
+    workspace.cache_clear()
+
+
+def configure(space: Workspace, *notifiers: str) -> Path:
+    """Write notifications.yaml; returns the file that the recording ones write to."""
+    heard = space.project / "heard.txt"
+    lines = ["resend_interval: 1h", "airflow:"]
+    for path in notifiers:
+        lines.append(f"  - notifier: {path}")
+        if path == RECORDING:
+            lines.append(f"    kwargs: {{text: '{{{{ notification.title }}}}', file: {heard}}}")
+    (space.project / "config" / "notifications.yaml").write_text("\n".join(lines) + "\n")
+    return heard
+
+
+def test_an_incident_is_sent_once_within_its_interval(space: Workspace) -> None:
+    """Templates are rendered; a second tick and a callback that runs twice send nothing."""
+    heard = configure(space, RECORDING)
+    assert len(send_due(space, {}, time.time()).sent) == 1
+    assert send_due(space, {}, time.time()).sent == ()
+    notifier = StreamwardenNotifier(project=str(space.project))
+    notifier({})
+    notifier({})
+    assert heard.read_text().splitlines() == ["CRITICAL: s: supervision"]
+
+
+def test_its_end_is_told_too_and_once(space: Workspace) -> None:
+    """A driver runs again."""
+    heard = configure(space, RECORDING)
+    send_due(space, {}, time.time())
+    close_incident(space.store.incidents, "s", time.time())
+    send_due(space, {}, time.time())
+    send_due(space, {}, time.time())
+    assert heard.read_text().splitlines() == ["CRITICAL: s: supervision", "RESOLVED: s: supervision"]
+
+
+def test_one_channel_that_fails_does_not_make_the_other_tell_it_twice(space: Workspace) -> None:
+    """Somebody was told; the failure is in the log."""
+    heard = configure(space, UNREACHABLE, RECORDING)
+    assert len(send_due(space, {}, time.time()).sent) == 1
+    send_due(space, {}, time.time() + 120)
+    assert len(heard.read_text().splitlines()) == 1
+
+
+def test_what_nobody_took_is_due_again_soon(space: Workspace) -> None:
+    """All channels are down: it failed, it says why, and it is tried again after a minute, not after an hour."""
+    configure(space, UNREACHABLE)
+    now = time.time()
+    delivery = send_due(space, {}, now)
+    assert delivery.sent == ()
+    assert "chat.example is down" in delivery.failed[0][1]
+    assert send_due(space, {}, now + 30).failed == ()
+    assert len(send_due(space, {}, now + 61).failed) == 1
+
+
+def test_without_a_channel_nothing_is_claimed(space: Workspace) -> None:
+    """The incident is sent as soon as somebody configures one."""
+    send_due(space, {}, time.time())
+    heard = configure(space, RECORDING)
+    send_due(space, {}, time.time())
+    assert len(heard.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", ["no.such.module.Notifier", "support.recording_notifier.Nobody", "pathlib.Path", "x"])
+def test_a_path_that_is_no_notifier_is_named(space: Workspace, path: str) -> None:
+    """File, key, value and what is allowed."""
+    configure(space, path)
+    with pytest.raises(ConfigError, match="notifications") as caught:
+        load_notifications(space.project)
+    assert path in str(caught.value)
+    assert "BaseNotifier" in str(caught.value)
+
+
+def test_no_file_is_no_error(space: Workspace) -> None:
+    """Nothing is configured, nothing is sent."""
+    assert load_notifications(space.project).airflow == ()

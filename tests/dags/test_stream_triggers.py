@@ -1,0 +1,178 @@
+"""What the triggers take for a person's wish, and what they do not. The store is real; Airflow's answer is given."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow import triggers
+from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.lifecycle.stop import Desired
+from support.airflow_project import add_stream, make_project
+
+
+@pytest.fixture
+def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+    """The workspace that a trigger of this project opens."""
+    root = make_project(tmp_path / "project")
+    add_stream(root, "counted")
+    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
+    monkeypatch.setattr(triggers, "STATE_SETTLES", 30.0)
+    monkeypatch.setattr(triggers, "ASK_AGAIN", 0.05)
+    workspace.cache_clear()
+    yield workspace(str(root))
+    workspace(str(root)).close()
+    workspace.cache_clear()
+
+
+def airflow_says(monkeypatch: pytest.MonkeyPatch, *states: str | Exception | None) -> None:
+    """The answers to a trigger that asks for its task's state, in turn; the last one stays."""
+    answers = list(states)
+
+    def answer(*, run_ids: list[str], task_ids: list[str], **_: Any) -> dict[str, Any]:
+        state = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(state, Exception):
+            raise state
+        return {run_ids[0]: {task_ids[0]: state}} if state else {}
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(answer))
+
+
+def driver_trigger(space: Workspace, *, supervises: bool = True) -> DriverTrigger:
+    trigger = DriverTrigger(stream="counted", project=str(space.project), driver_id="d", supervises=supervises)
+    trigger.task_instance = SimpleNamespace(task_id="run", dag_id="stream_counted", run_id="r")  # type: ignore[assignment]
+    return trigger
+
+
+def wish(space: Workspace) -> Desired | None:
+    state = space.store.stops.desired("counted")
+    return state.desired if state is not None else None
+
+
+def test_a_task_that_a_person_marked_failed_stops_its_stream(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wish is owned: it says that it came from a mark in Airflow, and of which run."""
+    airflow_says(monkeypatch, "failed")
+    asyncio.run(driver_trigger(space).on_kill())
+    state = space.store.stops.desired("counted")
+    assert state is not None
+    assert state.desired is Desired.STOPPED
+    assert state.changed_by == "airflow: marked failed"
+    assert "stream_counted r run" in state.reason
+
+
+@pytest.mark.parametrize("state", ["deferred", "running", "success", "up_for_retry", "scheduled", None])
+def test_any_other_end_of_a_trigger_leaves_the_driver_alone(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch, state: str | None
+) -> None:
+    """Cleared, marked successful, moved to another triggerer: none of these asks for a stop."""
+    monkeypatch.setattr(triggers, "STATE_SETTLES", 0.3)
+    airflow_says(monkeypatch, state)
+    asyncio.run(driver_trigger(space).on_kill())
+    assert wish(space) is None
+
+
+def test_a_mark_that_shows_late_or_through_an_outage_is_still_obeyed(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server is away for a moment, then still says deferred, then failed."""
+    airflow_says(monkeypatch, OSError("connection refused"), "deferred", "failed")
+    asyncio.run(driver_trigger(space).on_kill())
+    assert wish(space) is Desired.STOPPED
+
+
+def test_a_second_cancel_does_not_abort_the_wish(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow cancels a trigger again after a second: the stop request is made all the same."""
+    airflow_says(monkeypatch, "deferred", "deferred", "failed")
+
+    async def cancelled_twice() -> None:
+        killing = asyncio.create_task(driver_trigger(space).on_kill())
+        await asyncio.sleep(0.02)
+        killing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await killing
+        deadline = time.monotonic() + 30
+        while wish(space) is None and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+
+    asyncio.run(cancelled_twice())
+    assert wish(space) is Desired.STOPPED
+
+
+def test_the_trigger_of_a_control_dag_asks_for_nothing(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marking the task of restart_stream failed does not stop the stream."""
+    airflow_says(monkeypatch, "failed")
+    asyncio.run(driver_trigger(space, supervises=False).on_kill())
+    assert wish(space) is None
+
+
+def first_event(trigger: StandbyTrigger, within: float) -> Any:
+    async def first() -> Any:
+        async for event in trigger.run():
+            return event.payload
+        return None
+
+    return asyncio.run(asyncio.wait_for(first(), within))
+
+
+def test_a_backoff_ends_at_its_time(space: Workspace) -> None:
+    """Not before, and not much later."""
+    now = time.time()
+    trigger = StandbyTrigger(stream="counted", project=str(space.project), since=now, until=now + 0.5)
+    assert "back-off" in first_event(trigger, 10)["resume"]
+    assert time.time() >= now + 0.5
+
+
+@pytest.mark.parametrize("wanted", [Desired.RUNNING, Desired.STOPPED])
+def test_a_person_cuts_a_backoff_short(space: Workspace, wanted: Desired) -> None:
+    """A start launches at once; a stop holds at once."""
+    since = time.time() - 1
+    (space.fleet.set_running if wanted is Desired.RUNNING else space.fleet.set_stopped)("counted", "ann", "now")
+    trigger = StandbyTrigger(stream="counted", project=str(space.project), since=since, until=since + 3600)
+    assert "ann" in first_event(trigger, 10)["resume"]
+
+
+def test_a_wish_from_before_the_backoff_does_not_cut_it(space: Workspace) -> None:
+    """It was known when the back-off began."""
+    space.fleet.set_running("counted", "ann", "then")
+    trigger = StandbyTrigger(
+        stream="counted", project=str(space.project), since=time.time() + 1, until=time.time() + 3600
+    )
+    with pytest.raises(TimeoutError):
+        first_event(trigger, 0.5)
+
+
+def test_a_stopped_stream_waits_until_it_is_wanted(space: Workspace) -> None:
+    """No time ends that wait."""
+    space.fleet.set_stopped("counted", "ann", "moving")
+    trigger = StandbyTrigger(stream="counted", project=str(space.project), since=time.time())
+    with pytest.raises(TimeoutError):
+        first_event(trigger, 0.5)
+    space.fleet.set_running("counted", "bob", "moved")
+    assert "bob" in first_event(trigger, 10)["resume"]
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        DriverTrigger(stream="s", project="/p", driver_id="s-1", supervises=False),
+        StandbyTrigger(stream="s", project="/p", since=1.5, until=None),
+        StandbyTrigger(stream="s", project="/p", since=1.5, until=2.5),
+    ],
+)
+def test_a_trigger_can_be_made_again_by_another_triggerer(trigger: DriverTrigger | StandbyTrigger) -> None:
+    """From its class path and arguments alone, none of which is a secret: the store's URL is not among them."""
+    from airflow._shared.module_loading import import_string
+
+    path, arguments = trigger.serialize()
+    assert import_string(path)(**arguments).serialize() == (path, arguments)
+    assert not any("url" in name for name in arguments)

@@ -1,0 +1,240 @@
+"""The fleet, with a shell script in spark-submit's place: it is a real process under a real keeper."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.fleet import Fleet, new_driver_id, spark_home, stream_of, tail
+from streamwarden.adapters.store import Store
+from streamwarden.errors import LeaseHeld, ProcessError, StoreError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.stop import Desired
+from streamwarden.stream import StopPolicy, StreamSpec
+from support.drivers import until
+
+
+class Yard:
+    def __init__(self, root: Path) -> None:
+        self.data = root / "var"
+        self.data.mkdir()
+        self.url = f"sqlite:///{root / 'store.db'}"
+        self.store = Store(self.url)
+        self.store.migrate()
+        self.fleet = Fleet(self.store, self.data)
+        self.spec = StreamSpec(
+            name="counts", job="/no/job.py", checkpoint=str(root / "cp"), stop=StopPolicy(batch_deadline=0.2)
+        )
+
+    def submit(self, script: str) -> list[str]:
+        """A spark-submit that ignores its options and does `script` (the driver's folder is $FOLDER)."""
+        path = self.data / "submit.sh"
+        path.write_text(f'#!/bin/sh\nfor FOLDER in "$@"; do :; done\n{script}\n')
+        path.chmod(0o755)
+        return [str(path)]
+
+    def close(self) -> None:
+        for folder in (self.data / "drivers").glob("*/*"):
+            process = files.read_process(folder)
+            if process is not None:
+                processes.signal_group(process, signal.SIGKILL)
+                until("its end", lambda f=folder: (f / files.EXIT).exists())  # type: ignore[misc]
+        self.store.close()
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_start_leaves_a_private_folder_a_bound_lease_and_a_living_process(yard: Yard) -> None:
+    started = yard.fleet.start(yard.spec, launched_by="ann", command=yard.submit("exec sleep 60"))
+    record = yard.store.drivers.get(started.record.driver_id)
+    assert record is not None
+    assert record.process == files.read_process(Path(record.folder))
+    lease = yard.store.leases.current(yard.spec.checkpoint)
+    assert lease is not None
+    assert (lease.holder, lease.token, lease.process) == (record.driver_id, record.token, record.process)
+    assert Path(record.folder).stat().st_mode & 0o777 == 0o700
+    assert yard.fleet.observe(record.driver_id).alive
+    assert (record.launched_by, started.reattached) == ("ann", False)
+
+
+def test_of_many_starts_in_many_threads_one_launches(yard: Yard) -> None:
+    command = yard.submit("exec sleep 60")
+    with ThreadPoolExecutor(8) as pool:
+        started = list(pool.map(lambda n: yard.fleet.start(yard.spec, launched_by=str(n), command=command), range(8)))
+    assert [each.reattached for each in started].count(False) == 1
+    assert len({each.record.driver_id for each in started}) == 1
+    assert len(list((yard.data / "drivers" / "counts").iterdir())) == 1
+
+
+def test_after_its_end_the_next_start_launches_and_the_end_is_on_record(yard: Yard) -> None:
+    first = yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exit 5")).record
+    until("its end", lambda: not yard.fleet.observe(first.driver_id).alive)
+    second = yard.fleet.start(yard.spec, launched_by="b", command=yard.submit("exec sleep 60")).record
+    assert second.driver_id != first.driver_id
+    assert second.token > first.token
+    ended = yard.store.drivers.get(first.driver_id)
+    assert ended is not None
+    assert ended.exit is not None
+    assert (ended.exit.kind, ended.exit.exit_code) == (ExitKind.FAILED, 5)
+
+
+def test_a_killed_driver_does_not_keep_the_next_one_out_although_its_lease_has_not_lapsed(yard: Yard) -> None:
+    command = yard.submit("exec sleep 60")
+    first = yard.fleet.start(yard.spec, launched_by="a", command=command).record
+    assert yard.fleet.kill(first.driver_id)
+    assert first.process is not None
+    until("its end", lambda: first.process is not None and not processes.is_alive(first.process))
+    second = yard.fleet.start(yard.spec, launched_by="b", command=command)
+    assert not second.reattached
+    ended = yard.store.drivers.get(first.driver_id)
+    assert ended is not None
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.KILLED
+
+
+def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard) -> None:
+    from dataclasses import replace
+
+    command = yard.submit("exec sleep 60")
+    yard.fleet.start(yard.spec, launched_by="a", command=command)
+    with pytest.raises(LeaseHeld, match="counts"):
+        yard.fleet.start(replace(yard.spec, name="other"), launched_by="b", command=command)
+
+
+def test_without_java_nothing_is_started_and_no_lease_is_taken(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamwarden.adapters.fleet.find_java", _no_java)
+    with pytest.raises(ProcessError, match="no usable Java"):
+        yard.fleet.start(yard.spec, launched_by="a")
+    assert yard.store.leases.current(yard.spec.checkpoint) is None
+    assert yard.store.drivers.latest("counts") is None
+
+
+def _no_java(environ: object) -> Path:
+    from streamwarden.adapters.java import find_java
+
+    return find_java({"PATH": ""}, installed=Path("/nonexistent"))
+
+
+def test_a_store_that_is_gone_starts_nothing(yard: Yard, tmp_path: Path) -> None:
+    gone = Store(f"sqlite:///{tmp_path / 'gone.db'}")
+    with pytest.raises(StoreError):
+        Fleet(gone, yard.data).start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60"))
+    assert not (yard.data / "drivers").exists()
+    gone.close()
+
+
+def test_a_launch_that_fails_gives_its_lease_back(yard: Yard) -> None:
+    (yard.data / "drivers").write_text("a file where a folder must be")
+    with pytest.raises(ProcessError, match="could not be launched"):
+        yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60"))
+    lease = yard.store.leases.current(yard.spec.checkpoint)
+    assert lease is not None
+    assert lease.released_at is not None
+    (yard.data / "drivers").unlink()
+    assert not yard.fleet.start(yard.spec, launched_by="b", command=yard.submit("exec sleep 60")).reattached
+
+
+def test_a_command_that_does_not_exist_is_a_recorded_failure(yard: Yard) -> None:
+    record = yard.fleet.start(yard.spec, launched_by="a", command=["/no/such/spark-submit"]).record
+    seen = yard.fleet.wait(record.driver_id, timeout=20)
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.curable) == (ExitKind.FAILED, False)
+    assert "/no/such/spark-submit" in seen.exit.message
+
+
+def test_a_stop_is_a_wish_that_outlives_the_driver(yard: Yard) -> None:
+    record = yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60")).record
+    seen = yard.fleet.stop("counts", requested_by="ann", reason="deploy", batch_deadline=0.1, term_deadline=5)
+    assert seen is not None
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.signal) == (ExitKind.KILLED, signal.SIGTERM)
+    assert "ann (deploy)" in seen.exit.message
+    wish = yard.store.stops.desired("counts")
+    assert wish is not None
+    assert (wish.desired, wish.changed_by) == (Desired.STOPPED, "ann")
+    kinds = [event.kind for event in yard.store.drivers.events(record.driver_id)]
+    assert kinds == ["stop_requested", "signal_sent"]
+
+
+def test_a_restart_leaves_the_stream_wanted_running(yard: Yard) -> None:
+    yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60"))
+    request = yard.fleet.request_stop("counts", requested_by="ann", reason="new code", restart=True)
+    assert request is not None
+    assert request.restart
+    assert yard.store.stops.desired("counts") is None
+    yard.fleet.set_stopped("counts", "bob", "holiday")
+    yard.fleet.request_stop("counts", requested_by="ann", reason="new code", restart=True)
+    wish = yard.store.stops.desired("counts")
+    assert wish is not None
+    assert wish.desired is Desired.RUNNING
+
+
+def test_the_deadlines_are_the_streams_own_unless_said_otherwise(yard: Yard) -> None:
+    yard.fleet.start(yard.spec, launched_by="a", command=yard.submit('trap "" TERM; while :; do sleep 0.1; done'))
+    before = time.time()
+    request = yard.fleet.request_stop("counts", requested_by="ann", reason="x", term_deadline=7)
+    assert request is not None
+    assert before + 0.1 < request.batch_deadline < time.time() + 0.3
+    assert request.kill_deadline == pytest.approx(request.batch_deadline + 7)
+
+
+def test_old_folders_and_the_temporary_files_of_dead_drivers_are_swept(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamwarden.adapters.fleet.KEPT_FOLDERS", 2)
+    folders: list[Path] = []
+    fleet = Fleet(yard.store, yard.data, clock=lambda: time.time() + len(folders))  # ids sort by the second
+    for _ in range(4):
+        record = fleet.start(yard.spec, launched_by="a", command=yard.submit("exit 0")).record
+        fleet.wait(record.driver_id, timeout=20)
+        folders.append(Path(record.folder))
+        until("the keeper's sweep", lambda f=folders[-1]: not (f / files.TEMPORARY).exists())  # type: ignore[misc]
+    (folders[2] / files.TEMPORARY).mkdir()
+    fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60"))
+    assert [folder.exists() for folder in folders] == [False, False, True, True]
+    assert not (folders[2] / files.TEMPORARY).exists()
+
+
+def test_an_unknown_driver_is_an_error(yard: Yard) -> None:
+    with pytest.raises(ProcessError, match="no driver"):
+        yard.fleet.observe("counts-1")
+
+
+def test_waiting_too_long_names_the_log(yard: Yard) -> None:
+    record = yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60")).record
+    with pytest.raises(ProcessError, match=r"driver\.log"):
+        yard.fleet.wait(record.driver_id, timeout=0.3)
+
+
+@pytest.mark.parametrize("text", ["../../etc", "counts/../../x-1-2", "a b-1-2", "", "-1-2"])
+def test_a_name_from_a_url_is_no_path(text: str) -> None:
+    with pytest.raises(ProcessError, match="no driver id"):
+        stream_of(text)
+
+
+def test_a_driver_id_tells_its_stream_and_sorts_by_time() -> None:
+    early, late = new_driver_id("counts", 1e9), new_driver_id("counts", 1e9 + 1)
+    assert early < late
+    assert stream_of(early) == "counts"
+
+
+def test_spark_is_the_one_that_is_installed_with_this_package() -> None:
+    assert (spark_home() / "bin" / "spark-submit").exists()
+
+
+def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert tail(tmp_path / "none") == ""
+    (tmp_path / "log").write_text("x" * 100 + "end")
+    assert tail(tmp_path / "log", 5) == "xxend"

@@ -1,0 +1,397 @@
+"""The observatory over a real store and checkpoints laid out as Spark lays them out."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from streamwarden.adapters.observatory import Observatory
+from streamwarden.adapters.processes import identity, this_host
+from streamwarden.adapters.store import Store
+from streamwarden.adapters.surroundings import Surroundings, survey
+from streamwarden.errors import CheckpointError, StoreError
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.incident import IncidentPolicy
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.stream import SourceSpec, StreamSpec
+from support.health_windows import report, spec
+
+QUERY = report().query_id
+T0 = 1_800_000_000.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(f"sqlite:///{tmp_path / 'store.db'}", busy_timeout=20) as opened:
+        opened.migrate()
+        yield opened
+
+
+class Stream:
+    """A stream's checkpoint and input folder, and what its driver would write."""
+
+    def __init__(self, home: Path, store: Store, name: str = "orders", **changes: Any) -> None:
+        self.home, self.store, self.name = home / name, store, name
+        self.checkpoint, self.input = self.home / "checkpoint", self.home / "input"
+        for folder in ("offsets", "commits", "sources/0", "state/0/0"):
+            (self.checkpoint / folder).mkdir(parents=True)
+        self.input.mkdir()
+        (self.checkpoint / "metadata").write_text(json.dumps({"id": QUERY}))
+        settings = {
+            "name": name,
+            "checkpoint": str(self.checkpoint),
+            "source": SourceSpec(path=str(self.input), max_files_per_trigger=1),
+        }
+        self.spec: StreamSpec = spec(**{**settings, **changes})
+
+    def plan(self, batch: int, at: float, *files: str) -> None:
+        """`offsets/N`, and in the source's log the files that the batch reads."""
+        entries = [
+            json.dumps(
+                {"path": f"file://{quote(str(self.input / name))}", "timestamp": int(at * 1000), "batchId": batch}
+            )
+            for name in files
+        ]
+        self._write(f"sources/0/{batch}", "\n".join(["v1", *entries]), at)
+        head = {"batchWatermarkMs": 0, "batchTimestampMs": int(at * 1000), "conf": {}}
+        self._write(f"offsets/{batch}", "\n".join(["v1", json.dumps(head), json.dumps({"logOffset": batch})]), at)
+
+    def commit(self, batch: int, at: float, *, snapshot: bool = True) -> None:
+        """State version N+1, then `commits/N`."""
+        self._write(f"state/0/0/{batch + 1}.changelog", "x" * 100, at)
+        if snapshot:
+            self._write(f"state/0/0/{batch + 1}.zip", "x" * 100, at)
+        self._write(f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}', at)
+
+    def run(self, batches: range, *, reported: bool = True, checkpoint_ms: int = 100, until: float = T0) -> None:
+        """Batches of one second, ten seconds apart, the last one committed a second before `until`."""
+        for batch in batches:
+            at = until - 2 - 10 * (batches[-1] - batch)
+            self.drop(f"f{batch}.json")
+            self.plan(batch, at, f"f{batch}.json")
+            self.commit(batch, at + 1)
+            if reported:
+                mark = at - 60
+                progress = report(
+                    batch, at, top={"batchDuration": 1000}, durations={"walCommit": checkpoint_ms}, watermark=mark
+                )
+                self.store.batches.upsert_progress(self.name, progress)
+
+    def drop(self, name: str, at: float = T0 - 5) -> None:
+        """An input file appears."""
+        path = self.input / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+        os.utime(path, (at, at))
+
+    def drive(self, process: ProcessIdentity | None, *, number: int = 1, exit: ExitRecord | None = None) -> None:
+        """A driver was launched ten minutes ago and, by default, still runs as `process`."""
+        record = DriverRecord(
+            driver_id=f"{self.name}-{number}",
+            stream=self.name,
+            checkpoint=self.spec.checkpoint,
+            token=number,
+            folder=str(self.home),
+            launched_by="test",
+            launched_at=T0 - 600,
+            process=process,
+            query_id=QUERY,
+            started_at=T0 - 590,
+            exit=exit,
+        )
+        self.store.drivers.launched(record)
+
+    def _write(self, name: str, text: str, at: float) -> None:
+        path = self.checkpoint / name
+        path.write_text(text)
+        os.utime(path, (at, at))
+
+
+def me() -> ProcessIdentity:
+    found = identity(os.getpid())
+    assert found is not None
+    return found
+
+
+def by_check(verdicts: tuple[Verdict, ...]) -> dict[str, Verdict]:
+    return {verdict.check: verdict for verdict in verdicts}
+
+
+def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, store: Store) -> None:
+    """20 batches, a living driver, fresh measurements: only the forecast has too little history."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    stream.drive(me())
+    store.measurements.add(
+        Measurement(stream="orders", name="resident_bytes", at=T0 - 10 * n, value=9e8, unit="bytes", source="runner")
+        for n in range(5)
+    )
+    result = Observatory(store).evaluate([stream.spec], T0)
+    health = result.streams["orders"]
+    assert [verdict.check for verdict in health.verdicts] == [check.name for check in CHECKS]
+    assert {verdict.check: verdict.reason for verdict in health.verdicts if verdict.status is not Status.OK}.keys() == {
+        "state_growth"
+    }
+    assert health.status is Status.UNKNOWN  # one check does not know: that is not OK
+    assert health.problems == ()
+    assert result.due == ()
+    assert {verdict.check for verdict in store.verdicts.latest("orders")} == {check.name for check in CHECKS}
+    assert set(result.seconds) == {"read", "check", "save"}
+
+
+def test_batches_whose_reports_a_kill_lost_are_filled_in_from_the_logs(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.run(range(5), until=T0 - 50)
+    stream.run(range(5, 10), reported=False)
+    Observatory(store).evaluate([stream.spec], T0)
+    filled = [batch for batch in store.batches.window("orders") if batch.progress is None]
+    assert [batch.batch_id for batch in filled] == [5, 6, 7, 8, 9]
+    assert [batch.committed_at for batch in filled] == [T0 - 41 + 10 * n for n in range(5)]
+    assert all(batch.planned_at == (batch.committed_at or 0) - 1 for batch in filled)
+
+
+def test_a_checkpoint_that_goes_away_while_it_is_read_costs_only_the_filling_in(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The storage answered the survey and fails a moment later."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(10))
+    stream.run(range(10, 12), reported=False)
+
+    def gone(_: Surroundings) -> None:
+        raise CheckpointError("the checkpoint cannot be read: connection reset")
+
+    monkeypatch.setattr(Surroundings, "times", gone)
+    verdicts = by_check(Observatory(store).evaluate([stream.spec], T0).verdicts)
+    assert verdicts["checkpoint_duration"].status is Status.OK
+    assert "2 batches were not filled in" in caplog.text
+
+
+def test_a_batch_that_hangs_is_seen_through_the_logs_alone(tmp_path: Path, store: Store) -> None:
+    """The reports end with batch 19, all well; batch 20 was planned an hour ago."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20), until=T0 - 3_600)
+    stream.plan(20, T0 - 3_600)
+    stream.drive(me())
+    verdict = by_check(Observatory(store).judge(stream.spec, T0))["progress_stalled"]
+    assert verdict.status is Status.CRITICAL
+    assert verdict.evidence["waited_s"] == pytest.approx(600)  # since this driver's launch
+
+
+def test_a_checkpoint_that_does_not_exist_makes_nothing_fail(tmp_path: Path, store: Store) -> None:
+    missing = spec(checkpoint=str(tmp_path / "nowhere"), source=SourceSpec(path=str(tmp_path / "nothing")))
+    result = Observatory(store).evaluate([missing], T0)
+    assert {verdict.status for verdict in result.verdicts if verdict.check != "backlog"} == {Status.UNKNOWN}
+
+
+def test_a_storage_that_cannot_be_opened_is_named_and_the_others_are_judged(tmp_path: Path, store: Store) -> None:
+    well = Stream(tmp_path, store)
+    well.run(range(20))
+    broken = spec(name="clicks", checkpoint="nosuchscheme://bucket/clicks")
+    result = Observatory(store).evaluate([broken, well.spec], T0)
+    assert "nosuchscheme" in result.streams["clicks"].problems[0]
+    assert by_check(result.streams["orders"].verdicts)["checkpoint_duration"].status is Status.OK
+
+
+def test_a_damaged_source_log_blinds_only_what_reads_it(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    (stream.checkpoint / "sources/0/7").write_text("v1\n{half")
+    result = Observatory(store).evaluate([stream.spec], T0)
+    assert "sources/0/7" in result.streams["orders"].problems[0]
+    verdicts = by_check(result.verdicts)
+    assert verdicts["backlog"].status is Status.UNKNOWN
+    assert verdicts["checkpoint_duration"].status is Status.OK
+    assert verdicts["replay_debt"].status is Status.OK
+
+
+def test_an_incident_is_opened_once_told_and_resolved(tmp_path: Path, store: Store) -> None:
+    """60 s checkpoints for four evaluations, then good ones: one incident, one message due, an end after three."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20), checkpoint_ms=60_000)
+    stream.drive(me())
+    observatory = Observatory(store, policy=IncidentPolicy(resolve_after=3))
+
+    def mine(at: float) -> tuple[list[str], list[str], list[str]]:
+        result = observatory.evaluate([stream.spec], at)
+        changes = result.changes
+        return (
+            [each.check for each in changes.opened],
+            [each.check for each in changes.resolved],
+            [each.incident.check for each in result.due],
+        )
+
+    assert mine(T0) == (["checkpoint_duration"], [], ["checkpoint_duration"])
+    assert mine(T0 + 60) == ([], [], ["checkpoint_duration"])  # due until somebody claims it
+    (incident,) = store.incidents.open("orders")
+    assert store.incidents.claim_notification(incident, before=None, now=T0 + 61)
+    assert mine(T0 + 120) == ([], [], [])
+    stream.run(range(20, 40), until=T0 + 300)
+    assert mine(T0 + 301) == ([], [], [])
+    assert mine(T0 + 302) == ([], [], [])
+    assert mine(T0 + 303) == ([], ["checkpoint_duration"], ["checkpoint_duration"])
+    assert store.incidents.open("orders") == ()
+
+
+def test_a_fork_is_judged_without_a_trace(tmp_path: Path, store: Store) -> None:
+    """Drills ask for verdicts on forks: nothing is kept, nobody is told."""
+    stream = Stream(tmp_path, store, name="orders__fork")
+    stream.run(range(20), checkpoint_ms=60_000)
+    verdict = by_check(Observatory(store).judge(stream.spec, T0))["checkpoint_duration"]
+    assert (verdict.stream, verdict.status) == ("orders__fork", Status.CRITICAL)
+    assert store.verdicts.latest() == ()
+    assert store.incidents.open() == ()
+
+
+def test_the_size_of_state_becomes_a_measurement_while_the_driver_lives(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    stream.drive(me())
+    Observatory(store).evaluate([stream.spec], T0)
+    (measurement,) = store.measurements.recent("orders", T0 - 1)
+    assert (measurement.name, measurement.unit) == ("state_bytes", "bytes")
+    assert measurement.value == by_check(store.verdicts.latest("orders"))["state_size"].value
+    stream.store.drivers.exited("orders-1", ExitRecord(kind=ExitKind.KILLED, ended_at=T0))
+    Observatory(store).evaluate([stream.spec], T0 + 60)
+    assert len(store.measurements.recent("orders", T0 - 1)) == 1
+
+
+GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)
+ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=1, started_at=1)
+
+
+def test_a_driver_of_this_host_is_alive_if_its_process_is(tmp_path: Path, store: Store) -> None:
+    for number, (process, alive) in enumerate([(me(), True), (GONE, False)], start=1):
+        stream = Stream(tmp_path, store, name=f"s{number}")
+        stream.drive(process)
+        assert Observatory(store).window(stream.spec, T0).driver_alive is alive
+
+
+@pytest.mark.parametrize(("now", "alive"), [(T0 + 29, True), (T0 + 31, False)])
+def test_a_driver_of_another_host_is_alive_as_long_as_its_lease(
+    tmp_path: Path, store: Store, now: float, alive: bool
+) -> None:
+    stream = Stream(tmp_path, store)
+    stream.drive(ELSEWHERE)
+    lease = store.leases.acquire(stream.spec.checkpoint, stream="orders", holder="orders-1", ttl=30, now=T0)
+    store.leases.bind(lease, ELSEWHERE, ttl=30, now=T0)
+    assert Observatory(store).window(stream.spec, now).driver_alive is alive
+
+
+def test_a_driver_launched_weeks_ago_is_still_the_streams_driver(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.drive(me())
+    later = T0 + 30 * 86_400
+    window = Observatory(store).window(stream.spec, later)
+    assert [driver.driver_id for driver in window.drivers] == ["orders-1"]
+    assert window.driver_alive is True
+
+
+def test_evaluations_at_the_same_moment_open_one_incident_a_check(tmp_path: Path, store: Store) -> None:
+    """The health DAG and four people's `streamwarden check` at once, on ten sick streams."""
+    streams = [Stream(tmp_path, store, name=f"s{n}") for n in range(10)]
+    for stream in streams:
+        stream.run(range(6), checkpoint_ms=60_000)
+    gate = threading.Barrier(5)
+    errors: list[BaseException] = []
+
+    def evaluate() -> None:
+        try:
+            gate.wait(timeout=30)
+            Observatory(store).evaluate([stream.spec for stream in streams], T0)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=evaluate) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert errors == []
+    opened = [(each.stream, each.check) for each in store.incidents.open()]
+    assert len(opened) == len(set(opened))
+    assert {name for name, check in opened if check == "checkpoint_duration"} == {stream.name for stream in streams}
+
+
+def test_a_store_that_is_gone_is_a_store_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        Observatory(Store(f"sqlite:///{tmp_path}/no/such/folder/store.db")).evaluate([spec()], T0)
+
+
+class TestWaitingInput:
+    @pytest.fixture
+    def stream(self, tmp_path: Path, store: Store) -> Stream:
+        stream = Stream(tmp_path, store)
+        stream.run(range(3), reported=False)
+        return stream
+
+    def test_files_that_no_batch_planned(self, stream: Stream) -> None:
+        stream.drop("late.json", T0 - 100)
+        stream.drop("later.json", T0 - 50)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert (waiting.files, waiting.size, waiting.since) == (2, 4, T0 - 100)
+        assert (waiting.planned_files, waiting.planned_batches) == (3, 3)
+
+    def test_names_that_spark_percent_encodes_are_the_same_files(self, stream: Stream) -> None:
+        odd = "a b%20c=ü.json"
+        stream.drop(odd)
+        stream.plan(3, T0, odd)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert waiting.files == 0
+
+    def test_hidden_and_unfinished_files_do_not_wait(self, stream: Stream) -> None:
+        for name in ("_SUCCESS", ".part-1.json.tmp", "_tmp.json"):
+            stream.drop(name)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert waiting.files == 0
+
+    def test_files_too_old_for_spark_do_not_wait(self, stream: Stream) -> None:
+        """`maxFileAge` counts from the newest file that was read, seven days by default."""
+        stream.drop("ancient.json", T0 - 2 - 7 * 86_400 - 1)
+        stream.drop("old.json", T0 - 6 * 86_400)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert waiting.files == 1
+        hasty = replace(stream.spec, source=replace(stream.spec.source, options={"maxFileAge": "1d"}))
+        waiting = survey(hasty).waiting
+        assert waiting is not None
+        assert waiting.files == 0
+
+    @pytest.mark.parametrize("path", ["input/*.json", "input/{a,b}", "input/day=?"])
+    def test_patterns_are_not_guessed_at(self, stream: Stream, path: str) -> None:
+        source = replace(stream.spec.source, path=str(stream.home / path))
+        assert survey(replace(stream.spec, source=source)).waiting is None
+
+    def test_subfolders_are_not_guessed_at(self, stream: Stream) -> None:
+        stream.drop("day=1/a.json")
+        assert survey(stream.spec).waiting is None
+
+    def test_an_input_folder_that_is_not_there_yet_holds_nothing(self, stream: Stream) -> None:
+        source = replace(stream.spec.source, path=str(stream.home / "nowhere"))
+        waiting = survey(replace(stream.spec, source=source)).waiting
+        assert waiting is not None
+        assert waiting.files == 0
+
+
+def test_snapshots_and_sizes_of_the_state_are_read(tmp_path: Path, store: Store) -> None:
+    """Versions 1..3 with a snapshot each, version 4 with its changelog alone."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(3), reported=False)
+    stream.plan(3, T0)
+    stream.commit(3, T0 + 1, snapshot=False)
+    (instance,) = survey(stream.spec).state or ()
+    assert (instance.operator, instance.partition) == (0, 0)
+    assert (instance.snapshot, instance.version, instance.size) == (3, 4, 700)

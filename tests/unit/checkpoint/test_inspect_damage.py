@@ -1,0 +1,204 @@
+"""Each damage is a finding that names the file, what Spark will do and the next step; never an error of the inspector.
+
+That Spark really does so is shown by tests/spark/test_checkpoint_damage.py.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint.findings import Consequence, Finding, worst
+from streamwarden.checkpoint.report import read_checkpoint
+from support.checkpoints import NAMES, unpack
+
+FS = LocalFiles()
+CHANGELOG = "spark-4.3.0-changelog"
+
+LOSES, REFUSES, RECOVERS, HARMLESS = (
+    Consequence.LOSES,
+    Consequence.REFUSES,
+    Consequence.RECOVERS,
+    Consequence.HARMLESS,
+)
+
+
+def findings(root: Path) -> tuple[Finding, ...]:
+    return read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output")).findings
+
+
+def lose(path: Path) -> None:
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(bytes(content))
+
+
+CASES: list[tuple[str, Callable[[Path], None], Consequence | None, str | None]] = [
+    ("checkpoint/metadata", lose, REFUSES, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
+    ("checkpoint/metadata", empty, REFUSES, None),
+    ("checkpoint/metadata", halve, REFUSES, None),
+    ("checkpoint/offsets/13", lose, REFUSES, "CONCURRENT_STREAM_LOG_UPDATE"),
+    ("checkpoint/offsets/13", halve, REFUSES, None),
+    ("checkpoint/offsets/12", lose, REFUSES, None),
+    ("checkpoint/offsets/5", lose, HARMLESS, None),
+    ("checkpoint/offsets", lose, REFUSES, None),
+    ("checkpoint/commits/13", halve, REFUSES, None),
+    ("checkpoint/commits/13", empty, REFUSES, None),
+    ("checkpoint/commits/7", lose, HARMLESS, None),
+    ("checkpoint/commits/7", halve, HARMLESS, None),
+    ("checkpoint/commits", lose, RECOVERS, None),
+    ("checkpoint/sources/0/9.compact", lose, REFUSES, None),
+    ("checkpoint/sources/0/9.compact", halve, REFUSES, None),
+    ("checkpoint/sources/0/11", empty, REFUSES, None),
+    ("checkpoint/sources", lose, REFUSES, None),
+    ("checkpoint/state", lose, REFUSES, "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+    ("checkpoint/state/0/1", lose, REFUSES, "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"),
+    ("checkpoint/state/0/_metadata", lose, RECOVERS, None),
+    ("checkpoint/state/0/_metadata/metadata", halve, RECOVERS, None),
+    ("checkpoint/state/0/0/_metadata/schema", halve, REFUSES, None),
+    ("output/_spark_metadata/9.compact", lose, LOSES, None),
+    ("output/_spark_metadata/12", lose, LOSES, None),
+    ("output/_spark_metadata/13", lose, LOSES, None),
+    ("output/_spark_metadata/12", empty, LOSES, None),
+    ("output/_spark_metadata", lose, LOSES, None),
+    # What is not needed to start: superseded by a compact file, or older than the last snapshot.
+    ("checkpoint/sources/0/3", lose, None, None),
+    ("output/_spark_metadata/3", halve, None, None),
+    ("checkpoint/state/0/0/1.changelog", lose, None, None),
+    # The newest batch planned and not committed is what every running query looks like.
+    ("checkpoint/commits/13", lose, None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "consequence", "error_class"), CASES)
+def test_a_damaged_file_is_named_with_its_consequence(
+    name: str,
+    damage: Callable[[Path], None],
+    consequence: Consequence | None,
+    error_class: str | None,
+    tmp_path: Path,
+) -> None:
+    unpack(CHANGELOG, tmp_path)
+    damage(tmp_path / name)
+    found = findings(tmp_path)
+    assert worst(found) is consequence, found
+    if consequence is not None:
+        below = name.removeprefix("checkpoint/").removeprefix("output/")
+        named = [each for each in found if each.path.startswith(below.removesuffix(".compact").rstrip("/"))]
+        assert named or "9.compact" in name, found
+        assert error_class in {each.error_class for each in found}
+        assert all(each.spark and each.next_step for each in found)
+
+
+def newest(root: Path, pattern: str) -> Path:
+    return max((root / "checkpoint/state/0/0").glob(pattern), key=lambda path: int(path.name.partition(".")[0]))
+
+
+@pytest.mark.parametrize("damage", [lose, halve, empty, flip])
+def test_the_newest_changelog_cannot_be_replaced(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    damage(newest(tmp_path, "*.changelog"))
+    assert [(each.path, each.consequence) for each in findings(tmp_path)] == [("state/0/0/14.changelog", REFUSES)]
+
+
+@pytest.mark.parametrize("damage", [halve, empty, flip])
+def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    snapshot = newest(tmp_path, "*.zip")
+    damage(snapshot)
+    found = findings(tmp_path)
+    assert [(each.path, each.consequence) for each in found] == [(f"state/0/0/{snapshot.name}", RECOVERS)]
+
+
+@pytest.mark.parametrize("damage", [lose, halve, flip])
+def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    unpack("spark-3.5.6-rocksdb", tmp_path)
+    for sst in tmp_path.glob("checkpoint/state/0/0/SSTs/*.sst"):
+        damage(sst)
+    found = findings(tmp_path)
+    assert [(each.path, each.consequence) for each in found] == [("state/0/0/4.zip", REFUSES)]
+    assert "SSTs/" in found[0].what or "checksum" in found[0].what
+
+
+def test_without_changelogs_a_lost_snapshot_is_fatal(tmp_path: Path) -> None:
+    unpack("spark-4.3.0-rocksdb", tmp_path)
+    lose(newest(tmp_path, "*.zip"))
+    assert [(each.path, each.error_class) for each in findings(tmp_path)] == [
+        ("state/0/0/4.zip", "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE")
+    ]
+
+
+def test_hdfs_state_recovers_from_a_broken_snapshot_and_not_from_a_lost_delta(tmp_path: Path) -> None:
+    unpack("spark-3.5.6-hdfs", tmp_path / "old")
+    lose(tmp_path / "old/checkpoint/state/0/1/2.delta")
+    assert [(each.path, each.error_class) for each in findings(tmp_path / "old")] == [
+        ("state/0/1/2.delta", "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS")
+    ]
+    unpack("spark-4.3.0-hdfs", tmp_path / "new")
+    snapshot = newest(tmp_path / "new", "*.snapshot")
+    halve(snapshot)
+    assert [(each.path, each.consequence) for each in findings(tmp_path / "new")] == [
+        (f"state/0/0/{snapshot.name}", RECOVERS)
+    ]
+
+
+def test_in_format_2_only_the_committed_attempt_at_a_version_counts(tmp_path: Path) -> None:
+    """A second attempt at the newest version, left by a batch that was cut, does not stand in for the committed one."""
+    unpack("spark-4.3.0-format2", tmp_path)
+    committed = max(
+        (tmp_path / "checkpoint/state/0/0").glob("*.changelog"), key=lambda path: int(path.name.split("_")[0])
+    )
+    other = committed.with_name(f"{committed.name.split('_')[0]}_00000000-0000-4000-8000-000000000000.changelog")
+    shutil.copy(committed, other)
+    assert findings(tmp_path) == ()
+    committed.unlink()
+    assert worst(findings(tmp_path)) is REFUSES
+
+
+def test_a_data_file_that_the_manifest_names_is_missed(tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    gone = sorted((tmp_path / "output").glob("*.parquet"))[0]
+    gone.unlink()
+    assert [(each.path, each.consequence) for each in findings(tmp_path)] == [(gone.name, LOSES)]
+
+
+def test_logs_that_fell_behind_the_manifest_are_a_silent_loss(tmp_path: Path) -> None:
+    """Somebody restored an older offset and commit log over a newer output: the sink will skip what it knows."""
+    unpack(CHANGELOG, tmp_path)
+    for batch in (12, 13):
+        lose(tmp_path / f"checkpoint/offsets/{batch}")
+        lose(tmp_path / f"checkpoint/commits/{batch}")
+    found = findings(tmp_path)
+    assert worst(found) is LOSES
+    assert "ahead" in found[0].what
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_damage_makes_the_inspector_fail(name: str, tmp_path: Path) -> None:
+    """Ten random files at a time are lost, cut off, emptied or flipped: there is always a report."""
+    choose = random.Random(name)
+    for round_number in range(6):
+        root = tmp_path / str(round_number)
+        unpack(name, root)
+        files = sorted(path for path in root.rglob("*") if path.is_file())
+        for path in choose.sample(files, 10):
+            choose.choice([lose, halve, empty, flip])(path)
+        report = read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output"))
+        assert report.to_dict()["worst"] is None or report.findings

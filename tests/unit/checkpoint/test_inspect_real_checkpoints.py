@@ -1,0 +1,122 @@
+"""Checkpoints that Spark 3.5.6, 4.0.1 and 4.3.0 wrote are read, and nothing in them looks damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from streamwarden.adapters.files import FsspecFiles, LocalFiles, open_path
+from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
+from streamwarden.errors import CheckpointError
+from support.checkpoints import NAMES, unpack
+
+FS = LocalFiles()
+
+
+def inspect(name: str, root: Path) -> CheckpointReport:
+    checkpoint = unpack(name, root)
+    output = root / "output"
+    return read_checkpoint(FS, str(checkpoint), output=str(output) if output.exists() else None)
+
+
+def test_there_are_archives_of_three_spark_versions() -> None:
+    assert {name.split("-")[1] for name in NAMES} == {"3.5.6", "4.0.1", "4.3.0"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_wrong_with_a_whole_checkpoint(name: str, tmp_path: Path) -> None:
+    report = inspect(name, tmp_path)
+    assert report.findings == ()
+    assert report.worst is None
+    assert report.position.gap == 0
+    assert report.position.query_id is not None
+    assert report.position.committed is not None
+    assert report.position.committed_at >= report.position.planned_at > 0  # type: ignore[operator]
+    assert report.shuffle_partitions == 2
+    assert report.state_bytes == sum(store.bytes for store in report.stores) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_report_is_json(name: str, tmp_path: Path) -> None:
+    report = inspect(name, tmp_path)
+    read_back = json.loads(json.dumps(report.to_dict()))
+    assert read_back["gap"] == 0
+    assert read_back["batches"][-1]["batch"] == report.position.planned
+    assert sum(sum(each["bytes_by_partition"].values()) for each in read_back["operators"]) == read_back["state_bytes"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, tmp_path: Path) -> None:
+    local = read_checkpoint(FS, str(unpack(name, tmp_path)))
+    memory = fsspec.filesystem("memory")
+    memory.put(local.path, f"/remote/{name}", recursive=True)
+    fs, path = open_path(f"memory://remote/{name}")
+    assert isinstance(fs, FsspecFiles)
+    remote = read_checkpoint(fs, path)
+    assert remote.findings == ()
+    assert remote.stores == local.stores
+    assert remote.operators == local.operators
+    assert [each.sources for each in remote.batches] == [each.sources for each in local.batches]
+
+
+def test_what_the_batches_read_is_said_in_words(tmp_path: Path) -> None:
+    report = inspect("spark-4.3.0-changelog", tmp_path)
+    assert [batch.batch for batch in report.batches] == [9, 10, 11, 12, 13]
+    assert report.batches[-2].sources == ("file log offset 12, 1 file",)
+    assert report.batches[-1].sources == ("file log offset 12, 0 files",), "the last batch only moved the watermark"
+    assert report.watermark_ms == 1_356_998_400_000 + 12 * 60_000 + 19_000 - 60_000
+
+
+def test_operators_have_spark_s_own_names_since_spark_4(tmp_path: Path) -> None:
+    names = {name: [each.name for each in inspect(name, tmp_path / name).operators] for name in NAMES}
+    assert names["spark-3.5.6-hdfs"] == [None]
+    assert names["spark-4.0.1-changelog"] == ["stateStoreSave"]
+    assert names["spark-4.3.0-join"] == ["symmetricHashJoin"]
+    assert names["spark-4.3.0-processor"] == ["transformWithStateExec"]
+
+
+def test_a_join_has_four_stores_a_partition(tmp_path: Path) -> None:
+    report = inspect("spark-4.3.0-join", tmp_path)
+    assert report.operators[0].stores == (
+        "left-keyToNumValues",
+        "left-keyWithIndexToValue",
+        "right-keyToNumValues",
+        "right-keyWithIndexToValue",
+    )
+    assert len(report.stores) == 8
+    assert len(report.batches[-1].sources) == 2
+
+
+def test_formats_are_told_apart(tmp_path: Path) -> None:
+    formats = {name: inspect(name, tmp_path / name).formats for name in NAMES}
+    assert formats["spark-4.3.0-changelog"]["checkpoint"] == "1"
+    assert formats["spark-4.3.0-format2"]["checkpoint"] == "2"
+    assert formats["spark-4.3.0-format2"]["commits"] == "v2"
+    assert formats["spark-4.3.0-offsets2"]["offsets"] == "v2"
+    assert formats["spark-3.5.6-rocksdb"]["offsets"] == "v1"
+
+
+def test_replay_facts_name_the_last_snapshot_and_what_came_after(tmp_path: Path) -> None:
+    for store in inspect("spark-4.3.0-changelog", tmp_path).stores:
+        replay = store.replay
+        assert replay.newest == 14, "version N+1 is the state after batch N"
+        assert replay.snapshot == max(store.snapshots)
+        assert replay.versions == 14 - replay.snapshot
+        assert (replay.changelog_bytes > 0) == (replay.versions > 0)
+
+
+@pytest.mark.parametrize("part", ["", "output", "checkpoint/metadata", "nowhere"])
+def test_what_is_no_checkpoint_is_refused_with_what_to_do(part: str, tmp_path: Path) -> None:
+    unpack("spark-4.3.0-hdfs", tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        read_checkpoint(FS, str(tmp_path / part))
+    assert "checkpointLocation" in caught.value.next_step
+    assert str(tmp_path / part) in str(caught.value)
+
+
+def test_a_scheme_without_a_driver_is_refused_with_what_to_do() -> None:
+    with pytest.raises(CheckpointError, match="driver"):
+        open_path("nosuchscheme://bucket/checkpoint")

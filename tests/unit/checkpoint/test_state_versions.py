@@ -1,0 +1,79 @@
+"""Which files a load reads, and what a restart would replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint.state import replay_debts, state_sizes, state_stores
+from support.checkpoints import unpack
+
+FS = LocalFiles()
+
+
+def make(root: Path, *names: str, partition: int = 0, store: str = "", size: int = 10) -> None:
+    folder = root / "state/0" / str(partition) / store
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(b"x" * size)
+
+
+def test_a_load_starts_from_the_newest_snapshot_at_or_below_its_version(tmp_path: Path) -> None:
+    make(tmp_path, "3.zip", "6.zip", *(f"{version}.changelog" for version in range(1, 9)))
+    (store,) = state_stores(FS, str(tmp_path))
+    load = store.load(5)
+    assert load.snapshot is not None
+    assert load.snapshot.name == "3.zip"
+    assert [file.name for file in load.changes] == ["4.changelog", "5.changelog"]
+    assert load.complete
+    assert [each.snapshot and each.snapshot.name for each in store.loads(8)] == ["6.zip", "3.zip", None]
+
+
+def test_a_load_without_its_changes_is_not_complete(tmp_path: Path) -> None:
+    make(tmp_path, "3.zip", "4.changelog", "6.changelog")
+    (store,) = state_stores(FS, str(tmp_path))
+    assert store.load(6).missing == (5,)
+    assert store.load(2).missing == (1, 2), "a version older than every snapshot starts from nothing"
+
+
+def test_scratch_and_checksums_are_no_state(tmp_path: Path) -> None:
+    make(tmp_path, "1.delta", ".1.delta.crc", "1.delta.crc", ".2.delta.tmp", "3.delta.tmp")
+    (store,) = state_stores(FS, str(tmp_path))
+    assert [file.name for file in store.files] == ["1.delta"]
+    assert store.bytes == 10
+
+
+def test_each_store_of_a_join_is_told_apart_and_ssts_count_as_bytes(tmp_path: Path) -> None:
+    make(tmp_path, "1.zip", store="left")
+    make(tmp_path, "a.sst", store="left/SSTs", size=500)
+    make(tmp_path, "1.zip", store="right")
+    make(tmp_path, "1.zip", store="right", partition=1)
+    stores = state_stores(FS, str(tmp_path))
+    assert [(store.partition, store.name, store.bytes) for store in stores] == [
+        (0, "left", 510),
+        (0, "right", 10),
+        (1, "right", 10),
+    ]
+    assert state_sizes(stores) == {(0, 0): 520, (0, 1): 10}
+
+
+def test_replay_debt_is_what_came_after_the_last_uploaded_snapshot(tmp_path: Path) -> None:
+    make(tmp_path, "3.zip", *(f"{version}.changelog" for version in range(1, 9)))
+    make(tmp_path, *(f"{version}.changelog" for version in range(1, 9)), partition=1)
+    make(tmp_path, *(f"{version}.zip" for version in range(1, 9)), partition=2)
+    some, everything, nothing = replay_debts(state_stores(FS, str(tmp_path)))
+    assert (some.snapshot, some.newest, some.versions, some.changelog_bytes) == (3, 8, 5, 50)
+    assert (some.first_batch, some.last_batch) == (3, 7), "version N+1 is the state after batch N"
+    assert (everything.snapshot, everything.versions, everything.changelog_bytes) == (None, 8, 80)
+    assert (nothing.snapshot, nothing.versions, nothing.changelog_bytes) == (8, 0, 0)
+
+
+def test_a_query_without_state_has_no_stores(tmp_path: Path) -> None:
+    assert state_stores(FS, str(tmp_path)) == ()
+
+
+def test_bytes_are_those_of_the_directory(tmp_path: Path) -> None:
+    checkpoint = unpack("spark-4.3.0-join", tmp_path)
+    files = [path for path in (checkpoint / "state").glob("0/[0-9]*/**/*") if path.is_file()]
+    content = sum(path.stat().st_size for path in files if not path.name.endswith(".crc"))
+    assert sum(state_sizes(state_stores(FS, str(checkpoint))).values()) == content

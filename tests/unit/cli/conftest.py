@@ -1,0 +1,15 @@
+"""Every test here has a fresh project and a command line on it."""
+
+from pathlib import Path
+
+import pytest
+
+from support.command_line import CommandLine
+from support.projects import Project
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    for name in ("STREAMWARDEN_PROJECT", "STREAMWARDEN_DATA", "STREAMWARDEN_STORE_URL", "STREAMWARDEN_NOTIFY_URLS"):
+        monkeypatch.delenv(name, raising=False)
+    return CommandLine(Project.make(tmp_path), capsys)

@@ -1,0 +1,157 @@
+"""`drill list`, `drill show`, `inspect`, `replay`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamwarden.cli.exits import Exit
+from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from support.command_line import CommandLine
+
+
+def finished(cli: CommandLine, status: DrillStatus, deviated: bool | None) -> str:
+    facts = {
+        "drill": {"recovery": {"target": 90.0}},
+        "reconciliation": {
+            "lost": 1,
+            "duplicated": 0,
+            "unexpected": 0,
+            "wrong": 0,
+            "actual": 9,
+            "expected": 10,
+            "records": 100,
+            "samples": {},
+        },
+    }
+    run = DrillRun(
+        run_id="kill-1",
+        drill="kill",
+        stream="a",
+        started_at=1.0,
+        ended_at=2.0,
+        status=status,
+        deviated=deviated,
+        reason="this is why",
+        facts=facts,
+    )
+    with cli.store() as store:
+        store.journals.save(run)
+        store.journals.append("kill-1", Entry(step=Step.FAULT, at=1.5, kind="landed", message="it [landed]"))
+    return run.run_id
+
+
+@pytest.mark.parametrize(
+    ("status", "deviated", "code", "word"),
+    [
+        (DrillStatus.COMPLETED, False, Exit.OK, "PASSED"),
+        (DrillStatus.COMPLETED, True, Exit.BAD, "DEVIATED"),
+        (DrillStatus.COMPLETED, None, Exit.BAD, "DEVIATED"),
+        (DrillStatus.ABORTED, None, Exit.UNDECIDED, "ABORTED"),
+        (DrillStatus.FAILED, None, Exit.UNDECIDED, "FAILED"),
+        (DrillStatus.RUNNING, None, Exit.UNDECIDED, "RUNNING"),
+    ],
+)
+def test_only_a_drill_that_completed_and_did_not_deviate_is_0(
+    cli: CommandLine, status: DrillStatus, deviated: bool | None, code: Exit, word: str
+) -> None:
+    finished(cli, status, deviated)
+    answer = cli("drill", "show")
+    assert answer.code == code
+    assert word in answer.out
+    as_data = cli("drill", "show", "kill", "--json")
+    assert as_data.code == code
+    assert as_data.json["passed"] is (code is Exit.OK)
+    assert as_data.json["verdict"] == word
+
+
+def test_the_report_shows_the_counts_and_on_demand_the_journal(cli: CommandLine) -> None:
+    finished(cli, DrillStatus.COMPLETED, True)
+    answer = cli("drill", "show", "kill-1", "--journal")
+    assert "1 lost, 0 duplicated" in answer.out
+    assert "fault: it [landed]" in answer.out
+
+
+def test_a_run_that_is_not_there_is_told(cli: CommandLine) -> None:
+    assert cli("drill", "show").code == Exit.USAGE
+    answer = cli("drill", "show", "nope")
+    assert answer.code == Exit.USAGE
+    assert "streamwarden drill list" in answer.err
+
+
+def test_drills_are_listed_with_their_newest_runs(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", "name: kill\nstream: a\nfault: {kind: kill_driver}\n")
+    cli.project.write("config/drills/bad.yaml", "name: bad\n")
+    finished(cli, DrillStatus.COMPLETED, False)
+    answer = cli("drill", "list")
+    assert answer.code == Exit.OK
+    assert "kill_driver" in answer.out
+    assert "kill-1" in answer.out
+    assert "bad" in answer.out
+    as_data = cli("drill", "list", "--json").json
+    assert list(as_data["drills"]) == ["kill"]
+    assert list(as_data["broken"]) == ["bad"]
+    assert as_data["runs"][0]["verdict"] == "PASSED"
+
+
+def test_running_a_drill_that_is_not_there_breaks_nothing(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("drill", "run", "nope")
+    assert answer.code == Exit.USAGE
+    assert not (cli.project.data / "drills").exists()
+
+
+def checkpoint(folder: Path, committed: int) -> Path:
+    """The logs of a query that has planned batches 0 and 1."""
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+    (folder / "metadata").write_text('{"id":"7c1b6bd0-0000-4000-8000-000000000000"}')
+    for batch in (0, 1):
+        header = {"batchWatermarkMs": 0, "batchTimestampMs": 1700000000000 + batch, "conf": {}}
+        (folder / "offsets" / str(batch)).write_text(f"v1\n{json.dumps(header)}\n-\n")
+    for batch in range(committed + 1):
+        (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return folder
+
+
+def test_a_checkpoint_is_read_without_spark(cli: CommandLine) -> None:
+    folder = checkpoint(cli.project.root / "ckpt", committed=0)
+    answer = cli("inspect", str(folder))
+    assert answer.code == Exit.OK
+    assert "7c1b6bd0" in answer.out
+    assert "1 planned and not committed" in answer.out
+    assert cli("inspect", str(folder), "--json").json["gap"] == 1
+
+
+def test_a_checkpoint_is_named_by_its_stream_too(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    checkpoint(cli.project.data / "checkpoints/a", committed=1)
+    assert "every planned batch is committed" in cli("inspect", "a").out
+
+
+def test_damage_that_spark_refuses_is_1(cli: CommandLine) -> None:
+    folder = checkpoint(cli.project.root / "ckpt", committed=0)
+    (folder / "metadata").write_text("")
+    answer = cli("inspect", str(folder))
+    assert answer.code == Exit.BAD
+    assert "refuses" in answer.out
+    assert "metadata" in answer.out
+
+
+def test_what_is_no_checkpoint_is_told(cli: CommandLine) -> None:
+    answer = cli("inspect", str(cli.project.root))
+    assert answer.code == Exit.BAD
+    assert "none of a checkpoint's parts" in answer.err
+
+
+def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("replay", "--stream", "a", "--limit", "400", "--rows-per-file", "200", "--json")
+    assert answer.code == Exit.OK
+    assert answer.json["files_written"] == 2
+    files = sorted(path.name for path in (cli.project.data / "input/a").glob("flights-*.json"))
+    assert len(files) == 2
+    again = cli("replay", "--stream", "a", "--limit", "400", "--rows-per-file", "200", "--json")
+    assert (again.json["files_written"], again.json["files_skipped"]) == (0, 2)
+    assert cli("replay", "--stream", "a", "--rows-per-file", "100", "--limit", "1").code == Exit.USAGE

@@ -1,0 +1,174 @@
+"""The exit code says what became of a command, and an error is one readable block, never a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streamwarden import errors
+from streamwarden.cli import app, reference
+from streamwarden.cli.exits import Exit, exit_of
+from support.command_line import CommandLine
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigError("x"), Exit.USAGE),
+        (errors.CheckpointError("x"), Exit.BAD),
+        (errors.JobError("x"), Exit.BAD),
+        (errors.LeaseHeld("x"), Exit.UNAVAILABLE),
+        (errors.LeaseLost("x"), Exit.UNAVAILABLE),
+        (errors.StoreError("x"), Exit.UNAVAILABLE),
+        (errors.ProcessError("x"), Exit.UNAVAILABLE),
+        (errors.DrillAborted("x"), Exit.UNDECIDED),
+        (errors.VerificationError("x"), Exit.UNDECIDED),
+    ],
+)
+def test_each_kind_of_error_has_its_code(error: errors.StreamwardenError, code: Exit) -> None:
+    assert exit_of(error) is code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("strt",),
+        ("start",),
+        ("status", "--nope"),
+        ("logs", "a", "-n", "-3"),
+        ("stop", "a", "--batch-deadline", "soon"),
+        ("start", "a", "--within", "soon"),
+        ("replay",),
+        ("replay", "x", "--stream", "a"),
+        ("store", "prune", "--keep", "long"),
+    ],
+)
+def test_a_wrong_command_line_is_2_and_prints_no_traceback(cli: CommandLine, arguments: tuple[str, ...]) -> None:
+    cli.project.stream("a")
+    answer = cli(*arguments)
+    assert answer.code == Exit.USAGE
+    assert "Error" in answer.err
+    assert "Traceback" not in answer.out + answer.err
+
+
+def test_an_error_is_a_block_that_says_what_where_expected_and_next(cli: CommandLine) -> None:
+    cli.project.stream("flights")
+    answer = cli("status", "flight")
+    assert answer.code == Exit.USAGE
+    assert answer.err.splitlines() == [
+        "Error: there is no stream 'flight'",
+        "  expected: one of: flights",
+        "  next: did you mean 'flights'?",
+    ]
+
+
+def test_brackets_in_a_message_are_printed_and_not_taken_for_markup(cli: CommandLine) -> None:
+    assert "'[red]'" in cli("status", "[red]").err
+
+
+def test_outside_a_project_the_places_that_were_tried_are_told(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "streamwarden.cli", "status"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == Exit.USAGE
+    assert "no project found" in done.stderr
+    assert str(tmp_path) in done.stderr
+
+
+def test_a_store_that_cannot_be_opened_is_3(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.data.mkdir()
+    (cli.project.data / "streamwarden.db").write_text("this is no database, and long enough to be looked at" * 50)
+    answer = cli("status")
+    assert answer.code == Exit.UNAVAILABLE
+    assert "Traceback" not in answer.err
+
+
+def test_a_defect_is_70_and_its_traceback_lies_in_a_file(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.project.stream("a")
+
+    def burst(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("nobody foresaw this")
+
+    monkeypatch.setattr("streamwarden.cli.status.gather", burst)
+    answer = cli("status")
+    assert answer.code == Exit.DEFECT
+    assert "Traceback" not in answer.err
+    where = next(line.split("where: ")[1] for line in answer.err.splitlines() if "where: " in line)
+    try:
+        assert "ZeroDivisionError: nobody foresaw this" in Path(where).read_text()
+    finally:
+        Path(where).unlink()
+
+
+def test_ctrl_c_is_130(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.project.stream("a")
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("streamwarden.cli.status.gather", interrupted)
+    assert cli("status").code == Exit.INTERRUPTED
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(cli: CommandLine) -> None:
+    for number in range(400):  # more than a pipe holds
+        cli.project.stream(f"stream_with_a_long_name_{number}")
+    command = f"{sys.executable} -m streamwarden.cli --project {cli.project.root} validate | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == Exit.OK
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_help_comes_within_a_second_of_processor_time_and_without_a_heavy_import() -> None:
+    code = (
+        "import sys, time; started = time.process_time()\n"
+        "from streamwarden.cli.app import run\n"
+        "code = run(['--help'])\n"
+        "heavy = {'sqlalchemy', 'pandas', 'pyarrow', 'pyspark', 'great_expectations', 'pydantic', 'airflow', 'yaml'}\n"
+        "print(code, sorted(heavy & set(sys.modules)), time.process_time(), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    returned, modules, seconds = done.stderr.strip().split(" ", 2)[0], done.stderr.split("[")[1].split("]")[0], done
+    assert (returned, modules) == ("0", "")
+    assert float(seconds.stderr.rsplit(" ", 1)[1]) < 1.0
+    assert "validate" in done.stdout
+
+
+def test_the_version_is_told(cli: CommandLine) -> None:
+    started = time.monotonic()
+    answer = cli("--version")
+    assert answer.code == Exit.OK
+    assert answer.out.startswith("streamwarden 0.")
+    assert time.monotonic() - started < 30
+
+
+def test_the_reference_page_is_what_the_application_says() -> None:
+    """Otherwise: python -m streamwarden.cli.reference > docs/reference/cli.md"""
+    assert (ROOT / "docs/reference/cli.md").read_text() == reference.page()
+
+
+def test_the_reference_page_names_every_command_and_every_code() -> None:
+    text = reference.page()
+    for command in ("validate", "status", "start", "stop", "restart", "logs", "inspect", "check", "incidents",
+                    "replay", "drill list", "drill run", "drill show", "store migrate", "store prune"):  # fmt: skip
+        assert f"## `streamwarden {command}" in text
+    for code in Exit:
+        assert f"| {code.value} | {code.meaning} |" in text
+    assert app.app.info.help

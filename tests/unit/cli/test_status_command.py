@@ -1,0 +1,274 @@
+"""`status`, `incidents`, `check`, `stop`, `logs`: what the store knows, told truly."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import processes
+from streamwarden.cli.exits import Exit
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.stop import Desired, DesiredState
+from support.command_line import CommandLine
+
+NOW = time.time()
+
+
+def driver(cli: CommandLine, exit: ExitRecord | None = None, process: ProcessIdentity | None = None) -> DriverRecord:
+    """A driver of stream `a`, recorded in the store."""
+    driver_id = "a-20260101T000000-00000001"
+    record = DriverRecord(
+        driver_id=driver_id,
+        stream="a",
+        checkpoint=str(cli.project.data / "checkpoints/a"),
+        token=1,
+        folder=str(cli.project.data / "drivers/a" / driver_id),
+        launched_by="test",
+        launched_at=NOW - 60,
+    )
+    with cli.store() as store:
+        store.drivers.launched(record)
+        if process is not None:
+            store.drivers.bound(driver_id, process)
+            store.drivers.started(driver_id, "query", "run", NOW - 50)
+        if exit is not None:
+            store.drivers.exited(driver_id, exit)
+    return record
+
+
+def ended(kind: ExitKind) -> ExitRecord:
+    return ExitRecord(kind=kind, ended_at=NOW - 10, error_class="SomeError", message="because of this")
+
+
+@pytest.fixture
+def living() -> Iterator[ProcessIdentity]:
+    """Identity of a process that lives as long as the test."""
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    try:
+        identity = processes.identity(child.pid)
+        assert identity is not None
+        yield identity
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("status", "--json")
+    assert answer.code == Exit.OK
+    stream = answer.json["streams"][0]
+    assert (stream["stream"], stream["state"], stream["worst"]) == ("a", "new", "UNKNOWN")
+
+
+def test_a_driver_whose_process_lives_is_running(cli: CommandLine, living: ProcessIdentity) -> None:
+    cli.project.stream("a")
+    driver(cli, process=living)
+    answer = cli("status", "a", "--json")
+    assert answer.code == Exit.OK
+    stream = answer.json["streams"][0]
+    assert (stream["state"], stream["pid"]) == ("running", living.pid)
+    assert stream["since"] == pytest.approx(NOW - 50)
+
+
+def test_a_pid_that_another_program_has_now_is_no_running_driver(cli: CommandLine, living: ProcessIdentity) -> None:
+    cli.project.stream("a")
+    driver(cli, process=ProcessIdentity(host=living.host, pid=living.pid, started_at=living.started_at - 1))
+    answer = cli("status", "--json")
+    assert answer.json["streams"][0]["state"] == "down"
+    assert answer.code == Exit.BAD
+
+
+@pytest.mark.parametrize(
+    ("kind", "wish", "state", "code"),
+    [
+        (ExitKind.FAILED, None, "down", Exit.BAD),
+        (ExitKind.KILLED, Desired.RUNNING, "down", Exit.BAD),
+        (ExitKind.FENCED, None, "down", Exit.BAD),
+        (ExitKind.STOPPED, Desired.STOPPED, "stopped", Exit.OK),
+        (ExitKind.FAILED, Desired.STOPPED, "stopped", Exit.OK),
+        (ExitKind.COMPLETED, None, "completed", Exit.OK),
+    ],
+)
+def test_the_last_exit_and_peoples_wish_make_the_state(
+    cli: CommandLine, kind: ExitKind, wish: Desired | None, state: str, code: Exit
+) -> None:
+    cli.project.stream("a")
+    driver(cli, ended(kind))
+    if wish is not None:
+        with cli.store() as store:
+            store.stops.set_desired(
+                DesiredState(stream="a", desired=wish, changed_by="me", reason="so", changed_at=NOW)
+            )
+    answer = cli("status", "--json")
+    assert answer.json["streams"][0]["state"] == state
+    assert answer.code == code
+    assert "because of this" in cli("status").out
+
+
+def test_a_broken_file_shows_and_is_trouble(cli: CommandLine) -> None:
+    cli.project.stream("a", "color: red\n")
+    answer = cli("status")
+    assert answer.code == Exit.BAD
+    assert "broken" in answer.out
+    assert "color" in answer.out
+
+
+def test_a_broken_file_does_not_hide_that_its_driver_lives(cli: CommandLine, living: ProcessIdentity) -> None:
+    cli.project.stream("a", "color: red\n")
+    driver(cli, process=living)
+    assert cli("status", "--json").json["streams"][0]["state"] == "running"
+
+
+def test_a_critical_verdict_is_trouble_and_names_its_check(cli: CommandLine, living: ProcessIdentity) -> None:
+    cli.project.stream("a")
+    driver(cli, process=living)
+    with cli.store() as store:
+        store.verdicts.save(
+            [
+                Verdict(stream="a", check="state_size", status=Status.CRITICAL, at=NOW, value=6e9, unit="bytes"),
+                Verdict(stream="a", check="memory_usage", status=Status.OK, at=NOW),
+            ]
+        )
+    answer = cli("status")
+    assert answer.code == Exit.BAD
+    assert "CRITICAL (state_size)" in answer.out
+    assert "6.0 GB" in answer.out
+
+
+def incident(status: Status, resolved_at: float | None = None) -> Incident:
+    return Incident(
+        incident_id="i1",
+        stream="a",
+        check="state_size",
+        status=status,
+        opened_at=NOW - 100,
+        updated_at=NOW,
+        reason="too big",
+        advice="tighten the watermark",
+        peak=status,
+        resolved_at=resolved_at,
+    )
+
+
+@pytest.mark.parametrize(("status", "code"), [(Status.WARNING, Exit.OK), (Status.CRITICAL, Exit.BAD)])
+def test_open_incidents_are_shown_with_their_advice(cli: CommandLine, status: Status, code: Exit) -> None:
+    cli.project.stream("a")
+    with cli.store() as store:
+        store.incidents.save(incident(status))
+    answer = cli("incidents")
+    assert answer.code == code
+    assert "too big" in answer.out
+    assert "tighten the watermark" in answer.out
+    assert cli("status", "--json").json["streams"][0]["incidents"] == 1
+
+
+def test_resolved_incidents_are_history(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    with cli.store() as store:
+        store.incidents.save(incident(Status.CRITICAL, resolved_at=NOW))
+    assert cli("incidents").out.strip() == "No open incidents."
+    everything = cli("incidents", "--all")
+    assert everything.code == Exit.OK
+    assert "resolved" in everything.out
+
+
+def test_checks_that_know_nothing_are_4_and_never_ok(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    (cli.project.data / "checkpoints").mkdir(parents=True)
+    answer = cli("check", "--json")
+    verdicts = answer.json["streams"]["a"]["verdicts"]
+    assert len(verdicts) >= 5
+    assert not [each for each in verdicts if each["status"] == "OK" and each["check"] != "backlog"]
+    path = cli.project.root / "config/streams/a.yaml"
+    path.write_text(path.read_text().replace("{path: input/a}", "{path: input/a/*}"))  # no folder to count files in
+    assert cli("check").code == Exit.UNDECIDED
+
+
+def test_a_check_of_a_failed_driver_says_what_is_wrong_and_keeps_the_incident(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    incurable = ExitRecord(
+        kind=ExitKind.FAILED, ended_at=NOW, error_class="SCHEMA", message="schema changed", curable=False
+    )
+    driver(cli, incurable)
+    answer = cli("check")
+    assert answer.code == Exit.BAD
+    assert "schema changed" in answer.out
+    assert cli("incidents").code == Exit.BAD
+
+
+def test_notifying_nobody_is_a_mistake_of_configuration(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("check", "--notify")
+    assert answer.code == Exit.USAGE
+    assert "STREAMWARDEN_NOTIFY_URLS" in answer.err
+
+
+def test_stopping_a_stream_without_a_driver_is_remembered(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("stop", "a", "--reason", "maintenance")
+    assert answer.code == Exit.OK
+    with cli.store() as store:
+        wish = store.stops.desired("a")
+    assert wish is not None
+    assert (wish.desired, wish.reason) == (Desired.STOPPED, "maintenance")
+    assert "command line" in wish.changed_by
+
+
+def test_a_stream_with_a_broken_file_can_still_be_stopped(cli: CommandLine) -> None:
+    cli.project.stream("a", "color: red\n")
+    assert cli("stop", "a").code == Exit.OK
+
+
+def test_a_stream_with_a_broken_file_cannot_be_started(cli: CommandLine) -> None:
+    cli.project.stream("a", "color: red\n")
+    answer = cli("start", "a")
+    assert answer.code == Exit.USAGE
+    assert "color" in answer.err
+    assert not (cli.project.data / "drivers").exists()
+
+
+def test_the_log_of_the_newest_driver_is_shown(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    assert "has had no driver" in cli("logs", "a").err
+    record = driver(cli, ended(ExitKind.FAILED))
+    folder = Path(record.folder)
+    folder.mkdir(parents=True)
+    (folder / "driver.log").write_text("".join(f"line {number} [bold]\n" for number in range(100)))
+    answer = cli("logs", "a", "-n", "2")
+    assert answer.out == "line 98 [bold]\nline 99 [bold]\n"
+    assert cli("logs", "a", "--driver", "a-20260101T000000-ffffffff").code == Exit.USAGE
+
+
+def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(cli: CommandLine) -> None:
+    import io
+
+    from streamwarden.cli.following import follow
+
+    path = Path(cli.project.root) / "driver.log"
+    path.write_text("before\n")
+    looks = 0
+
+    def over() -> bool:
+        nonlocal looks
+        looks += 1
+        with path.open("a") as log:
+            log.write(f"look {looks}\n")
+        return looks == 3
+
+    told = io.StringIO()
+    follow(path, ended=over, to=told, sleep=lambda seconds: None)
+    assert told.getvalue() == "look 1\nlook 2\nlook 3\n"
+
+
+def test_pruning_tells_what_it_removed(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("store", "prune", "--keep", "1 h", "--json")
+    assert answer.code == Exit.OK
+    assert answer.json["batches"] == 0
+    assert cli("store", "migrate").code == Exit.OK

@@ -1,0 +1,58 @@
+"""`validate`: all files, every mistake, for people and for programs."""
+
+from streamwarden.cli.exits import Exit
+from support.command_line import CommandLine
+
+DRILL = "name: kill\nstream: {stream}\nfault: {{kind: kill_driver}}\n"
+
+
+def test_a_good_project_is_0(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream="a"))
+    answer = cli("validate")
+    assert answer.code == Exit.OK
+    assert "✓ stream a" in answer.out
+    assert "✓ drill kill" in answer.out
+    assert "3 valid, 0 broken" in answer.out
+
+
+def test_a_broken_file_is_2_and_the_good_ones_are_still_listed(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.stream("b", "color: red\n")
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "✓ stream a" in answer.out
+    assert "✗ stream b" in answer.out
+    assert "config/streams/b.yaml:7: color: unknown key" in answer.out
+
+
+def test_programs_get_each_problem_with_its_key_and_line(cli: CommandLine) -> None:
+    cli.project.stream("b", "color: red\nstate: {ttl: soon}\n")
+    answer = cli("validate", "--json")
+    assert answer.code == Exit.USAGE
+    assert answer.json["valid"] is False
+    problems = answer.json["errors"][0]["problems"]
+    assert [(each["key"], each["line"]) for each in problems] == [("color", 7), ("state.ttl", 8)]
+    assert problems[1]["allowed"].startswith("a duration")
+
+
+def test_a_drill_on_a_stream_that_is_not_there_is_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream="aa"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "there is no stream 'aa'" in answer.out
+    assert "kill.yaml: stream" in answer.out
+
+
+def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:
+    cli.project.write("config/thresholds.yaml", "state_size: {warning: big}\n")
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "config/thresholds.yaml:1: state_size.warning" in answer.out
+
+
+def test_validating_writes_nothing(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli("validate")
+    assert not cli.project.data.exists()

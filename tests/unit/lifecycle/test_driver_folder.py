@@ -1,0 +1,76 @@
+"""The files in a driver's folder are whole or absent, and private."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.stop import StopRequest
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    process = ProcessIdentity("h/b/1", 7, 99)
+    lease = Lease(
+        checkpoint="/cp", stream="s", holder="d", token=3, process=process, acquired_at=1, renewed_at=2, expires_at=3
+    )
+    stop = StopRequest(
+        driver_id="d", requested_by="a", reason="r", requested_at=1, batch_deadline=2, kill_deadline=3, restart=True
+    )
+    outcome = ExitRecord(kind=ExitKind.FENCED, ended_at=4.5, cut_batch=None)
+    files.write_process(tmp_path, process)
+    files.write_lease(tmp_path, lease)
+    files.write_stop(tmp_path, stop)
+    files.write_outcome(tmp_path, outcome)
+    assert files.read_process(tmp_path) == process
+    assert files.read_lease(tmp_path) == lease
+    assert files.read_stop(tmp_path) == stop
+    assert files.read_outcome(tmp_path) == outcome
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    assert files.read_process(tmp_path) is None
+    assert files.read_outcome(tmp_path) is None
+    assert files.read_events(tmp_path) == ()
+
+
+def test_half_a_document_is_none(tmp_path: Path) -> None:
+    (tmp_path / files.STOP).write_text('{"driver_id": "d"')
+    assert files.read_stop(tmp_path) is None
+
+
+def test_nobody_else_can_read_a_document(tmp_path: Path) -> None:
+    files.write_document(tmp_path / files.SPEC, {"secret": 1})
+    assert (tmp_path / files.SPEC).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_document_that_cannot_be_written_leaves_the_old_one_and_no_rest(tmp_path: Path) -> None:
+    files.write_document(tmp_path / files.SPEC, {"a": 1})
+    with pytest.raises(TypeError):
+        files.write_document(tmp_path / files.SPEC, {"a": object()})
+    assert files.read_document(tmp_path / files.SPEC) == {"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == [files.SPEC]
+
+
+def test_many_writers_of_a_journal_do_not_cut_each_others_lines(tmp_path: Path) -> None:
+    def write(writer: int) -> None:
+        for number in range(50):
+            files.append_event(tmp_path, DriverEvent(driver_id=f"d{writer}", at=number, kind="x" * 200))
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(files.read_events(tmp_path)) == 200
+
+
+def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
+    files.append_line(tmp_path / files.SPILL, {"a": 1})
+    with (tmp_path / files.SPILL).open("a") as file:
+        file.write('{"b": ')
+    assert list(files.read_lines(tmp_path / files.SPILL)) == [{"a": 1}]

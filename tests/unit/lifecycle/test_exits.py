@@ -1,0 +1,118 @@
+"""Which end of a driver a restart can cure, and what a person is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.exits import MESSAGE_LIMIT, ProcessExit, compose, failure, last_error, shortened
+from streamwarden.lifecycle.stop import StopRequest
+
+STOP = StopRequest(
+    driver_id="d", requested_by="ann", reason="deploy", requested_at=0, batch_deadline=100, kill_deadline=130
+)
+
+
+@pytest.mark.parametrize(
+    ("error_class", "message", "curable"),
+    [
+        ("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "", False),
+        ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "", False),
+        ("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA", "", False),
+        ("STREAMING_CHECKPOINT_MISSING_METADATA_FILE", "", False),
+        ("STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY", "", False),
+        ("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", "", False),
+        ("AUTO_SNAPSHOT_REPAIR_FAILED", "", False),
+        ("BATCH_METADATA_NOT_FOUND", "", False),
+        (None, "java.lang.IllegalStateException: Incomplete log file in the offset log", False),
+        ("JobError", "x", False),
+        ("ConfigError", "x", False),
+        ("ModuleNotFoundError", "No module named 'x'", False),
+        ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "", False),
+        ("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", "", False),
+        (None, "java.io.IOException: No space left on device", True),
+        ("java.lang.OutOfMemoryError", "Java heap space", True),
+        ("ValueError", "job.py:3: ValueError: bad rate", True),
+        ("STREAM_FAILED", "connection reset", True),
+        # A cause that passes by itself wins over the name of what it broke.
+        ("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", "Caused by: No space left on device", True),
+    ],
+)
+def test_what_a_restart_can_cure(error_class: str | None, message: str, curable: bool) -> None:
+    record = failure(error_class, message, at=1, cut_batch=True, built=True)
+    assert record.kind is ExitKind.FAILED
+    assert record.curable is curable
+    assert record.next_step
+
+
+def test_an_unknown_error_before_the_query_started_would_come_again() -> None:
+    assert failure("KeyError", "job.py:3: KeyError: 'x'", at=1, cut_batch=None, built=False).curable is False
+
+
+def test_another_writer_on_the_logs_is_a_fence() -> None:
+    record = failure("CONCURRENT_STREAM_LOG_UPDATE", "Concurrent update", at=1, cut_batch=True, built=True)
+    assert record.kind is ExitKind.FENCED
+
+
+def test_the_runners_word_wins_and_the_keepers_facts_are_added() -> None:
+    outcome = ExitRecord(kind=ExitKind.STOPPED, ended_at=5, message="stopped by ann: deploy", cut_batch=False)
+    record = compose(outcome, ProcessExit(ended_at=6, exit_code=0), now=9, cut_batch=True)
+    assert (record.kind, record.exit_code, record.ended_at, record.cut_batch) == (ExitKind.STOPPED, 0, 5, False)
+
+
+def test_a_runner_that_could_not_know_about_its_last_batch_is_completed_from_the_logs() -> None:
+    outcome = ExitRecord(kind=ExitKind.KILLED, ended_at=5, signal=15)
+    assert compose(outcome, ProcessExit(ended_at=6, signal=9), now=9, cut_batch=True).cut_batch is True
+
+
+def test_a_sigkill_without_a_word_of_the_runner() -> None:
+    record = compose(None, ProcessExit(ended_at=6, signal=9), now=9, cut_batch=True)
+    assert (record.kind, record.signal, record.ended_at, record.curable) == (ExitKind.KILLED, 9, 6, True)
+    assert record.cut_batch is True
+
+
+def test_a_killed_python_half_shows_in_the_exit_code() -> None:
+    record = compose(None, ProcessExit(ended_at=6, exit_code=137), now=9)
+    assert (record.kind, record.signal, record.exit_code) == (ExitKind.KILLED, 9, 137)
+
+
+def test_a_kill_after_a_stops_deadline_names_who_asked() -> None:
+    record = compose(None, ProcessExit(ended_at=131, signal=9), now=140, stop=STOP)
+    assert "ann (deploy)" in record.message
+
+
+def test_a_kill_before_a_stops_deadline_is_not_the_stops() -> None:
+    record = compose(None, ProcessExit(ended_at=50, signal=9), now=140, stop=STOP)
+    assert "ann" not in record.message
+
+
+def test_a_driver_and_keeper_that_both_vanished() -> None:
+    record = compose(None, None, now=9)
+    assert (record.kind, record.ended_at) == (ExitKind.KILLED, 9)
+    assert "keeper" in record.message
+
+
+def test_a_jvm_out_of_memory() -> None:
+    record = compose(None, ProcessExit(ended_at=6, exit_code=3), now=9)
+    assert (record.kind, record.curable, record.exit_code) == (ExitKind.FAILED, True, 3)
+    assert "driver_memory" in record.next_step
+
+
+def test_a_command_that_could_not_be_started() -> None:
+    record = compose(None, ProcessExit(ended_at=6, exit_code=127, error="spark-submit: No such file"), now=9)
+    assert (record.kind, record.curable) == (ExitKind.FAILED, False)
+    assert "spark-submit" in record.message
+
+
+def test_a_spark_submit_that_failed_before_the_runner_says_why_in_its_log() -> None:
+    log = "INFO x\nException in thread main org.apache.spark.SparkException: Cannot load class\n\tat a.b.c\n"
+    record = compose(None, ProcessExit(ended_at=6, exit_code=1), now=9, log_tail=log)
+    assert record.message == "Exception in thread main org.apache.spark.SparkException: Cannot load class"
+
+
+def test_a_message_is_short_and_without_stack_frames() -> None:
+    text = "boom\n\tat org.apache.spark.X\n\n... 3 more\nCaused by: bang\n" + "x" * 5000
+    short = shortened(text)
+    assert short.startswith("boom\nCaused by: bang\n")
+    assert len(short) == MESSAGE_LIMIT
+    assert last_error("all is well") is None

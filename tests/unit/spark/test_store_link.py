@@ -1,0 +1,182 @@
+"""The driver's connection to its store: what a store that is locked, gone or replaced does to it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.store import Store
+from streamwarden.errors import LeaseLost
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.spark.listener import QueryProgressed, QueryStarted
+from streamwarden.spark.store_link import StoreLink
+from support.drivers import until
+
+QUERY = "8a6e6b35-0c1b-4a52-a2a8-54c4d0a5f1aa"
+
+
+def report(batch: int) -> QueryProgressed:
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    return QueryProgressed(
+        json.dumps(
+            {
+                "id": QUERY,
+                "runId": "run",
+                "batchId": batch,
+                "timestamp": stamp,
+                "numInputRows": 7,
+                "batchDuration": 5,
+                "durationMs": {"addBatch": 3, "walCommit": 1, "triggerExecution": 5},
+                "stateOperators": [],
+                "sources": [],
+                "sink": {"description": "x"},
+            }
+        )
+    )
+
+
+class Desk:
+    """A store on disk, a driver's folder, and the link between them."""
+
+    def __init__(self, root: Path) -> None:
+        self.database = root / "store.db"
+        self.url = f"sqlite:///{self.database}"
+        self.store = Store(self.url)
+        self.store.migrate()
+        self.folder = root / "drivers" / "counts" / "counts-1"
+        self.folder.mkdir(parents=True)
+        self.checkpoint = root / "cp"
+        self.lease: Lease = self.store.leases.acquire(
+            str(self.checkpoint), stream="counts", holder="counts-1", ttl=30, now=time.time()
+        )
+        self.store.drivers.launched(
+            DriverRecord(
+                driver_id="counts-1",
+                stream="counts",
+                checkpoint=str(self.checkpoint),
+                token=self.lease.token,
+                folder=str(self.folder),
+                launched_by="test",
+                launched_at=time.time(),
+            )
+        )
+        own = processes.identity(1) or ProcessIdentity("h", 1, 1)
+        self.link = StoreLink(self.url, stream="counts", folder=self.folder, lease=self.lease, process=own)
+
+    def reported(self) -> list[int]:
+        return [batch.batch_id for batch in self.store.batches.window("counts") if batch.progress]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.link.close()
+    made.store.close()
+
+
+def test_reports_reach_the_store_and_the_spill_stays_empty(desk: Desk) -> None:
+    desk.link.bind()
+    desk.link.start()
+    desk.link.emit(QueryStarted(QUERY, "run"))
+    for batch in range(3):
+        desk.link.emit(report(batch))
+    until("the reports", lambda: desk.reported() == [0, 1, 2])
+    record = until("the start", lambda: (r := desk.store.drivers.get("counts-1")) and r.query_id and r)
+    assert (record.query_id, record.run_id) == (QUERY, "run")
+    assert record.process is not None
+    assert not (desk.folder / files.SPILL).exists()
+
+
+def test_while_the_store_is_locked_reports_are_spilled_at_once_and_loaded_later(desk: Desk) -> None:
+    desk.link.bind()
+    desk.link.start()
+    lock = sqlite3.connect(desk.database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    for batch in range(200):
+        desk.link.emit(report(batch))
+    assert time.monotonic() - began < 0.5, "emit never waits"
+    until("the spill", lambda: len(list(files.read_lines(desk.folder / files.SPILL))) == 200, timeout=20)
+    assert desk.link.lost is None
+    lock.rollback()
+    lock.close()
+    until("the reports", lambda: desk.reported() == list(range(200)), timeout=20)
+    until("the end of the spill", lambda: not (desk.folder / files.SPILL).exists())
+
+
+def test_a_store_that_is_gone_at_the_end_leaves_a_spill(desk: Desk) -> None:
+    desk.link.bind()
+    desk.link.start()
+    for name in ("store.db", "store.db-wal", "store.db-shm"):
+        (desk.database.parent / name).unlink(missing_ok=True)
+    desk.link.emit(QueryStarted(QUERY, "run"))
+    desk.link.emit(report(0))
+    desk.link.close()
+    assert [line["batchId"] for line in files.read_lines(desk.folder / files.SPILL)] == [0]
+    assert [event.detail["query_id"] for event in files.read_events(desk.folder)] == [QUERY]
+
+
+def test_what_is_queued_at_the_end_is_not_lost(desk: Desk) -> None:
+    desk.link.bind()
+    for batch in range(50):
+        desk.link.emit(report(batch))
+    desk.link.start()
+    desk.link.close()
+    assert desk.reported() == list(range(50))
+
+
+def test_a_lease_that_was_lost_before_the_start_is_not_bound(desk: Desk) -> None:
+    blind = Store(desk.url, alive=lambda process: False)
+    blind.leases.acquire(str(desk.checkpoint), stream="counts", holder="other", ttl=30, now=time.time() + 60)
+    blind.close()
+    with pytest.raises(LeaseLost, match="other"):
+        desk.link.bind()
+
+
+def test_a_lease_that_is_lost_on_the_way_is_seen(desk: Desk) -> None:
+    desk.link.bind()
+    desk.link._renew_at = 0.0  # due now
+    blind = Store(desk.url, alive=lambda process: False)
+    blind.leases.acquire(str(desk.checkpoint), stream="counts", holder="other", ttl=30, now=time.time())
+    blind.close()
+    desk.link.start()
+    lost = until("the loss", lambda: desk.link.lost)
+    assert "other" in str(lost)
+
+
+def test_measurements_wait_for_the_store(desk: Desk) -> None:
+    desk.link.bind()
+    lock = sqlite3.connect(desk.database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    desk.link.start()
+    desk.link.measure(
+        Measurement(stream="counts", name="resident_bytes", at=time.time() + n, value=n, unit="bytes", source="driver")
+        for n in range(3)
+    )
+    lock.rollback()
+    lock.close()
+    until("the measurements", lambda: len(desk.store.measurements.recent("counts", 0)) == 3, timeout=20)
+
+
+def test_batches_whose_report_a_kill_took_are_filled_in_from_the_logs(desk: Desk) -> None:
+    for log in ("offsets", "commits"):
+        (desk.checkpoint / log).mkdir(parents=True)
+        for batch in range(3):
+            (desk.checkpoint / log / str(batch)).write_text("v1\n{}")
+    desk.link.bind()
+    desk.link.start()
+    desk.link.emit(report(1))
+    desk.link.emit(QueryStarted(QUERY, "run"))
+    found = until("the batches", lambda: (w := desk.store.batches.window("counts")) and len(w) == 3 and w)
+    assert [batch.progress is not None for batch in found] == [False, True, False]
+    assert all(batch.planned_at and batch.committed_at for batch in found)
