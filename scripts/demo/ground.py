@@ -56,7 +56,8 @@ class Ground:
         lock.flush()
         self._lock = lock
         self.end_processes(patience=5.0)
-        shutil.rmtree(self.root, ignore_errors=True)
+        if self.root.exists():
+            shutil.rmtree(self.root)
         for folder in (self.data, self.logs, self.airflow_home):
             folder.mkdir(parents=True)
 

@@ -39,7 +39,7 @@ class LocalAirflow:
         env = self._environment()
         migrate = self._ground.spawn("airflow-db", ["airflow", "db", "migrate"], env)
         try:
-            code = migrate.wait(timeout=120)
+            code = migrate.wait(timeout=300)
         except subprocess.TimeoutExpired:
             code = -1
         if code != 0:

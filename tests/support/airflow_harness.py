@@ -277,6 +277,12 @@ def session_of(pid: int) -> int | None:
     return int(fields[3]) if fields and fields[0] != "Z" else None
 
 
+def group_leaders() -> list[int]:
+    """Pids of all living processes that lead a process group."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if (fields := stat_of(pid)) and fields[0] != "Z" and int(fields[2]) == pid]
+
+
 def session_members(session: int) -> list[int]:
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if session_of(pid) == session]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
+from functools import cache
 from pathlib import Path
 
+from streamwarden.checkpoint.uris import to_uri
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
 ARCHIVES = Path(__file__).parent.parent / "data" / "checkpoints"
@@ -13,15 +16,27 @@ NAMES = tuple(sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob
 MADE_IN = "/tmp/checkpoints"
 
 
+@cache
+def _contents(name: str) -> dict[str, tuple[bytes, float]]:
+    """Path below the root -> content and time, but for the checksums of logs whose paths are going to be moved."""
+    found = {}
+    with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
+        for each in archive.getmembers():
+            moved = "/sources/" in each.name or "/_spark_metadata/" in each.name
+            stream = None if moved and each.name.endswith(".crc") else archive.extractfile(each)
+            if stream is not None:
+                found[each.name] = (stream.read(), each.mtime)
+    return found
+
+
 def unpack(name: str, root: Path) -> Path:
     """Unpack into `root` (checkpoint/, output/), with the paths inside moved there; returns the checkpoint."""
-    root.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
-        archive.extractall(root, filter="data")
-    for log in (*root.glob("checkpoint/sources/*/*"), *root.glob("output/_spark_metadata/*")):
-        if not log.name.startswith("."):
-            log.write_text(log.read_text().replace(f"{MADE_IN}/{name}", str(root)))
-            log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+    made_in, here = f"{MADE_IN}/{name}".encode(), to_uri(str(root)).removeprefix("file://").encode()
+    for path, (content, modified) in _contents(name).items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.replace(made_in, here))
+        os.utime(target, (modified, modified))
     return root / "checkpoint"
 
 

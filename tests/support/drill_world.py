@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,7 +67,9 @@ class Journals:
         return [entry for owner, entry in self.lines if owner == run_id]
 
     def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]:
-        return list(self.runs.values())[:limit]
+        return [run for run in self.runs.values() if drill in (None, run.drill) and stream in (None, run.stream)][
+            :limit
+        ]
 
     def _reach(self) -> None:
         if self.down:
@@ -108,7 +111,7 @@ class World:
         self.documents: dict[str, Mapping[str, Any]] = {}
         self.summaries: dict[str, str] = {}
         self.signals: list[str] = []
-        self.changed_by_people = False
+        self.held: set[str] = set()
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
         ports = Ports(
@@ -320,6 +323,17 @@ class World:
         if self.locked:
             raise DrillError("another process is at work on this run")
         return self
+
+    @contextmanager
+    def tenure(self, run_id: str) -> Iterator[bool]:
+        if run_id in self.held:
+            yield False
+            return
+        self.held.add(run_id)
+        try:
+            yield True
+        finally:
+            self.held.discard(run_id)
 
     def __enter__(self) -> World:
         return self

@@ -20,6 +20,7 @@ JOURNAL: Final = "journal.json"
 SUMMARY: Final = "report.md"
 
 _LOCK: Final = "step.lock"
+_TENURE: Final = "run.lock"
 _LOCK_WAIT: Final = 30.0
 _PACKAGES: Final = ("streamwarden", "pyspark", "apache-airflow", "great-expectations", "pandas", "pyarrow")
 
@@ -60,6 +61,17 @@ class DrillArchive:
     def lock(self, run_id: str) -> AbstractContextManager[object]:
         """The kernel frees it when its holder dies. Raises DrillError if another process holds on to it."""
         return self._locked(self.folder(run_id) / _LOCK)
+
+    @contextmanager
+    def tenure(self, run_id: str) -> Iterator[bool]:
+        """Whether this process now holds the run as a whole; the kernel frees it when its holder dies."""
+        with (self.folder(run_id) / _TENURE).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -14,6 +14,7 @@ from streamwarden.adapters.processes import is_alive
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError, StoreError
+from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, due
 from streamwarden.health.series import has_run
@@ -32,6 +33,8 @@ LOOK_BACK: Final = 100
 
 _log = logging.getLogger(__name__)
 
+_AT_ONCE: Final = 50
+"""Streams whose windows are in memory at once: a hundred reports are some 600 kB."""
 _DAY: Final = 86400.0
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
@@ -99,31 +102,34 @@ class Observatory:
 
     def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
         """The verdicts on one stream (or fork) at `now`, kept nowhere. Raises StoreError."""
-        windows, _ = self._look([spec], now)
-        return evaluate(windows[0], self._thresholds)
+        return evaluate(self.window(spec, now), self._thresholds)
 
     def window(self, spec: StreamSpec, now: float) -> Window:
         """What the checks would look at. Raises StoreError."""
-        return self._look([spec], now)[0][0]
+        ((window, _),) = self._look([spec], now, self._previous([spec]))
+        return window
 
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
         """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError."""
         wanted = list(specs)
         started = time.perf_counter()
-        windows, problems = self._look(wanted, now)
-        read = time.perf_counter()
-        streams = {
-            window.spec.name: StreamHealth(
-                stream=window.spec.name,
-                verdicts=evaluate(window, self._thresholds),
-                problems=problems.get(window.spec.name, ()),
-            )
-            for window in windows
-        }
-        checked = time.perf_counter()
+        checking = 0.0
+        streams: dict[str, StreamHealth] = {}
+        running: set[str] = set()
+        previous = self._previous(wanted)
+        for first in range(0, len(wanted), _AT_ONCE):
+            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous):
+                name = window.spec.name
+                before = time.perf_counter()
+                verdicts_of_one = evaluate(window, self._thresholds)
+                checking += time.perf_counter() - before
+                streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
+                if window.driver_alive:
+                    running.add(name)
+        judged = time.perf_counter()
         verdicts = [verdict for health in streams.values() for verdict in health.verdicts]
         self._store.verdicts.save(verdicts)
-        self._store.measurements.add(_state_bytes(verdicts, windows))
+        self._store.measurements.add(_state_bytes(verdicts, running))
         changes = self._advance(verdicts, now)
         notifications = tuple(compose(incident, now) for incident in self._due(streams, changes, now))
         saved = time.perf_counter()
@@ -132,10 +138,20 @@ class Observatory:
             streams=streams,
             changes=changes,
             due=notifications,
-            seconds={"read": read - started, "check": checked - read, "save": saved - checked},
+            seconds={"read": judged - started - checking, "check": checking, "save": saved - judged},
         )
 
-    def _look(self, specs: Sequence[StreamSpec], now: float) -> tuple[list[Window], dict[str, tuple[str, ...]]]:
+    def _previous(self, specs: Sequence[StreamSpec]) -> dict[str, dict[str, Verdict]]:
+        """stream -> check -> the verdict before."""
+        found: dict[str, dict[str, Verdict]] = {}
+        for verdict in self._store.verdicts.latest(specs[0].name if len(specs) == 1 else None):
+            found.setdefault(verdict.stream, {})[verdict.check] = verdict
+        return found
+
+    def _look(
+        self, specs: Sequence[StreamSpec], now: float, previous: Mapping[str, Mapping[str, Verdict]]
+    ) -> Iterator[tuple[Window, tuple[str, ...]]]:
+        """Each stream's window, and what could not be looked at."""
         names = [spec.name for spec in specs]
         seen = {spec.name: survey(spec) for spec in specs}
         store = self._store
@@ -145,29 +161,23 @@ class Observatory:
         drivers = store.drivers.histories(names, now - _DAY)
         measurements = store.measurements.recents(names, now - _MEASURED)
         hourly = store.measurements.hourlies(names, now - _HISTORY)
-        previous: dict[str, dict[str, Verdict]] = {}
-        for verdict in store.verdicts.latest(names[0] if len(names) == 1 else None):
-            previous.setdefault(verdict.stream, {})[verdict.check] = verdict
-        windows = []
         for spec in specs:
             surroundings = seen[spec.name]
             history = self._drivers(spec.name, drivers[spec.name])
-            windows.append(
-                Window(
-                    spec=spec,
-                    now=now,
-                    batches=_of_this_checkpoint(batches[spec.name], surroundings.log),
-                    hourly=hourly[spec.name],
-                    measurements=measurements[spec.name],
-                    drivers=history,
-                    log=surroundings.log,
-                    driver_alive=self._is_alive(spec, history, now),
-                    state=surroundings.state,
-                    waiting=surroundings.waiting,
-                    previous=previous.get(spec.name, {}),
-                )
+            window = Window(
+                spec=spec,
+                now=now,
+                batches=_of_this_checkpoint(batches.pop(spec.name), surroundings.log),
+                hourly=hourly[spec.name],
+                measurements=measurements[spec.name],
+                drivers=history,
+                log=surroundings.log,
+                driver_alive=self._is_alive(spec, history, now),
+                state=surroundings.state,
+                waiting=surroundings.waiting,
+                previous=previous.get(spec.name, {}),
             )
-        return windows, {name: each.problems for name, each in seen.items() if each.problems}
+            yield window, surroundings.problems
 
     def _fill_in(self, spec: StreamSpec, seen: Surroundings, known: Sequence[Batch]) -> bool:
         """Batches whose report a kill lost come from the logs; True if there were any.
@@ -251,13 +261,12 @@ def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tu
     return tuple(batch for batch in batches if batch.query_id == log.query_id)
 
 
-def _state_bytes(verdicts: Sequence[Verdict], windows: Sequence[Window]) -> list[Measurement]:
+def _state_bytes(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:
     """The size of live state as a measurement: the store rolls it up, and the growth forecast reads that."""
-    running = {window.spec.name for window in windows if window.driver_alive}
     return [
         Measurement(
             stream=verdict.stream,
-            name="state_bytes",
+            name=HOURLY,
             at=verdict.at,
             value=verdict.value,
             unit="bytes",

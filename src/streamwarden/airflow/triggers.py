@@ -7,8 +7,9 @@ stop request, which the driver obeys at a batch boundary and the keeper process 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -31,8 +32,11 @@ ASK_AGAIN: Final = 1.0
 STATE_SETTLES: Final = 20.0
 """Seconds that a cancelled trigger goes on asking for its task's state before it leaves the driver alone."""
 
-_last_wishes: set[asyncio.Task[None]] = set()
+_background: set[asyncio.Task[Any]] = set()
 """The event loop keeps only weak references to tasks; these must outlive the trigger that began them."""
+
+_asked: set[int] = set()
+"""The process (its pid) that has asked Airflow for a state before; see `_StreamTrigger._open_line`."""
 
 
 class _StreamTrigger(BaseTrigger):
@@ -49,10 +53,7 @@ class _StreamTrigger(BaseTrigger):
         Airflow cancels this coroutine again after a second and also calls it when triggers move to another triggerer,
         so the work is done by a task of its own, which asks for the task instance's state first.
         """
-        wish = asyncio.get_running_loop().create_task(self._stop_if_marked_failed())
-        _last_wishes.add(wish)
-        wish.add_done_callback(_last_wishes.discard)
-        await asyncio.shield(wish)
+        await asyncio.shield(_in_background(self._stop_if_marked_failed()))
 
     async def _stop_if_marked_failed(self) -> None:
         ti = self.task_instance
@@ -67,24 +68,34 @@ class _StreamTrigger(BaseTrigger):
 
     async def _settled_state(self, ti: Any) -> str | None:
         """The task instance's state once it is no longer deferred; `deferred` if only the trigger moved."""
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
         deadline = time.monotonic() + STATE_SETTLES
         state: str | None = "unknown"
         while time.monotonic() < deadline:
             try:
-                answer = await sync_to_async(RuntimeTaskInstance.get_task_states)(
-                    dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id]
-                )
+                state = await _state_of(ti)
             except Exception as error:
-                # The API server may be away; the person's wish is worth asking again.
+                # Airflow's database may be away; the person's wish is worth asking again.
                 self.log.warning("state of %s %s is not known: %s", ti.dag_id, ti.run_id, error)
             else:
-                state = _only(answer.get(ti.run_id))
                 if state != "deferred":
                     return state
             await asyncio.sleep(ASK_AGAIN)
         return state
+
+    async def _open_line(self) -> None:
+        """Ask for a state once in each triggerer, when nothing depends on it yet.
+
+        The first question makes the triggerer import the execution API, for seconds in which it does nothing else. In
+        `on_kill` that would come at the worst time: meanwhile SQLite gives the deleted trigger's id to the next one,
+        and the triggerer takes the two for one.
+        """
+        if os.getpid() in _asked or self.task_instance is None:
+            return
+        _asked.add(os.getpid())
+        try:
+            await _state_of(self.task_instance)
+        except Exception as error:
+            self.log.warning("Airflow does not tell the state of this task: %s", error)
 
     def _request_stop(self, where: str) -> None:
         space = workspace(self.project)
@@ -126,6 +137,7 @@ class DriverTrigger(_StreamTrigger):
             await super().on_kill()
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        _in_background(self._open_line())
         space = await asyncio.to_thread(workspace, self.project)
         tail = LogTail(space.fleet.log_path(self.driver_id)) if self.supervises else None
         watch = DriverWatch(space, self.driver_id)
@@ -174,8 +186,9 @@ class DriverWatch:
         if self._process is not None and is_alive(self._process):
             return None
         seen = self._space.fleet.observe(self._driver_id)
-        if seen.alive:
-            self._process = seen.record.process
+        # The runner records its end a moment before its process is gone, and until then it holds the lease.
+        self._process = seen.record.process
+        if seen.alive or (self._process is not None and is_alive(self._process)):
             return None
         return str(seen.exit.kind) if seen.exit is not None else "unknown"
 
@@ -217,6 +230,19 @@ class StandbyTrigger(_StreamTrigger):
         return None
 
 
-def _only(states: Any) -> str | None:
-    """The one state in an answer of `get_task_states` for one run."""
+async def _state_of(ti: Any) -> str | None:
+    """The task instance's state as Airflow has it; None if it has none."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    answer = await sync_to_async(RuntimeTaskInstance.get_task_states)(
+        dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id]
+    )
+    states = answer.get(ti.run_id)
     return next(iter(states.values()), None) if isinstance(states, dict) else None
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    return task

@@ -30,6 +30,14 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"streamwarden {version('streamwarden')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     context: typer.Context,
@@ -40,13 +48,10 @@ def _options(
     data: Annotated[
         str | None, typer.Option(help="Folder of everything written.", envvar=DATA_VARIABLE, show_default="PROJECT/var")
     ] = None,
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
 ) -> None:
-    if show_version:
-        from importlib.metadata import version
-
-        typer.echo(f"streamwarden {version('streamwarden')}")
-        raise typer.Exit
     # No option for the store: its URL may hold a password, and arguments show in the list of processes.
     context.obj = Session(project, data, os.environ.get(STORE_VARIABLE))
     context.call_on_close(context.obj.close)

@@ -23,8 +23,12 @@ def console(stream: IO[str] | None = None) -> Console:
     """A console on `stream` (stdout): colours and the window's width on a terminal, plain and wide in a pipe."""
     from rich.console import Console
 
+    class OurConsole(Console):
+        def on_broken_pipe(self) -> None:  # Rich's own ends the program with status 1
+            raise BrokenPipeError
+
     stream = sys.stdout if stream is None else stream
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else _WIDTH_IN_A_PIPE)
+    return OurConsole(file=stream, highlight=False, width=None if stream.isatty() else _WIDTH_IN_A_PIPE)
 
 
 def say(text: str) -> None:

@@ -27,7 +27,7 @@ from streamwarden.drills.steps.heal import heal
 from streamwarden.drills.steps.recovery import recovery
 from streamwarden.drills.steps.steady_state import steady_state
 from streamwarden.drills.steps.verification import verification
-from streamwarden.errors import ConfigError, DrillAborted, StoreError, StreamwardenError
+from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
 
 EXPERIMENT: Final = (Step.STEADY_STATE, Step.FAULT, Step.RECOVERY, Step.VERIFICATION)
 """The steps that a halt cuts short. HEAL and REPORT follow whatever happened."""
@@ -112,8 +112,22 @@ class Engine:
             return ledger.run
 
     def run(self, drill: str, run_id: str | None = None) -> DrillRun:
-        """All steps in this process. Whatever happens, the fork is healed and the report is written."""
+        """All steps in this process. Whatever happens, the fork is healed and the report is written.
+
+        If this very process is killed, the next run of the drill heals what it left.
+        """
+        self._heal_abandoned(drill)
         run_id = self.begin(drill, run_id)
+        with self._ports.archive.tenure(run_id) as ours:
+            if not ours:
+                raise DrillError(
+                    "another process is at work on this drill run", where=run_id, next_step="wait for it to end"
+                )
+            ledger = Ledger(run_id, self._journals, self._ports.clock)
+            ledger.put(one_process=True)
+            return self._run_all(run_id)
+
+    def _run_all(self, run_id: str) -> DrillRun:
         try:
             for step in EXPERIMENT:
                 self.step(run_id, step, park=False)
@@ -127,6 +141,16 @@ class Engine:
             finally:
                 final = self.step(run_id, Step.REPORT)
         return final
+
+    def _heal_abandoned(self, drill: str) -> None:
+        """End runs of this drill whose one process was killed. Runs with a process a step have a healing step."""
+        for run in self._journals.recent(drill=drill):
+            if run.ended_at is not None or not run.facts.get("one_process"):
+                continue
+            with self._ports.archive.tenure(run.run_id) as abandoned:
+                if abandoned:
+                    self.step(run.run_id, Step.HEAL)
+                    self.step(run.run_id, Step.REPORT)
 
     def _work(self, ledger: Ledger, step: Step, park: bool) -> StepResult:
         stage = Stage(ledger=ledger, ports=self._ports, fault=self._faults[ledger.spec.fault.kind], park=park)

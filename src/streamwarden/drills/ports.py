@@ -128,12 +128,17 @@ class Judge(Protocol):
 
 
 class Archive(Protocol):
-    """Where a run's folder is: the journal for strangers, and a lock, so that no two processes do one run's steps."""
+    """Where a run's folder is: the journal for strangers, and the locks that keep two processes out of one run."""
 
     def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
         """Write journal.json and report.md atomically; returns the journal's path."""
 
-    def lock(self, run_id: str) -> AbstractContextManager[object]: ...
+    def lock(self, run_id: str) -> AbstractContextManager[object]:
+        """Held during one step. Raises DrillError if another process holds on to it."""
+
+    def tenure(self, run_id: str) -> AbstractContextManager[bool]:
+        """Held by a process that does all steps itself; False: another process holds it. Freed when its holder dies."""
+
     def versions(self) -> Mapping[str, str]: ...
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-MOST: Final = 24
+MOST: Final = 16
 """Points that enter the regression: all pairs are compared, so a longer series is thinned to medians of buckets."""
 Z_95: Final = 1.959964
 """Two-sided 95 % quantile of the normal distribution."""

@@ -14,6 +14,8 @@ from streamwarden.stream import StreamSpec
 FRESH: Final = 120.0
 """Seconds after which a measurement of the runner (taken every ten) no longer says how the stream is now."""
 
+STATE_REPORTS: Final = 40
+
 _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 
 
@@ -28,22 +30,40 @@ def current_batches(window: Window) -> tuple[Batch, ...]:
     return tuple(batch for batch in batches if batch.query_id == query)
 
 
-def reports(window: Window, count: int = 0) -> list[Progress]:
-    """The newest `count` reports of batches that ran in the current query (0: all of them), oldest first.
+def reports(window: Window, count: int) -> Sequence[Progress]:
+    """The newest `count` reports of batches that ran in the current query, oldest first.
 
     Spark also reports triggers that found no data, under the id of a batch that is yet to come: those are left out.
     """
-    found: list[Progress] | None = window.derived.get("reports")
-    if found is None:
-        batches = window.batches
-        query = batches[-1].query_id if batches else ""
-        found = [
-            batch.progress
-            for batch in batches
-            if batch.progress is not None and batch.query_id == query and has_run(batch.progress)
-        ]
-        window.derived["reports"] = found
-    return found[-count:] if count else found
+    known: tuple[int, list[Progress]] = window.derived.get("reports", (-1, []))
+    if known[0] < count:
+        known = (count, _newest(window.batches, count))
+        window.derived["reports"] = known
+    return known[1][-count:]
+
+
+def _newest(batches: Sequence[Batch], count: int) -> list[Progress]:
+    found: list[Progress] = []
+    query = batches[-1].query_id if batches else ""
+    for batch in reversed(batches):
+        if batch.progress is not None and batch.query_id == query and has_run(batch.progress):
+            found.append(batch.progress)
+            if len(found) == count:
+                break
+    found.reverse()
+    return found
+
+
+def sample(window: Window, count: int) -> Sequence[Progress]:
+    """At most `count` reports spread evenly over the current query's batches, the newest one among them."""
+    key = f"sample of {count}"
+    if key not in window.derived:
+        batches = current_batches(window)
+        step = max(1.0, (len(batches) - 1) / max(1, count - 1))
+        chosen = [batches[round(index * step)] for index in range(min(count, len(batches)))]
+        window.derived[key] = [each.progress for each in chosen if each.progress is not None and has_run(each.progress)]
+    found: Sequence[Progress] = window.derived[key]
+    return found
 
 
 def has_run(progress: Progress) -> bool:
@@ -108,9 +128,24 @@ def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
     return sizes
 
 
-def measured(window: Window, name: str) -> list[Measurement]:
-    """Measurements called `name`, oldest first."""
-    return [each for each in window.measurements if each.name == name]
+def live_state(window: Window) -> list[tuple[int, int]]:
+    """`state_bytes` of the newest reports: twice as many as are judged, so that a flush is among them."""
+    known: list[tuple[int, int]] | None = window.derived.get("state")
+    if known is None:
+        known = window.derived["state"] = state_bytes(reports(window, STATE_REPORTS))
+    return known
+
+
+def measured(window: Window, name: str, count: int) -> list[Measurement]:
+    """The newest `count` measurements called `name`, oldest first."""
+    found: list[Measurement] = []
+    for each in reversed(window.measurements):
+        if each.name == name:
+            found.append(each)
+            if len(found) == count:
+                break
+    found.reverse()
+    return found
 
 
 def latest_measured(window: Window, name: str) -> Measurement | None:

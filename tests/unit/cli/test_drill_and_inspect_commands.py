@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.replay import ROWS_PER_FILE, ReplayStats
 from streamwarden.cli.exits import Exit
 from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
 from support.command_line import CommandLine
@@ -145,13 +146,24 @@ def test_what_is_no_checkpoint_is_told(cli: CommandLine) -> None:
     assert "none of a checkpoint's parts" in answer.err
 
 
-def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine) -> None:
+def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wiring alone: reading the data set takes seconds, and the replay's own tests do it."""
+    asked: list[tuple[Path, dict[str, object]]] = []
+
+    def publish(into: Path, **options: object) -> ReplayStats:
+        asked.append((into, options))
+        return ReplayStats(files_written=2, files_skipped=1, flights=600, cancelled=3, first=0.0, last=1.0, seconds=0.1)
+
+    monkeypatch.setattr("streamwarden.adapters.replay.replay", publish)
     cli.project.stream("a")
-    answer = cli("replay", "--stream", "a", "--limit", "400", "--rows-per-file", "200", "--json")
+    answer = cli("replay", "--stream", "a", "--limit", "400", "--speedup", "60")
     assert answer.code == Exit.OK
-    assert answer.json["files_written"] == 2
-    files = sorted(path.name for path in (cli.project.data / "input/a").glob("flights-*.json"))
-    assert len(files) == 2
-    again = cli("replay", "--stream", "a", "--limit", "400", "--rows-per-file", "200", "--json")
-    assert (again.json["files_written"], again.json["files_skipped"]) == (0, 2)
-    assert cli("replay", "--stream", "a", "--rows-per-file", "100", "--limit", "1").code == Exit.USAGE
+    assert "2 files written, 1 were there; 600 flights" in answer.out
+    assert asked == [(cli.project.data / "input/a", {"speedup": 60.0, "rows_per_file": ROWS_PER_FILE, "limit": 400})]
+
+
+def test_a_replay_with_values_out_of_range_is_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("replay", "--stream", "a", "--speedup", "0")
+    assert answer.code == Exit.USAGE
+    assert "speedup" in answer.err

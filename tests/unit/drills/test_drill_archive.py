@@ -60,3 +60,23 @@ def test_the_versions_name_what_the_verdict_was_reached_with(tmp_path: Path) -> 
     versions = DrillArchive(tmp_path).versions()
     assert versions["pyspark"] == "4.3.0"
     assert {"python", "streamwarden", "great-expectations", "cpus"} <= versions.keys()
+
+
+def test_the_tenure_of_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:
+    script = HOLD.replace(".lock(", ".tenure(")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        archive = DrillArchive(tmp_path)
+        with archive.tenure("run-1") as ours:
+            assert not ours
+        holder.kill()
+        holder.wait()
+        with archive.tenure("run-1") as ours:
+            assert ours
+    finally:
+        holder.kill()
+        holder.wait()

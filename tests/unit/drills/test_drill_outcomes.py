@@ -9,7 +9,7 @@ import pytest
 from streamwarden.drills.journal import DrillRun, DrillStatus, Step
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, FaultSpec, RecoverySpec, SteadyStateSpec
-from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, ProcessError, VerificationError
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, DrillError, ProcessError, VerificationError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
 from support.drill_world import PERFECT, World, drill
@@ -319,6 +319,35 @@ def test_a_defect_of_the_drill_itself_is_a_failed_drill_that_is_still_healed() -
     assert "ZeroDivisionError" in result.reason
     assert any("Traceback" in entry.message for entry in world.journals.entries(result.run_id))
     assert_healed(world, result)
+
+
+def test_the_next_run_heals_what_a_killed_process_left() -> None:
+    """kill -9 of the one process of a run: nobody heals then, the fork's driver goes on."""
+    world = World(total_batches=500)
+    engine = world.engine(drill())
+    abandoned = engine.begin("kill_driver", "abandoned-1")
+    engine.step(abandoned, Step.STEADY_STATE, park=False)
+    run_of = world.journals.runs[abandoned]
+    world.journals.save(replace(run_of, facts={**run_of.facts, "one_process": True}))
+    assert world.drivers["d1"].exit is None
+    world.total_batches = 12
+    engine.run("kill_driver")
+    left = world.journals.runs[abandoned]
+    assert left.status is DrillStatus.FAILED
+    assert "the step fault did not finish" in left.reason
+    assert world.drivers["d1"].exit is not None
+
+
+def test_a_run_that_another_process_is_at_work_on_is_left_alone() -> None:
+    world = World()
+    engine = world.engine(drill())
+    running = engine.begin("kill_driver", "running-1")
+    world.journals.save(replace(world.journals.runs[running], facts={"one_process": True}))
+    world.held.add(running)
+    engine.run("kill_driver")
+    assert world.journals.runs[running].ended_at is None
+    with pytest.raises(DrillError, match="another process"):
+        engine.run("kill_driver", running)
 
 
 def test_ctrl_c_heals_and_reports_before_it_ends_the_program() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamwarden.health.checks import backlog, batch_longer_than_trigger, late_rows, watermark_stalled
@@ -120,21 +122,46 @@ class TestWatermark:
         assert judge(watermark_stalled.CHECK, window([*fed, *idle], now=NOW + 7_200)).status is OK
 
     def test_a_stall_longer_than_the_window_is_remembered(self) -> None:
-        """100 batches of 10 s show 990 s; verdict by verdict it becomes two hours."""
-        earlier = self._run([1000.0] * 100, now=NOW)
-        later = [report(n, NOW + 6_210 + 10 * n, top={"numInputRows": 9}, watermark=1000.0) for n in range(100)]
-        now = NOW + 7_200
-        alone = judge(watermark_stalled.CHECK, window(later, now=now))
-        remembering = judge(watermark_stalled.CHECK, window(later, now=now, previous={"watermark_stalled": earlier}))
+        """The window holds 100 batches of 10 s, so 990 s; evaluated each five minutes the stall grows to hours."""
+        start = NOW - 7_990
+        every = [report(n, start + 10 * n, top={"numInputRows": 9}, watermark=1000.0) for n in range(800)]
+        alone = judge(watermark_stalled.CHECK, window(every[-100:]))
         assert (alone.status, alone.value) == (WARNING, 990)
-        assert (remembering.status, remembering.value) == (CRITICAL, 990 + 7_200)
+        previous: dict[str, Verdict] = {}
+        for end in range(50, 801, 30):
+            mine = window(every[max(0, end - 100) : end], now=start + 10 * end, previous=previous)
+            previous = {"watermark_stalled": judge(watermark_stalled.CHECK, mine)}
+        assert (previous["watermark_stalled"].status, previous["watermark_stalled"].value) == (CRITICAL, 7_990)
 
     def test_a_memory_of_another_query_is_not_believed(self) -> None:
         earlier = self._run([1000.0] * 100)
-        old = Verdict(
-            **{**{f: getattr(earlier, f) for f in earlier.__slots__}, "evidence": {**earlier.evidence, "query_id": "x"}}
-        )
+        old = replace(earlier, evidence={**earlier.evidence, "query_id": "x"})
         assert self._run([1000.0] * 6, previous={"watermark_stalled": old}).value == 50
+
+    def test_a_memory_that_another_version_wrote_is_not_believed(self) -> None:
+        earlier = self._run([1000.0] * 100)
+        odd = replace(earlier, evidence={"query_id": earlier.evidence["query_id"], "since": 1})
+        assert self._run([1000.0] * 6, previous={"watermark_stalled": odd}).value == 50
+
+    def test_the_same_batches_judged_twice_count_once(self) -> None:
+        """A person's `streamwarden check` between two ticks of the health DAG."""
+        once = self._run([1000.0] * 30)
+        again = self._run([1000.0] * 30, previous={"watermark_stalled": once})
+        assert again.value == once.value == 290
+
+    def test_the_time_a_stream_was_idle_does_not_count(self) -> None:
+        """Five batches, four hours of nothing, five batches more under the same watermark: minutes, not hours."""
+        early = self._reports([1000.0] * 5)
+        late = [report(10 + n, NOW + 4 * 3_600 + 10 * n, watermark=1000.0) for n in range(5)]
+        verdict = judge(watermark_stalled.CHECK, window([*early, *late], now=NOW + 5 * 3_600))
+        assert (verdict.status, verdict.value) == (OK, 40 + 20 + 40)
+
+    def test_what_was_lost_can_be_caught_up(self) -> None:
+        """Half speed for 1,000 s, then double speed for 500 s: nothing is left to catch up."""
+        slow = [1e6 + 5.0 * n for n in range(101)]
+        fast = [slow[-1] + 20.0 * n for n in range(1, 51)]
+        assert self._run(slow).value == 500
+        assert self._run(slow + fast).value == 0
 
     @pytest.mark.parametrize(("speed", "status"), [(1.0, OK), (2.0, OK), (0.5, WARNING), (0.01, CRITICAL)])
     def test_never_catching_up(self, speed: float, status: Status) -> None:
@@ -153,7 +180,7 @@ class TestWatermark:
         verdict = self._run(marks)
         assert verdict.status is WARNING
         assert "ran back" in verdict.reason
-        assert verdict.evidence["fell_behind_s"] == 0
+        assert verdict.evidence["behind_s"] == 0
 
     def test_a_query_without_watermark_is_well(self) -> None:
         """The reports are there and name no event time: that is an answer."""

@@ -92,6 +92,13 @@ def test_an_idle_trigger_is_seen_until_its_batch_is_planned(store: Store) -> Non
     assert newest.progress.rows == 200
 
 
+def test_an_idle_report_never_hides_a_run(store: Store) -> None:
+    for progress in (report(1, at=START), idle(1, at=START + 60)):
+        store.batches.upsert_progress(STREAM, progress)
+    (batch,) = store.batches.window(STREAM)
+    assert batch.progress == report(1, at=START)
+
+
 def test_a_batch_that_ran_again_after_a_kill_is_counted_once_with_the_second_run(store: Store) -> None:
     store.batches.upsert_progress(STREAM, report(1, at=START, run_id="first", rows=10))
     store.batches.upsert_progress(STREAM, report(1, at=START + 60, run_id="second", rows=10))

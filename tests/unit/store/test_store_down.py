@@ -8,7 +8,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,16 +214,29 @@ def test_a_store_shows_where_it_is_and_no_password(store: Store, path: Path) -> 
     assert repr(store) == f"Store(sqlite:///{path})"
 
 
-def test_a_forked_child_uses_the_store_and_leaves_its_parent_alone(store: Store) -> None:
+def open_files(path: Path) -> int:
+    """How often this process has the file open."""
+    links = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the descriptor of this very listing is gone by now
+            links.append(link.readlink())
+    return links.count(path)
+
+
+def test_a_forked_child_uses_the_store_and_leaves_its_parent_alone(store: Store, path: Path) -> None:
     """Airflow forks its task processes; a connection that two processes share would damage the file."""
     store.batches.upsert_progress("flights", report(1))
 
     def work(line: Line) -> None:
+        inherited = open_files(path)
         store.batches.upsert_progress("flights", report(2))
         line.say([batch.batch_id for batch in store.batches.window("flights")])
+        line.say((inherited, open_files(path)))
 
     with children(1, work) as (child,):
         assert child.hear() == [1, 2]
+        inherited, used = child.hear()
+        assert used > inherited, "the child must open a connection of its own and leave the inherited one open"
     store.batches.upsert_progress("flights", report(3))
     assert store.batches.missing("flights", QUERY, 3, since=1) == ()
 

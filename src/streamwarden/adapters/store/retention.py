@@ -74,10 +74,14 @@ def _delete_old(
         some = sa.select(*(table.c[key] for key in keys)).where(table.c.stream == stream, old).limit(_CHUNK)
 
         def delete(connection: Connection, some: sa.Select[tuple[object, ...]] = some) -> int:
-            doomed = [tuple(row) for row in connection.execute(some)]
+            doomed = [
+                {f"this_{key}": value for key, value in row.items()} for row in connection.execute(some).mappings()
+            ]
             for each in (also, table):
                 if doomed and each is not None:
-                    connection.execute(each.delete().where(sa.tuple_(*(each.c[key] for key in keys)).in_(doomed)))
+                    # One key at a time: SQLite searches no index for a list of several columns.
+                    this = (each.c[key] == sa.bindparam(f"this_{key}") for key in keys)
+                    connection.execute(each.delete().where(*this), doomed)
             return len(doomed)
 
         while count := database.write(delete):

@@ -28,7 +28,7 @@ class Verdicts:
     def save(self, new: Iterable[Verdict]) -> None:
         """Keep each verdict as the newest of its stream and check, unless a later one is there already."""
         by_check = {(verdict.stream, verdict.check): verdict for verdict in sorted(new, key=lambda verdict: verdict.at)}
-
+        every = list(by_check.items())
         for start in range(0, len(every), _CHUNK):
             chunk = dict(every[start : start + _CHUNK])
             self._database.write(lambda connection, chunk=chunk: _put(connection, chunk))  # type: ignore[misc]

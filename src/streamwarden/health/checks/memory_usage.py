@@ -18,7 +18,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     # RocksDB's memoryUsedBytes saw-tooths with its memtables: only its low point is surely state
     memory = [sum(op.memory_used_bytes for op in each.operators) for each in reports(window, RECENT)]
     state = min(memory, default=0)
-    observations = [(each.at, max(0.0, each.value - state)) for each in measured(window, "resident_bytes")[-MEMORY:]]
+    observations = [(each.at, max(0.0, each.value - state)) for each in measured(window, "resident_bytes", MEMORY)]
     what = f"resident memory without state ({format_size(state)})"
     evidence: dict[str, object] = {"resident_bytes": newest.value, "state_memory_bytes": state, "source": newest.source}
     return judge_series(CHECK, window, thresholds, observations, what=what, where="at", evidence=evidence)
@@ -27,7 +27,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 def _why_not(window: Window) -> str:
     if window.driver_alive is False:
         return "the driver is not running: it has no memory to judge"
-    old = measured(window, "resident_bytes")
+    old = measured(window, "resident_bytes", 1)
     if old:
         return f"the newest measurement of resident memory is {window.now - old[-1].at:.0f} s old"
     return "nobody measured the resident memory of the driver"

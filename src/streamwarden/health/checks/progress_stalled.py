@@ -12,6 +12,8 @@ from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.units import format_duration
 
+RECENT_BATCHES = 60
+"""Batches that p95 is taken of."""
 ENOUGH = 3
 """Completed batches without which p95 says nothing."""
 
@@ -50,7 +52,7 @@ def patience(window: Window, limits_in_force: Mapping[str, float]) -> tuple[floa
     Until three batches are completed there is no p95: a first batch may take `first_batch`.
     """
     trigger = window.spec.trigger.processing_time or 0.0
-    durations = batch_seconds(current_batches(window)[-100:])
+    durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
     p95 = percentile(durations, 0.95) if durations else 0.0
     allowed = max(limits_in_force["least"], max(trigger, p95) * (limits_in_force["tolerated"] + 2))
     if len(durations) < ENOUGH:
@@ -152,7 +154,7 @@ CHECK = Check(
         "and not "
         "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
         "no "
-        "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 100 batch durations) x "
+        "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 60 batch durations) x "
         "(`tolerated` + 2), at least `least`. The value is the waiting time in windows. A stream that was stopped on "
         "request is OK; one whose driver failed, was killed or vanished has waited since then."
     ),

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.series import batch_seconds, current_batches, latest_measured, reports, state_bytes
+from streamwarden.health.series import batch_seconds, current_batches, has_run, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Window
@@ -20,18 +20,18 @@ _METRIC = "SnapshotLastUploaded."
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """The recovery time that a crash now would cost."""
     limits_in_force = thresholds.of(CHECK.name)
-    found = reports(window)
+    found = reports(window, 2 * MEMORY)
     if not found:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how many rows of state changed")
     if not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state: a restart replays none", 0.0)
-    known, version = _snapshot_version(window, found)
+    known, version = _snapshot_version(window)
     if not known:
         return CHECK.verdict(
             window, Status.UNKNOWN, "neither checkpoint nor reports say which snapshot was uploaded last"
         )
     rows, batches, guessed = _rows_since(current_batches(window), found, version or 0)
-    size = state_bytes(found[-2 * MEMORY :])[-1][1] if version is not None else 0
+    size = live_state(window)[-1][1] if version is not None else 0
     prediction = predict_restart(
         startup=_startup(window) or limits_in_force["start_up"],
         snapshot=SnapshotFacts(backend=window.spec.state.backend, version=version, size=size),
@@ -57,17 +57,17 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
 
 
-def _snapshot_version(window: Window, found: Sequence[Progress]) -> tuple[bool, int | None]:
+def _snapshot_version(window: Window) -> tuple[bool, int | None]:
     """(is it known, oldest of the instances' newest uploaded snapshots; None: at least one instance has none)."""
     state = window.spec.state
     if state.backend is Backend.ROCKSDB and not state.changelog:
-        return True, found[-1].batch_id + 1  # every commit uploads a snapshot
+        return True, window.batches[-1].batch_id + 1  # every commit uploads a snapshot
     if window.state:
         versions = [each.snapshot for each in window.state]
         uploaded = [version for version in versions if version is not None]
         return True, min(uploaded) if len(uploaded) == len(versions) else None
     newest: dict[tuple[int, str], int] = {}
-    for report in found:
+    for report in reports(window, len(window.batches)):
         for operator in report.operators:
             for key, value in operator.custom.items():
                 if key.startswith(_METRIC):
@@ -89,10 +89,15 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
     if batches[-1].committed_at is not None:
         last = max(last, batches[-1].batch_id)
     total = max(0, last + 1 - version)
-    seen = [_changed(each) for each in found[-total:] if each.batch_id >= version] if total else []
-    guessed = total - len(seen)
-    mean = statistics.fmean(map(_changed, found)) if guessed else 0.0
-    return round(sum(seen) + mean * guessed), total, guessed
+    seen = []
+    for batch in reversed(batches):
+        if batch.batch_id < version:
+            break
+        if batch.progress is not None and has_run(batch.progress):
+            seen.append(_changed(batch.progress))
+    lost = max(0, total - len(seen))
+    mean = statistics.fmean(seen or map(_changed, found)) if lost else 0.0
+    return round(sum(seen) + mean * lost), total, lost
 
 
 def _changed(progress: Progress) -> int:

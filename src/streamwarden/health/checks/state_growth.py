@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.forecast import MOST, Trend, coarse, seconds_until, since_reset, smooth, theil_sen, thin
-from streamwarden.health.series import reports, state_bytes
+from streamwarden.health.series import reports, sample, state_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.units import format_duration, format_size
 
 POINTS = 8
 """Fewer points than this have no trend worth the name."""
-SAMPLES = 2 * MOST
+SAMPLES = 3 * MOST // 2
 """Reports that are looked at: they are thinned to medians anyway."""
 HOURLY = "state_bytes"
 """The measurement that the observatory writes with each evaluation; the store rolls it up by the hour."""
@@ -22,7 +22,7 @@ HOURLY = "state_bytes"
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Time left until the state's size is critical."""
     mine, size = thresholds.of(CHECK.name), thresholds.of("state_size")
-    found = reports(window)
+    found = reports(window, 1)
     if found and not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state: it cannot grow")
     points = _points(window)
@@ -59,10 +59,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 def _points(window: Window) -> list[tuple[float, float]]:
     """State bytes over time since the last reset: hourly roll-ups, then a sample of the window's reports."""
-    found = reports(window)
-    if len(found) > SAMPLES:
-        step = (len(found) - 1) / (SAMPLES - 1)
-        found = [found[round(index * step)] for index in range(SAMPLES)]
+    found = sample(window, SAMPLES)
     at = {each.batch_id: each.at for each in found}
     recent = [(at[batch], float(size)) for batch, size in state_bytes(found)]
     start = recent[0][0] if recent else window.now
@@ -109,7 +106,7 @@ CHECK = Check(
     judge=check,
     reads=(
         "State bytes as in `state_size`, at the batches' `timestamp`, after the hourly means of older history, "
-        "thinned to 24 medians. "
+        "thinned to 16 medians. "
         "Theil-Sen's slope (median over all pairs) with its distribution-free 95 % interval; the line's level now. A "
         "fall to "
         "less than half is a new baseline. The evidence has expected, earliest and latest time until both thresholds "

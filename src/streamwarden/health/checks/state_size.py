@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.series import latest_measured, reports, state_bytes
+from streamwarden.health.series import STATE_REPORTS, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -15,12 +15,12 @@ from streamwarden.units import GB, format_size
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Live bytes of all operators against the documented limits."""
-    found = reports(window, 2 * MEMORY)
+    found = reports(window, STATE_REPORTS)
     if not found:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how large the state is")
     if not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
-    sizes = state_bytes(found)
+    sizes = live_state(window)
     directory = latest_measured(window, "state_dir_bytes")
     evidence: dict[str, object] = {"operators": len(found[-1].operators)}
     what = "live state"

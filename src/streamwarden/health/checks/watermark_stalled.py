@@ -2,95 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.series import reports
+from streamwarden.health.series import has_run, reports
 from streamwarden.health.settle import RECENT
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_duration
 
+IDLE = 2.0
+"""A pause between batches with rows counts up to this many times the longer of trigger and batch: the rest was idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Event time after one more batch with rows; it goes from verdict to verdict in the evidence.
+
+    Args:
+        query_id: a new query starts anew.
+        at: Unix seconds of the batch; batch_s: its duration.
+        watermark: Unix seconds; 0 before there was one. highest: the highest so far.
+        stalled_s: busy time in which the watermark stood still.
+        behind_s: busy time minus event time gained, never below 0: what is still to be caught up.
+        batches: how many were seen.
+    """
+
+    query_id: str
+    at: float
+    batch_s: float
+    watermark: float
+    highest: float
+    stalled_s: float = 0.0
+    behind_s: float = 0.0
+    batches: int = 1
+
+    def after(self, report: Progress, trigger: float) -> _Event:
+        mark = report.watermark or 0.0
+        gained = mark - self.watermark
+        busy = max(0.0, min(report.at - self.at, IDLE * max(trigger, self.batch_s)))
+        return _Event(
+            query_id=self.query_id,
+            at=report.at,
+            batch_s=report.duration_ms / 1000,
+            watermark=mark,
+            highest=max(self.highest, mark),
+            stalled_s=self.stalled_s + busy if gained == 0 else 0.0,
+            behind_s=max(0.0, self.behind_s + busy - gained) if gained >= 0 else 0.0,
+            batches=self.batches + 1,
+        )
+
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How long event time has stood still or lost ground while rows came in."""
-    found = reports(window)
-    if not found:
+    newest = reports(window, 1)
+    if not newest:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says where the watermark is")
-    last = found[-1]
-    if "watermark" not in (last.raw.get("eventTime") or {}) and last.watermark is None:
+    if newest[-1].watermark is None and "watermark" not in (newest[-1].raw.get("eventTime") or {}):
         return CHECK.verdict(window, Status.OK, "the query has no watermark", 0.0)
-    fed = [each for each in found if each.rows > 0]
-    if len(fed) < RECENT:
-        return CHECK.verdict(window, Status.UNKNOWN, f"{len(fed)} batches with rows: {RECENT} are needed to judge")
-    marks = [each for each in fed if each.watermark is not None]
-    since = _unchanged_since(window, fed)
-    still = fed[-1].at - since
-    behind = _falling_behind(marks)
-    back = _rewound(marks)
-    limits_in_force = thresholds.of(CHECK.name)
-    value = round(max(still, behind), 6)
+    event = _event_time(window, newest[-1].query_id)
+    if event is None or event.batches < RECENT:
+        seen = 0 if event is None else event.batches
+        evidence = None if event is None else asdict(event)
+        reason = f"{seen} batches with rows: {RECENT} are needed to judge"
+        return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
+    return _judged(window, event, thresholds.of(CHECK.name))
+
+
+def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float]) -> Verdict:
+    value = round(max(event.stalled_s, event.behind_s), 6)
     status = CHECK.grade(value, limits_in_force)
-    if not still and not behind:
+    if not value:
         reason = "event time advances"
-    elif still >= behind:
-        reason = f"the watermark has stood still for {format_duration(still)} while rows came in"
+    elif event.stalled_s >= event.behind_s:
+        reason = f"the watermark has stood still for {format_duration(event.stalled_s)} while rows came in"
     else:
-        reason = f"event time fell {format_duration(behind)} further behind: it never catches up at this speed"
+        reason = f"event time is {format_duration(event.behind_s)} further behind than it was: it does not catch up"
+    back = event.highest - event.watermark
     if back > 0:
         status = max(status, Status.WARNING, key=lambda each: each.rank)
         reason = f"the watermark ran back by {format_duration(back)}: old data is processed again; {reason}"
-    evidence: dict[str, object] = {
-        "query_id": last.query_id,
-        "watermark": fed[-1].watermark,
-        "unchanged_since": since,
-        "stalled_s": still,
-        "fell_behind_s": behind,
-        "rewound_s": back,
-        "batches_with_rows": len(fed),
-    }
-    return CHECK.verdict(window, status, f"{reason} ({CHECK.limits_text(limits_in_force)})", value, evidence)
+    reason = f"{reason} ({CHECK.limits_text(limits_in_force)})"
+    return CHECK.verdict(window, status, reason, value, asdict(event))
 
 
-def _unchanged_since(window: Window, fed: Sequence[Progress]) -> float:
-    """When the present watermark was first seen; from the verdict before if that was earlier than the window."""
-    mark = fed[-1].watermark
-    since = fed[-1].at
-    for each in reversed(fed):
-        if each.watermark != mark:
-            return since
-        since = each.at
+def _event_time(window: Window, query_id: str) -> _Event | None:
+    """Event time after the window's newest batch with rows, carried on from the last verdict if it is of this query."""
+    event = _remembered(window, query_id)
+    fed: list[Progress] = []
+    for batch in reversed(window.batches):
+        report = batch.progress
+        if report is None or report.query_id != query_id or not has_run(report):
+            continue
+        if event is not None and report.at <= event.at:
+            break
+        if report.rows > 0:
+            fed.append(report)
+    trigger = window.spec.trigger.processing_time or 0.0
+    for report in reversed(fed):
+        if event is None:
+            mark = report.watermark or 0.0
+            event = _Event(query_id, report.at, report.duration_ms / 1000, mark, mark)
+        else:
+            event = event.after(report, trigger)
+    return event
+
+
+def _remembered(window: Window, query_id: str) -> _Event | None:
     before = window.previous.get(CHECK.name)
-    if before is not None and before.evidence.get("query_id") == fed[-1].query_id:
-        earlier = before.evidence.get("unchanged_since")
-        if before.evidence.get("watermark") == mark and isinstance(earlier, int | float):
-            return min(since, float(earlier))
-    return since
-
-
-def _since_rewind(marks: Sequence[Progress]) -> Sequence[Progress]:
-    """The newest stretch in which the watermark only rose: a fall is a new baseline."""
-    for index in range(len(marks) - 1, 0, -1):
-        if (marks[index].watermark or 0.0) < (marks[index - 1].watermark or 0.0):
-            return marks[index:]
-    return marks
-
-
-def _falling_behind(marks: Sequence[Progress]) -> float:
-    """Seconds by which wall clock time gained on the watermark over the window; 0 if it rose as fast or faster."""
-    marks = _since_rewind(marks)
-    if len(marks) < RECENT:
-        return 0.0
-    wall = marks[-1].at - marks[0].at
-    return max(0.0, wall - ((marks[-1].watermark or 0.0) - (marks[0].watermark or 0.0)))
-
-
-def _rewound(marks: Sequence[Progress]) -> float:
-    """How far the watermark is below the highest of the window."""
-    if not marks:
-        return 0.0
-    return max(each.watermark or 0.0 for each in marks) - (marks[-1].watermark or 0.0)
+    if before is None or before.evidence.get("query_id") != query_id:
+        return None
+    try:
+        return _Event(**before.evidence)  # type: ignore[arg-type]
+    except TypeError:  # written by another version of this check
+        return None
 
 
 CHECK = Check(
@@ -101,13 +128,16 @@ CHECK = Check(
     thresholds=limits(600.0, 3600.0, Unit.SECONDS, "time without event-time progress"),
     judge=check,
     reads=(
-        "`eventTime.watermark` and `timestamp` of the reports with `numInputRows` > 0. Stalled: time since the "
-        "watermark "
-        "last changed while rows came in (remembered from verdict to verdict, so it may be longer than the window). "
-        "Never catching up: wall time minus event time gained over the window. Rewinding: the watermark is below the "
-        "highest of the window; that is a WARNING by itself, and the fall is a new baseline for the other two. "
-        "Batches without "
-        "rows are left out: an idle stream's watermark has no reason to move."
+        "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, one after the "
+        "other; "
+        "the result goes from verdict to verdict in the evidence, so it may be longer than the window. Stalled: "
+        "busy time since the watermark last changed. Never catching up: busy time minus event time gained, not below "
+        "0, "
+        "since the query started. Rewinding: the watermark is below its highest; that is a WARNING by itself, and the "
+        "fall "
+        "is a new baseline for the other two. Busy time is the time between two batches with rows, each pause counted "
+        "up "
+        "to twice the longer of trigger and batch: an idle stream's watermark has no reason to move."
     ),
     unknown="Fewer than five reports have rows.",
     advice=(
