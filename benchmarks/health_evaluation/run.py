@@ -126,7 +126,7 @@ def make_window(number: int, batches: int) -> Window:
             )
             for each in reports
         ),
-        hourly=tuple(_measurement(name, "state_bytes", 1e8 + 1e5 * n, NOW - 3600 * (336 - n)) for n in range(335)),
+        hourly=tuple(_measurement(name, "state_bytes", 1e8 + 1e5 * n, NOW - 3600 * (168 - n)) for n in range(167)),
         measurements=tuple(
             _measurement(name, kind, 1.5e9, NOW - 10 * n)
             for n in reversed(range(90))

@@ -25,8 +25,9 @@ PASSED, FAILED, INTERRUPTED = 0, 1, 130
 
 def main() -> int:
     """Run the demo and return its exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _as_interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            signal.signal(number, _as_interrupt)
     voice = Voice()
     ground = Ground(Path(__file__).resolve().parents[2])
     keep = os.environ.get("KEEP", "1") != "0"
@@ -42,7 +43,8 @@ def main() -> int:
         status = PASSED if passed else FAILED
         if keep:
             story.stay()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        voice.say(f"ended by {interrupt}")
         status = status if story.told else INTERRUPTED
     except (DemoFailed, StreamwardenError) as error:
         voice.failure(error)
@@ -62,7 +64,7 @@ def _leave(story: Story, voice: Voice) -> None:
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.workspace import Workspace
+from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import Desired
 from streamwarden.lifecycle.supervisor import GAVE_UP
@@ -306,6 +307,30 @@ def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: I
     finally:
         path.write_text(text)
     wait_for("the DAG to be well again", lambda: "broken" not in _display_name(airflow), timeout=LONG)
+
+
+def test_the_health_dag_shows_each_stream_by_name(installation: Installation) -> None:
+    """One tick on real batches: a task instance for each stream, named after it; the running stream is known."""
+    airflow, store = installation.airflow, installation.space.store
+    airflow.pause("health", False)
+    run_id = airflow.trigger("health")
+    try:
+        wait_for(
+            "the end of a tick",
+            lambda: next(run for run in airflow.runs("health") if run["dag_run_id"] == run_id)["end_date"],
+            timeout=LONG,
+        )
+    finally:
+        airflow.pause("health", True)
+    tasks = airflow.tasks("health", run_id)
+    assert {task["rendered_map_index"] for task in tasks if task["task_id"] == "stream"} == {
+        "counted",
+        "doomed",
+        "wrong",
+    }
+    assert {task["state"] for task in tasks if task["task_id"] in ("evaluate", "notify")} == {"success"}
+    verdicts = store.verdicts.latest("counted")
+    assert any(verdict.status is Status.OK for verdict in verdicts)
 
 
 def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installation: Installation) -> None:

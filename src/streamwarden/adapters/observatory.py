@@ -38,7 +38,7 @@ _AT_ONCE: Final = 50
 _DAY: Final = 86400.0
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
-_HISTORY: Final = 14 * _DAY
+_HISTORY: Final = 7 * _DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

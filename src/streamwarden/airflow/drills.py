@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, TriggerRule
+from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, CronTriggerTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.adapters.config import load_drills
@@ -111,7 +111,8 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         dag_id=f"drill_{spec.name}",
         description=spec.description or f"{spec.fault.kind} of {spec.stream}",
         doc_md=drill_doc(spec),
-        schedule=spec.schedule,
+        # Unpausing a drill must break nothing at once: the first run is the next tick of its schedule.
+        schedule=CronTriggerTimetable(spec.schedule, timezone="UTC", run_immediately=False) if spec.schedule else None,
         start_date=START,
         catchup=False,
         max_active_runs=1,

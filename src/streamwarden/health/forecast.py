@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 MOST: Final = 16
@@ -80,27 +81,19 @@ def _middle(values: list[float]) -> float:
 
 
 def coarse(series: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
-    """At most about `most` points: the medians of neighbours in equal numbers; cheaper than `thin` on a long series."""
-    step = -(-len(series) // most) or 1
-    if step == 1:
+    """At most `most` points: the medians of neighbours in about equal numbers; cheaper than `thin` on a long series."""
+    if len(series) <= most:
         return list(series)
-    groups = [series[first : first + step] for first in range(0, len(series), step)]
+    edges = [index * len(series) // most for index in range(most + 1)]
+    groups = [series[first:last] for first, last in pairwise(edges)]
     return [(group[len(group) // 2][0], _middle([value for _, value in group])) for group in groups]
 
 
-def smooth(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Each value replaced by the median of itself and its two neighbours; the ends stay."""
-    middle = [
-        (at, max(min(before[1], value), min(max(before[1], value), after[1])))
-        for before, (at, value), after in zip(points, points[1:], points[2:], strict=False)
-    ]
-    return [*points[:1], *middle, *points[1:][-1:]]
-
-
 def since_reset(points: Sequence[tuple[float, float]], drop: float = 0.5) -> Sequence[tuple[float, float]]:
-    """The newest stretch without a reset: a value below `drop` x the one before is a new baseline."""
-    for index in range(len(points) - 1, 0, -1):
-        if points[index][1] < drop * points[index - 1][1]:
+    """The newest stretch without a reset: two values in a row below `drop` x the one before them are a new baseline."""
+    for index in range(len(points) - 2, 0, -1):
+        limit = drop * points[index - 1][1]
+        if points[index][1] < limit and points[index + 1][1] < limit:
             return points[index:]
     return points
 

@@ -42,7 +42,7 @@ The value of the verdict is the third largest of the {RECENT} newest. One or two
 are OK if they are good, else UNKNOWN. An incident is resolved after three OK verdicts in a row.
 
 **Resets.** A new query id (a new checkpoint) is a new baseline for everything; so is a fall of the watermark for its
-check, and a fall to less than half for the growth of state.
+check, and a fall to less than half that lasts for the growth of state.
 
 **Setting thresholds.** `config/thresholds.yaml` sets them for all streams, `health.thresholds` in a stream's file for
 one:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from streamwarden.health.window import Batch, Measurement, Window
@@ -14,7 +15,7 @@ from streamwarden.stream import StreamSpec
 FRESH: Final = 120.0
 """Seconds after which a measurement of the runner (taken every ten) no longer says how the stream is now."""
 
-STATE_REPORTS: Final = 40
+STATE_REPORTS: Final = 25
 
 _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 
@@ -74,10 +75,9 @@ def has_run(progress: Progress) -> bool:
 
 def cores(spec: StreamSpec) -> int | None:
     """Tasks that can run at once, from the master URL or the executors' settings; None if they do not say."""
-    local = _LOCAL.fullmatch(spec.spark.master)
-    if local:
-        number = local.group(1)
-        return 1 if number is None else None if number == "*" else int(number)
+    master = spec.spark.master
+    if master.startswith("local"):
+        return _local_cores(master)
     conf = spec.spark.conf
     try:
         if "spark.cores.max" in conf:
@@ -85,6 +85,14 @@ def cores(spec: StreamSpec) -> int | None:
         return int(conf["spark.executor.instances"]) * int(conf.get("spark.executor.cores", "1"))
     except (KeyError, ValueError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _local_cores(master: str) -> int | None:
+    match = _LOCAL.fullmatch(master)
+    if match is None or match.group(1) == "*":
+        return None
+    return int(match.group(1) or 1)
 
 
 def wall_times(spec: StreamSpec, progresses: Iterable[Progress], field: str) -> list[float]:
@@ -129,7 +137,7 @@ def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
 
 
 def live_state(window: Window) -> list[tuple[int, int]]:
-    """`state_bytes` of the newest reports: twice as many as are judged, so that a flush is among them."""
+    """`state_bytes` of the newest reports: some more than are judged, so that a flush is among them."""
     known: list[tuple[int, int]] | None = window.derived.get("state")
     if known is None:
         known = window.derived["state"] = state_bytes(reports(window, STATE_REPORTS))

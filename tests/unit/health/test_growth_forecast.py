@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.health.checks import state_growth
-from streamwarden.health.forecast import seconds_until, since_reset, theil_sen, thin
+from streamwarden.health.forecast import coarse, seconds_until, since_reset, theil_sen, thin
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from support.health_windows import NOW, judge, measured, report, window
@@ -64,10 +64,31 @@ class TestTheilSen:
             values = [value for _, value in series]
             assert all(min(values) <= value <= max(values) for _, value in thinned)
 
-    def test_a_fall_to_less_than_half_is_a_new_baseline(self) -> None:
-        points = [(0.0, 10.0), (1.0, 20.0), (2.0, 9.0), (3.0, 10.0)]
-        assert since_reset(points) == points[2:]
-        assert since_reset([(0.0, 10.0), (1.0, 5.0)]) == [(0.0, 10.0), (1.0, 5.0)]
+    @pytest.mark.parametrize(
+        ("values", "kept"),
+        [
+            ([10, 20, 9, 9.9], [9, 9.9]),
+            ([10, 20, 10, 10], [10, 20, 10, 10]),  # exactly half is no reset
+            ([10, 20, 9, 20], [10, 20, 9, 20]),  # one value alone is an outlier
+            ([10, 20, 9], [10, 20, 9]),
+            ([80, 10, 10, 40, 5, 5], [5, 5]),  # the newest reset counts
+            ([7], [7]),
+            ([], []),
+        ],
+    )
+    def test_a_fall_to_less_than_half_that_lasts_is_a_new_baseline(
+        self, values: list[float], kept: list[float]
+    ) -> None:
+        points = [(float(at), value) for at, value in enumerate(values)]
+        assert [value for _, value in since_reset(points)] == kept
+
+    @given(st.lists(floats, max_size=300), st.integers(min_value=1, max_value=50))
+    def test_coarse_keeps_order_and_bounds(self, values: list[float], most: int) -> None:
+        series = [(float(at), value) for at, value in enumerate(values)]
+        points = coarse(series, most)
+        assert len(points) == min(most, len(series))
+        assert [at for at, _ in points] == sorted(at for at, _ in points)
+        assert all(value in values for _, value in points)
 
     def test_time_until_a_limit(self) -> None:
         assert seconds_until(100, 50, 5) == 10

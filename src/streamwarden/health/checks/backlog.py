@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
@@ -39,8 +40,8 @@ def _by_files(window: Window) -> Found | None:
         return None
     if waiting.files == 0:
         return 0.0, "every input file is read", {"waiting_files": 0}
-    batches = [batch for batch in current_batches(window) if batch.progress is None or batch.progress.rows]
-    seconds = sum(batch_seconds(batches[-waiting.planned_batches :])) if waiting.planned_batches else 0.0
+    fed = (each for each in reversed(current_batches(window)) if each.progress is None or each.progress.rows)
+    seconds = sum(batch_seconds(list(islice(fed, waiting.planned_batches))))
     if not waiting.planned_files or seconds <= 0:
         return None
     rate = waiting.planned_files / seconds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, RAISE
@@ -12,12 +14,12 @@ from streamwarden.health.window import Window
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Share of recent input that was dropped as late."""
     limits_in_force = thresholds.of(CHECK.name)
-    found = [each for each in reports(window, 2 * MEMORY) if each.rows > 0][-MEMORY:]
+    found = list(islice((each for each in reversed(reports(window, 2 * MEMORY)) if each.rows > 0), MEMORY))
     rows = sum(each.rows for each in found)
     if len(found) < RAISE or rows < limits_in_force["least_rows"]:
         reason = f"{rows:,} rows in {len(found)} batches are too few to judge by"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
-    if not found[-1].operators:
+    if not found[0].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state: it drops no late rows", 0.0)
     dropped = sum(operator.rows_dropped_by_watermark for each in found for operator in each.operators)
     value = round(dropped / rows, 9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.forecast import MOST, Trend, coarse, seconds_until, since_reset, smooth, theil_sen, thin
+from streamwarden.health.forecast import MOST, Trend, coarse, seconds_until, since_reset, theil_sen
 from streamwarden.health.series import reports, sample, state_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -13,8 +13,8 @@ from streamwarden.units import format_duration, format_size
 
 POINTS = 8
 """Fewer points than this have no trend worth the name."""
-SAMPLES = 3 * MOST // 2
-"""Reports that are looked at: they are thinned to medians anyway."""
+HALF = MOST // 2
+"""Points that are taken of the reports; the rest are medians of the hourly numbers."""
 HOURLY = "state_bytes"
 """The measurement that the observatory writes with each evaluation; the store rolls it up by the hour."""
 
@@ -58,17 +58,17 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _points(window: Window) -> list[tuple[float, float]]:
-    """State bytes over time since the last reset: hourly roll-ups, then a sample of the window's reports."""
-    found = sample(window, SAMPLES)
+    """State bytes over time since the last reset: medians of the hourly roll-ups, then a sample of the reports."""
+    found = sample(window, HALF)
     at = {each.batch_id: each.at for each in found}
     recent = [(at[batch], float(size)) for batch, size in state_bytes(found)]
     start = recent[0][0] if recent else window.now
     hourly = [(each.at, each.value) for each in window.hourly if each.name == HOURLY and each.at < start]
-    older, newest = coarse(hourly, 2 * MOST), thin(recent, MOST // 2)
-    # a reset is judged between medians, not between the teeth of a saw
-    kept = since_reset(smooth(older) + newest)
-    begin = kept[0][0] if kept else start
-    return thin([each for each in older if each[0] >= begin], MOST // 2) + [each for each in newest if each[0] >= begin]
+    begin = since_reset(hourly + recent)[0][0] if hourly or recent else start
+    if not hourly or begin > hourly[0][0]:
+        hourly = [each for each in hourly if each[0] >= begin]
+        recent = [each for each in recent if each[0] >= begin]
+    return coarse(hourly, MOST - len(recent)) + recent
 
 
 def _evidence(trend: Trend, size: Mapping[str, float]) -> dict[str, object]:

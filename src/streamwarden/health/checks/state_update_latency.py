@@ -15,16 +15,20 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     found = reports(window, 2 * MEMORY)
     if found and not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state")
+    enough = max(1.0, least)
     observations: list[tuple[int | float, float]] = []
-    for each in found:
+    for each in reversed(found):
         # the worst operator; the sums over tasks cancel out: task-milliseconds over the rows of the same tasks
-        latencies = [op.update_ms / op.rows_updated for op in each.operators if op.rows_updated >= max(1.0, least)]
+        latencies = [op.update_ms / op.rows_updated for op in each.operators if op.rows_updated >= enough]
         if latencies:
             observations.append((each.batch_id, round(max(latencies) / 1000, 9)))
+            if len(observations) == MEMORY:
+                break
+    observations.reverse()
     if not observations:
         seen = f"none of {len(found)} reports has" if found else "no progress report with"
         return CHECK.verdict(window, Status.UNKNOWN, f"{seen} at least {least:.0f} updated rows to judge by")
-    return judge_series(CHECK, window, thresholds, observations[-MEMORY:], what="updating one row of state took")
+    return judge_series(CHECK, window, thresholds, observations, what="updating one row of state took")
 
 
 CHECK = Check(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
 from streamwarden.health.series import has_run, reports
@@ -39,6 +39,9 @@ class _Event:
     behind_s: float = 0.0
     batches: int = 1
 
+    def evidence(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
     def after(self, report: Progress, trigger: float) -> _Event:
         mark = report.watermark or 0.0
         gained = mark - self.watermark
@@ -65,7 +68,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     event = _event_time(window, newest[-1].query_id)
     if event is None or event.batches < RECENT:
         seen = 0 if event is None else event.batches
-        evidence = None if event is None else asdict(event)
+        evidence = None if event is None else event.evidence()
         reason = f"{seen} batches with rows: {RECENT} are needed to judge"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
     return _judged(window, event, thresholds.of(CHECK.name))
@@ -85,7 +88,7 @@ def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float])
         status = max(status, Status.WARNING, key=lambda each: each.rank)
         reason = f"the watermark ran back by {format_duration(back)}: old data is processed again; {reason}"
     reason = f"{reason} ({CHECK.limits_text(limits_in_force)})"
-    return CHECK.verdict(window, status, reason, value, asdict(event))
+    return CHECK.verdict(window, status, reason, value, event.evidence())
 
 
 def _event_time(window: Window, query_id: str) -> _Event | None:
