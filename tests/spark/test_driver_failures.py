@@ -16,7 +16,7 @@ from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -231,3 +231,30 @@ def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None
                 until("its end", lambda p=process: not processes.is_alive(p))  # type: ignore[misc]
         subprocess.run(["umount", "-l", str(disk)], check=True)
         shutil.rmtree(disk, ignore_errors=True)
+
+
+def test_a_stop_that_comes_while_the_driver_starts_up_is_obeyed_before_its_first_batch(made: Project) -> None:
+    spec = made.spec("early", COUNTS)
+    driver_id = made.start(spec)
+    seen = made.fleet.stop("early", requested_by="ann", reason="wrong one", batch_deadline=120)
+    assert seen is not None
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.message) == (ExitKind.STOPPED, "stopped by ann: wrong one")
+    assert seen.record.driver_id == driver_id
+    assert made.committed(spec) == 0
+
+
+def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(made: Project) -> None:
+    """Rows that do not fit and no quarantine: the stream fails on them, it never drops them."""
+    made.publish(1, extra=("{broken",))
+    strict = made.spec("strict", COUNTS, quarantine=None, trigger=TriggerSpec(available_now=True))
+    record = end_of(made, strict)
+    assert (record.kind, record.curable) == (ExitKind.FAILED, False)
+    assert "MALFORMED_RECORD_IN_PARSING" in f"{record.error_class} {record.message}"
+    assert "quarantine" in record.next_step
+    lenient = made.spec("lenient", COUNTS, trigger=TriggerSpec(available_now=True))
+    record = end_of(made, lenient)
+    assert (record.kind, record.cut_batch) == (ExitKind.COMPLETED, False)
+    assert record.message == "the query ended by itself: all its input is processed"
+    kept = list(Path(lenient.quarantine or "").glob("query=*/batch=*/*.json"))
+    assert len(kept) == 1, "what the last batch left is written before the driver ends"

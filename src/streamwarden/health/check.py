@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -153,12 +154,14 @@ class Check:
         )
 
     def limits_text(self, limits: Mapping[str, float]) -> str:
-        """`warning from 1.0 GB, critical above 5.0 GB`."""
-        side = "above" if self.more_is_worse else "below"
-        start = "from" if self.more_is_worse else "at"
-        units = {threshold.name: threshold.unit for threshold in self.thresholds}
-        warning = units["warning"].show(limits["warning"])
-        return f"warning {start} {warning}, critical {side} {units['critical'].show(limits['critical'])}"
+        """`warning from 1 GB, critical above 5 GB`."""
+        return _limits_text(self.thresholds[0].unit, self.more_is_worse, limits["warning"], limits["critical"])
+
+
+@lru_cache(maxsize=1024)
+def _limits_text(unit: Unit, more_is_worse: bool, warning: float, critical: float) -> str:
+    start, side = ("from", "above") if more_is_worse else ("at", "below")
+    return f"warning {start} {unit.show(warning)}, critical {side} {unit.show(critical)}"
 
 
 _ALARMS = (Status.WARNING, Status.CRITICAL)

@@ -104,8 +104,9 @@ class Control:
                 print(f"streamwarden: control loop: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     def _look(self) -> None:
-        if self._terminate.is_set() and (self.ending is None or self.ending.reason is not Reason.TERMINATED):
-            self._end(Ending(Reason.TERMINATED, "SIGTERM", self._request()))
+        if self._terminate.is_set():
+            if not self._stopped:
+                self._end(Ending(Reason.TERMINATED, "SIGTERM", self._request()))
             self._finish()  # the JVM may be going down already: write the outcome while there is time
         elif not self._stopped:
             if self._link.lost is not None:
@@ -130,6 +131,9 @@ class Control:
     def _end_at_boundary(self, request: StopRequest) -> None:
         # Said before it happens: the job's thread sees its query end before this one does.
         self.ending = Ending(Reason.STOP_REQUESTED, request.reason, request)
+        if self._link.started is None:  # still at its start: there is no batch to wait for, and none shall begin
+            self._end(self.ending)
+            self._finish()
         gave_up = False
         while queries := self._sessions.active_queries():
             for query in queries:
@@ -159,7 +163,7 @@ class Control:
             stopper = threading.Thread(target=stop_now, args=(query,), daemon=True)
             stopper.start()
             stopper.join(CUT_PATIENCE)
-        if self._sessions.active_queries():
+        if self._link.started is None or self._sessions.active_queries():
             self._finish()
 
     def _end(self, ending: Ending) -> None:

@@ -89,8 +89,10 @@ class Runner:
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
         record = self._conclude(error)
-        self._quarantines.close()
+        # In this order: the last reports come in, are stored, and what they count as malformed is kept aside.
+        self._link.await_last_report()
         self._link.close()
+        self._quarantines.close()
         return CODES.get(record.kind, 1)
 
     def end_now(self) -> None:
@@ -182,7 +184,8 @@ class Runner:
         return ExitRecord(
             kind=ExitKind.COMPLETED,
             ended_at=now,
-            message="the query ended by itself: all its input is processed",
+            message="the query ended by itself"
+            + (": all its input is processed" if self._spec.trigger.available_now else ""),
             cut_batch=cut,
         )
 

@@ -84,7 +84,6 @@ class StoreLink:
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._thread = threading.Thread(target=self._run, name="streamwarden store", daemon=True)
-        self._closing = False
         self.lost: LeaseLost | None = None
         self.stop: StopRequest | None = None
         self.started: QueryStarted | None = None
@@ -127,9 +126,16 @@ class StoreLink:
         event = DriverEvent(driver_id=self._folder.name, at=self._clock(), kind=kind, detail=detail)
         self._owe(lambda: self._store.drivers.event(event))
 
+    def await_last_report(self, timeout: float = 3.0) -> None:
+        """Wait until Spark said that the query terminated; on its bus that comes after all of the query's reports."""
+        deadline = time.monotonic() + timeout
+        while self.started is not None and self.started.run_id not in self.terminated:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
+
     def close(self, timeout: float = 10.0) -> None:
         """Store or spill what is still queued, then end the thread."""
-        self._closing = True
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout)

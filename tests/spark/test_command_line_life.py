@@ -1,0 +1,129 @@
+"""A stream's whole life from the shell, without Airflow.
+
+1. `start` launches a driver and returns once its query runs; a second `start` finds it.
+2. `status` and `inspect` show it; `check` judges it.
+3. `restart` gives it a new driver that goes on where the last one stopped.
+4. `stop` ends it at a batch boundary, and it stays stopped.
+5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.cli.exits import Exit
+from support.command_line import Answer
+from support.drivers import COUNTS, Project, project, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+STREAM = """
+name: counts
+job: jobs/counts.py
+source: {path: input, max_files_per_trigger: 1}
+sink: {path: output/counts}
+checkpoint: checkpoints/counts
+trigger: {processing_time: 200 ms}
+state: {shuffle_partitions: 1}
+restart: {initial: 1s}
+spark:
+  master: "local[1]"
+  driver_memory: 700 MiB
+  conf:
+    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+    spark.sql.codegen.wholeStage: "false"
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Project]:
+    with project(tmp_path) as made:
+        made.job("counts", COUNTS)
+        streams = tmp_path / "config" / "streams"
+        streams.mkdir(parents=True)
+        (streams / "counts.yaml").write_text(STREAM)
+        yield made
+
+
+def command(world: Project, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), *arguments]
+
+
+def run(world: Project, *arguments: str) -> Answer:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
+    done = subprocess.run(
+        command(world, *arguments), capture_output=True, text=True, timeout=200, check=False, env=environ
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def only_stream(world: Project) -> dict[str, object]:
+    return dict(run(world, "status", "--json").json["streams"][0])
+
+
+def test_a_streams_life_from_the_shell(world: Project) -> None:
+    world.publish(3)
+    assert only_stream(world)["state"] == "new"
+
+    first = run(world, "start", "counts")
+    assert first.code == Exit.OK, first
+    assert "runs" in first.out
+    running = only_stream(world)
+    assert running["state"] == "running"
+    assert "runs already" in run(world, "start", "counts").out
+    assert only_stream(world)["pid"] == running["pid"]
+
+    until("three batches", lambda: int(str(only_stream(world)["batches"])) >= 3)
+    inspected = json.loads(run(world, "inspect", "counts", "--json").out)
+    assert inspected["committed"] >= 2
+    assert inspected["findings"] == []
+    checked = run(world, "check", "counts", "--json")
+    assert checked.code == Exit.OK, checked
+    assert {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]} >= {"OK"}
+
+    again = run(world, "restart", "counts", "--reason", "a new version")
+    assert again.code == Exit.OK, again
+    assert "a new version" in again.out
+    restarted = only_stream(world)
+    assert restarted["driver_id"] != running["driver_id"]
+    world.publish(1)
+    until("one more batch", lambda: int(str(only_stream(world)["last_batch"])) >= 3)
+
+    stopped = run(world, "stop", "counts", "--reason", "enough")
+    assert stopped.code == Exit.OK, stopped
+    assert "stopped" in stopped.out
+    assert only_stream(world)["state"] == "stopped"
+    assert "enough" in run(world, "status").out
+
+
+def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:
+    world.publish(2)
+    supervisor = subprocess.Popen(
+        command(world, "start", "counts", "--supervise"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+
+        def driver() -> tuple[str, int] | None:
+            record = world.store.drivers.latest("counts")
+            started = record is not None and record.started_at is not None and record.process is not None
+            return (record.driver_id, record.process.pid) if started and record and record.process else None
+
+        first = until("the first driver", driver, timeout=120)
+        os.killpg(first[1], signal.SIGKILL)
+        second = until("another driver", lambda: found if (found := driver()) and found != first else None, timeout=120)
+        supervisor.send_signal(signal.SIGINT)
+        told, _ = supervisor.communicate(timeout=30)
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+    assert supervisor.returncode == Exit.INTERRUPTED
+    assert "restart 1 in" in told
+    assert "the driver goes on" in told
+    assert world.fleet.observe(second[0]).alive
+    assert run(world, "stop", "counts").code == Exit.OK
