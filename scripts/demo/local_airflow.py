@@ -109,11 +109,6 @@ class LocalAirflow:
         """Let the DAG run."""
         self._ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def newest_run(self, dag_id: str) -> str | None:
-        """The id of the DAG's newest run."""
-        runs = self._ask("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-id&limit=1")["dag_runs"]
-        return str(runs[0]["dag_run_id"]) if runs else None
-
     def trigger(self, dag_id: str) -> str:
         """Start a run; returns its id."""
         return str(self._ask("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"])

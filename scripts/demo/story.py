@@ -36,9 +36,6 @@ SPEEDUP: Final = 5_000
 
 REPLAY: Final = ("streamwarden", "replay", "--stream", STREAM)
 
-DUE: Final = 10.0
-"""Seconds within which the scheduler starts the run of a DAG that was unpaused after its schedule was due."""
-
 BATCHES: Final = 3
 """Batches that the stream has committed before its health is judged."""
 
@@ -163,17 +160,9 @@ class Story:
         return found
 
     def _run_of(self, dag: str) -> str:
-        """Unpause the DAG and give the run that this starts, if its schedule is due; else start one."""
+        """Unpause the DAG and start a run."""
         self._airflow.unpause(dag)
-        patience = time.monotonic() + DUE
-        return self._until(
-            f"a run of {dag}",
-            DUE + 30.0,
-            lambda tell: (
-                self._airflow.newest_run(dag) or (self._airflow.trigger(dag) if time.monotonic() > patience else None)
-            ),
-            self._airflow.logs(),
-        )
+        return self._airflow.trigger(dag)
 
     def _ended(self, dag: str, run: str) -> str | None:
         state = self._airflow.run_state(dag, run)

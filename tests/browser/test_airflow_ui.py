@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
+
 from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(400)]
@@ -27,7 +28,12 @@ PATIENCE = 60_000
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     root = tmp_path_factory.mktemp("ui")
     with running(Airflow(root / "airflow", REPOSITORY, root / "data")) as found:
-        wait_for("the DAGs", lambda: found.dag_ids() >= set(DAGS), timeout=120, explain=lambda: found.tail("dag-processor"))
+        wait_for(
+            "the DAGs",
+            lambda: found.dag_ids() >= set(DAGS),
+            timeout=120,
+            explain=lambda: found.tail("dag-processor"),
+        )
         yield found
 
 

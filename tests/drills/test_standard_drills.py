@@ -110,7 +110,9 @@ def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path:
 
 
 def start_step(workspace: Workspace, step: Step) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", STEP, str(workspace.project), str(workspace.data), step.value])
+    script = workspace.project / "step.py"
+    script.write_text(STEP)
+    return subprocess.Popen([sys.executable, str(script), str(workspace.project), str(workspace.data), step.value])
 
 
 def drivers(workspace: Workspace) -> list:

@@ -94,9 +94,9 @@ def test_a_checkpoint_of_another_query(made: Project) -> None:
     made.await_batches(mine, 1)
     made.fleet.stop("first", requested_by="test", reason="done")
     assert made.fleet.observe(driver_id).exit is not None
-    other = made.spec(
-        "other", COUNTS.replace('F.window("at", "10 seconds"), "key"', '"note"'), checkpoint=mine.checkpoint
-    )
+    changed = COUNTS.replace('"10 seconds"), "key"', '"10 seconds"), "note"')
+    assert changed != COUNTS
+    other = made.spec("other", changed, checkpoint=mine.checkpoint)
     record = end_of(made, other)
     assert (record.kind, record.curable) == (ExitKind.FAILED, False)
     assert record.error_class
@@ -197,7 +197,7 @@ def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], capture_output=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")

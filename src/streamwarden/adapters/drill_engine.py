@@ -16,6 +16,7 @@ from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.ports import ForkView, Judgement, Ports
 from streamwarden.drills.spec import FaultKind
+from streamwarden.errors import VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -51,7 +52,17 @@ class ExpectationsJudge:
         """Raises VerificationError if the judge cannot reach a verdict or contradicts the reconciliation."""
         from streamwarden.adapters.expectations import judge
 
-        return judge(reconciliation, min_records)
+        try:
+            return judge(reconciliation, min_records)
+        except SystemExit as end:
+            # PySpark, which Great Expectations imports, takes a program without a file (`python -c`) for a doctest run
+            # and ends it with status 0 if a package of Spark Connect is missing: that must not pass for success.
+            raise VerificationError(
+                f"an import ended the program with status {end.code}",
+                expected="Great Expectations to import",
+                where="Great Expectations",
+                next_step="run the drill from a file or from `streamwarden drill run`, not with `python -c`",
+            ) from end
 
 
 def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:

@@ -70,7 +70,10 @@ def test_departures_agree_with_the_clock_on_the_wall_through_midnight_and_both_c
     all_events: Any,
 ) -> None:
     """`dep_time` is the wall clock in New York as a number, 2400 at midnight, with no day; it is not what we read."""
-    raw = pd.read_csv(_archive())
+    raw = pd.read_csv(
+        _archive(),
+        usecols=["year", "month", "day", "carrier", "flight", "origin", "dep_time", "sched_dep_time"],
+    )
     raw["flight_id"] = (
         (raw["year"] * 10_000 + raw["month"] * 100 + raw["day"]).astype(str)
         + "-"
@@ -113,10 +116,15 @@ def test_the_limit_never_cuts_a_file(tmp_path: Path) -> None:
     assert [path.name for path in published(tmp_path)] == ["flights-000000-000299.json", "flights-000300-000599.json"]
 
 
-def test_the_last_file_of_the_year_holds_what_is_left(tmp_path: Path) -> None:
-    stats = replay(tmp_path, rows_per_file=200_000)
-    assert stats.flights == FLIGHTS
-    assert [path.name for path in published(tmp_path)] == ["flights-000000-199999.json", "flights-200000-336775.json"]
+def test_the_last_file_of_the_year_holds_what_is_left(
+    tmp_path: Path, all_events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    december = all_events.tail(250)
+    monkeypatch.setattr(replay_module, "departures", lambda: december)
+    stats = replay(tmp_path, rows_per_file=100)
+    assert [len(path.read_text().splitlines()) for path in published(tmp_path)] == [100, 100, 50]
+    assert stats.flights == 250
+    assert stats.last == all_events["order"].iloc[-1].timestamp()
 
 
 def test_a_replay_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:

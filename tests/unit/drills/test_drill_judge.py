@@ -1,0 +1,21 @@
+"""The judge's adapter: what a library does at import must not pass for a verdict."""
+
+from __future__ import annotations
+
+
+import pytest
+
+from streamwarden.adapters import expectations
+from streamwarden.adapters.drill_engine import ExpectationsJudge
+from streamwarden.errors import VerificationError
+from streamwarden.verification.reconciliation import reconcile
+
+
+def test_a_library_that_ends_the_program_at_import_is_an_error_not_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(*_: object) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(expectations, "judge", ends)
+    rows = reconcile({(1,): (2,)}, [((1,), (2,))], key_columns=("a",), value_columns=("b",), records=5)
+    with pytest.raises(VerificationError, match="ended the program with status 0"):
+        ExpectationsJudge().judge(rows, 1)
