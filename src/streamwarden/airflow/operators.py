@@ -18,6 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
 
+from streamwarden.adapters.fleet import tail
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.submitting import submission
 from streamwarden.airflow.supervision_incidents import close_incident, open_incident
@@ -31,6 +32,9 @@ from streamwarden.units import format_duration
 
 CLAIM_UNDER_WAY: Final = 5.0
 """Seconds to wait when another launch holds the lease and has no driver to follow yet."""
+
+LAST_WORDS: Final = 8 * 1024
+"""Bytes of an ended driver's log that its task's log keeps."""
 
 REATTACH: Final = {"retries": 100_000, "retry_delay": timedelta(seconds=5)}
 """A retry never starts a second driver, it only looks for the living one: so many of them, and soon."""
@@ -162,6 +166,12 @@ class StreamOperator(SparkSubmitOperator):
         record = space.store.drivers.get(driver_id)
         if record is None or record.exit is None:
             return
+        # Airflow starts the trigger's log file anew at each deferral: what led to this end would be lost with it.
+        last = tail(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
+        self.log.info("::group::The last lines of the driver's log")
+        for line in last:
+            self.log.info("%s", line)
+        self.log.info("::endgroup::")
         self.log.info("driver %s ended: %s", driver_id, describe(record.exit))
         if record.exit.next_step:
             self.log.info("next: %s", record.exit.next_step)

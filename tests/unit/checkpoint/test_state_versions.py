@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.operators import operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.state import replay_debts, state_sizes, state_stores
 from support.checkpoints import unpack
 
@@ -73,7 +77,34 @@ def test_a_query_without_state_has_no_stores(tmp_path: Path) -> None:
 
 
 def test_bytes_are_those_of_the_directory(tmp_path: Path) -> None:
-    checkpoint = unpack("spark-4.3.0-join", tmp_path)
+    checkpoint = unpack("spark-4.3.0-rocksdb", tmp_path)
     files = [path for path in (checkpoint / "state").glob("0/[0-9]*/**/*") if path.is_file()]
     content = sum(path.stat().st_size for path in files if not path.name.endswith(".crc"))
     assert sum(state_sizes(state_stores(FS, str(checkpoint))).values()) == content
+
+
+INFO = '{"operatorInfo":{"operatorId":0,"operatorName":"transformWithStateExec"},"stateStoreInfo":[%s]}'
+STORE = '{"storeName":"default","numColsPrefixKey":0,"numPartitions":4}'
+
+
+def test_the_newest_metadata_of_a_processor_counts(tmp_path: Path) -> None:
+    """transformWithState keeps one file a batch that changed it, in a folder `v2`."""
+    folder = tmp_path / "state/0/_metadata/v2"
+    folder.mkdir(parents=True)
+    (folder / "0").write_text("v2\n" + INFO % "")
+    (folder / "7").write_text("v2\n" + INFO % STORE)
+    where = operator_metadata_path(FS, str(tmp_path), 0)
+    assert where == "state/0/_metadata/v2/7"
+    metadata = read_operator_metadata(FS, str(tmp_path), 0, where)
+    assert (metadata.version, metadata.name, metadata.partitions) == (2, "transformWithStateExec", 4)
+
+
+def test_an_operator_without_metadata_has_no_place_for_it(tmp_path: Path) -> None:
+    assert operator_metadata_path(FS, str(tmp_path), 0) is None
+
+
+@pytest.mark.parametrize("content", ["", "v1", "v1\n{}", 'v1\n{"operatorInfo":{}', "v1\n[]"])
+def test_metadata_that_names_no_operator_is_damaged(content: str, tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text(content)
+    with pytest.raises(Damaged):
+        read_operator_metadata(FS, str(tmp_path), 0, "metadata")
