@@ -2,7 +2,8 @@
 
 For each damage: fork a small query at its newest batch, damage the fork, ask the inspector, then let Spark run the fork
 over two more files. REFUSES: it failed, with the error class that was foretold. LOSES: it ended well and the output is
-not right. RECOVERS, HARMLESS or no finding: it ended well and the output is right, row for row.
+not right, or it ran on until the sink's manifest was compacted. RECOVERS, HARMLESS or no finding: it ended well and the
+output is right, row for row.
 """
 
 from __future__ import annotations
@@ -81,10 +82,6 @@ def _found(fork: Path, names: tuple[str, ...]) -> list[Path]:
     return found
 
 
-def _both(one: Damage, other: Damage) -> Damage:
-    return lambda fork: (one(fork), other(fork))
-
-
 CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
     "nothing damaged": ("changelog", lambda fork: None, None),
     "last commit lost": ("changelog", lose("checkpoint/commits/8"), None),
@@ -104,18 +101,11 @@ CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
     "a partition lost": ("changelog", lose("checkpoint/state/0/1"), Consequence.REFUSES),
     "operator metadata lost": ("changelog", lose("checkpoint/state/0/_metadata"), Consequence.RECOVERS),
     "state schema cut off": ("changelog", halve("checkpoint/state/0/0/_metadata/schema"), Consequence.REFUSES),
-    "last changelog lost": ("changelog", newest(lose, "*.changelog"), Consequence.REFUSES),
-    "last changelog cut off": ("changelog", newest(halve, "*.changelog"), Consequence.REFUSES),
     "last snapshot cut off": ("changelog", newest(halve, "*.zip"), Consequence.RECOVERS),
     "files of the snapshots lost": ("changelog", lose("checkpoint/state/0/*/SSTs"), Consequence.RECOVERS),
     "snapshots and an early changelog lost": (
         "changelog",
         lose("checkpoint/state/0/*/*.zip", "checkpoint/state/0/*/2.changelog"),
-        Consequence.REFUSES,
-    ),
-    "snapshots cut off and an early changelog lost": (
-        "changelog",
-        _both(halve("checkpoint/state/0/*/*.zip"), lose("checkpoint/state/0/*/2.changelog")),
         Consequence.REFUSES,
     ),
     "last full snapshot lost": ("zip", newest(lose, "*.zip"), Consequence.REFUSES),
@@ -208,6 +198,10 @@ def test_spark_does_what_the_inspector_foretells(
         assert failure is not None, report.findings
         foretold = {each.error_class for each in report.findings if each.error_class is not None}
         assert not foretold or any(each in failure for each in foretold), (foretold, failure)
+        return
+    if consequence is Consequence.LOSES and failure is not None:
+        # The query runs on up to the manifest's next compaction, which needs every entry.
+        assert "_spark_metadata" in failure, failure
         return
     assert failure is None, (report.findings, failure)
     right = _read(spark, made.spec) == rows_of(kind)

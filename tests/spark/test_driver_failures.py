@@ -250,7 +250,7 @@ def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(made
     strict = made.spec("strict", COUNTS, quarantine=None, trigger=TriggerSpec(available_now=True))
     record = end_of(made, strict)
     assert (record.kind, record.curable) == (ExitKind.FAILED, False)
-    assert "MALFORMED_RECORD_IN_PARSING" in f"{record.error_class} {record.message}"
+    assert "FAILED_READ_FILE" in f"{record.error_class} {record.message}"
     assert "quarantine" in record.next_step
     lenient = made.spec("lenient", COUNTS, trigger=TriggerSpec(available_now=True))
     record = end_of(made, lenient)

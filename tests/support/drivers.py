@@ -137,9 +137,8 @@ class Project:
             process = files.read_process(path)
             if process is not None:
                 processes.signal_group(process, signal.SIGKILL)
-        left = until("the end of every driver", lambda: not self.living() or "none")
+        until("the end of every driver", lambda: not self.living())
         self.store.close()
-        assert left == "none"
 
     def living(self) -> list[int]:
         """Pids of keepers, JVMs and Python halves of this project's drivers."""

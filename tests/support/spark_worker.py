@@ -55,8 +55,7 @@ class SparkWorker:
 
     def run(self, query: str, **arguments: Any) -> str | None:
         """Run a query to its end. None, or why it failed."""
-        self.ask("start", query=query, available_now=True, **arguments)
-        failure: str | None = self.ask("end", query=query)
+        failure: str | None = self.ask("run", query=query, available_now=True, **arguments)
         return failure
 
     def rows(self, output: Path | str) -> list[Row]:
@@ -138,6 +137,10 @@ def _answer(spark: Any, queries: dict[str, Any], request: Mapping[str, Any]) -> 
         case "start":
             queries[request["query"]] = _start(spark, **{key: request[key] for key in request if key != "do"})
             return str(queries[request["query"]].id)
+        case "run":
+            return _failure(
+                lambda: _start(spark, **{key: request[key] for key in request if key != "do"}).awaitTermination()
+            )
         case "end":
             return _failure(lambda: queries.pop(request["query"]).awaitTermination())
         case "stop":

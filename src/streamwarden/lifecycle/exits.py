@@ -82,7 +82,7 @@ CAUSES: Final = (
         next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
     ),
     _cause(
-        r"MALFORMED_RECORD_IN_PARSING",
+        r"MALFORMED_RECORD_IN_PARSING|JsonParseException",
         curable=False,
         next_step="declare `quarantine:` in the stream's file, so that rows that do not fit are kept aside, or correct "
         "the input file",
