@@ -112,8 +112,8 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         description=spec.description or f"{spec.fault.kind} of {spec.stream}",
         doc_md=drill_doc(spec),
         # Unpausing a drill must break nothing at once: the first run is the next tick of its schedule.
+        # (A start date would make Airflow run the last missed tick whatever run_immediately says.)
         schedule=CronTriggerTimetable(spec.schedule, timezone="UTC", run_immediately=False) if spec.schedule else None,
-        start_date=START,
         catchup=False,
         max_active_runs=1,
         tags=sorted({TAG, "drill", *spec.tags}),

@@ -17,7 +17,7 @@ PROVIDERS: Final = {
 }
 MAINTENANCE_INTERVAL: Final = "2s"
 """How often finished snapshots are uploaded. Spark's 60 s leave a stream that crashes every few seconds with no
-snapshot at all, and each of its restarts replays everything since (docs/benchmarks.md, replay debt)."""
+snapshot at all, and each of its restarts replays everything since (the check `replay_debt` shows it)."""
 
 MIN_DELTAS_FOR_SNAPSHOT: Final = 5
 """A snapshot after this many committed batches (Spark: 10): a restart replays at most about this many changelogs."""
