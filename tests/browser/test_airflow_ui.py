@@ -65,7 +65,7 @@ def test_the_list_of_dags_shows_streams_health_and_drills(airflow: Airflow, page
     ("dag_id", "said"),
     [
         ("stream_flight_departures", "state_size"),
-        ("health", "threshold"),
+        ("health", "red means CRITICAL"),
         ("drill_kill_driver", "SIGKILL"),
     ],
 )
