@@ -49,6 +49,7 @@ class Airflow:
         self.port, log_port, trigger_log_port = (free_port() for _ in range(3))
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._sessions: list[int] = []
         self._token: str | None = None
         home.mkdir(parents=True, exist_ok=True)
         settings = {
@@ -116,6 +117,7 @@ class Airflow:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._sessions.append(self.processes[component].pid)
 
     def kill(self, component: str) -> None:
         """SIGKILL to the component's main process alone, as the kernel's out-of-memory killer does."""
@@ -152,8 +154,12 @@ class Airflow:
         wait_for("the API server", self.answers, timeout=120, explain=lambda: self.tail("api-server"))
 
     def down(self) -> None:
+        """Stop every component, then end what the killed ones left (a killed scheduler's workers live on)."""
         for component in reversed(COMPONENTS):
             self.stop(component)
+        for session in self._sessions:
+            for pid in session_members(session):
+                _kill(pid)
 
     def answers(self) -> bool:
         try:
