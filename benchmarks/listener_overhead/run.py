@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.fleet import spark_home
+from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.fleet import spark_home
+from streamwarden.adapters.spark_home import spark_home
 from streamwarden.airflow.operators import StreamOperator, _connection_of
 from streamwarden.airflow.submitting import Submission, submission
 from streamwarden.errors import ConfigError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -256,3 +257,8 @@ def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(made
     record = end_of(made, lenient)
     assert (record.kind, record.cut_batch) == (ExitKind.COMPLETED, False)
     assert record.message == "the query ended by itself: all its input is processed"
+    kept = list(Path(lenient.quarantine or "").glob("query=*/batch=*/*.json"))
+    rows = [json.loads(line) for path in kept for line in path.read_text().splitlines()]
+    assert [(row["raw"], row["reason"], Path(row["file"]).name) for row in rows] == [
+        ("{broken", "not a JSON object", f"{made.published - 1:06d}.json")
+    ]

@@ -238,13 +238,30 @@ def test_the_next_driver_goes_on_and_the_output_has_each_row_once(life: Life) ->
     record = life.start()
     life.project.publish(1)
     closed = life.project.published - 1
-    until("the closed windows", lambda: sum(_counts(life).values()) >= 20 * closed, timeout=60, poll=0.5)
+
+    def written() -> bool:
+        seen = life.fleet.observe(record.driver_id)
+        assert seen.alive, f"the driver ended: {seen.exit}\n{life.project.log(record.driver_id)}"
+        return sum(_counts(life).values()) >= 20 * closed
+
+    until("the closed windows", written, timeout=90, poll=0.5, told=lambda: _told(life, closed))
     seen = life.fleet.stop("counts", requested_by="ann", reason="the end")
     assert seen is not None
     assert seen.record.driver_id == record.driver_id
-    assert _counts(life) == {
+    assert _counts(life) == _expected(closed)
+
+
+def _expected(closed: int) -> dict[tuple[str, int], int]:
+    return {
         (f"00:{number:02d}:{second:02d}", key): 2 for number in range(closed) for second in (0, 10) for key in range(5)
     }
+
+
+def _told(life: Life, closed: int) -> str:
+    counts, expected = _counts(life), _expected(closed)
+    position = log_position(*open_path(life.spec.checkpoint))
+    missing = sorted({window for window, _ in expected.keys() - counts.keys()})
+    return f"missing windows {missing}; checkpoint {position}; published {life.project.published}"
 
 
 def _counts(life: Life) -> dict[tuple[str, int], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import textwrap
@@ -43,14 +44,20 @@ def build(spark, spec):
 """
 
 
-def until(what: str, condition: Callable[[], T], timeout: float = 60.0, poll: float = 0.05) -> T:
-    """Poll until `condition()` is truthy, and return it."""
+def until(
+    what: str,
+    condition: Callable[[], T],
+    timeout: float = 60.0,
+    poll: float = 0.05,
+    told: Callable[[], str] = lambda: "",
+) -> T:
+    """Poll until `condition()` is truthy, and return it; `told()` says what was there instead."""
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"after {timeout:.0f} s still not: {what}"
+        assert time.monotonic() < deadline, f"after {timeout:.0f} s still not: {what}. {told()}"
         time.sleep(poll)
 
 
@@ -67,6 +74,7 @@ class Project:
         self.store.migrate()
         self.fleet = Fleet(self.store, self.data)
         self.published = 0
+        self.began = int(time.time()) - 3600
 
     def job(self, name: str, text: str) -> Path:
         path = self.root / "jobs" / f"{name}.py"
@@ -101,6 +109,9 @@ class Project:
             ]
             part = self.input / f".{number:06d}"
             part.write_text("\n".join([*lines, *extra]) + "\n")
+            # Spark reads files by modification time: two of one millisecond in any order, and the later one is late.
+            modified = self.began + number
+            os.utime(part, (modified, modified))
             part.rename(self.input / f"{number:06d}.json")
 
     def start(self, spec: StreamSpec, **kwargs: Any) -> str:

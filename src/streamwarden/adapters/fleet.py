@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import secrets
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters import keeper, processes
-from streamwarden.adapters.backfill import fill_from_logs, load_spill
-from streamwarden.adapters.files import open_path
-from streamwarden.adapters.java import find_java
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.adapters import processes
+from streamwarden.adapters.exit_recorder import ExitRecorder
+from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, spawn, write_folder
 from streamwarden.errors import LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.exits import ProcessExit, compose
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.lease import Lease, is_held
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
-from streamwarden.lifecycle.submission import driver_properties, properties_text, submit_command
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 if TYPE_CHECKING:
@@ -36,13 +29,8 @@ if TYPE_CHECKING:
 LEASE_TTL: Final = 30.0
 """Seconds a lease lasts without a renewal; it decides only where the holder's process cannot be seen."""
 
-SPAWN_TIMEOUT: Final = 20.0
-"""Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
-
 KEPT_FOLDERS: Final = 50
 """Folders of ended drivers that are kept for each stream; older ones are removed at the next start."""
-
-_TAIL: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +62,7 @@ class Fleet:
         self._store = store
         self._data = Path(data)
         self._clock = clock
+        self._exits = ExitRecorder(store, clock)
 
     # Starting
 
@@ -100,7 +89,7 @@ class Fleet:
         found = self._living(spec)
         if found is not None:
             return self._reattached(found, launched_by)
-        environment = self._environment(spec, env, own_spark=command is None)
+        environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
         driver_id = new_driver_id(spec.name, self._clock())
         try:
             lease = self._store.leases.acquire(
@@ -119,9 +108,9 @@ class Fleet:
             launched_at=self._clock(),
         )
         try:
-            self._prepare(spec, folder, lease)
+            write_folder(spec, folder, self._data, lease, environment)
             self._store.drivers.launched(record)
-            process = self._spawn(spec, folder, command, environment)
+            process = spawn(spec, folder, self._data, command, environment)
         except (OSError, StreamwardenError) as error:
             self._abandon(record, lease, error)
             if isinstance(error, StreamwardenError):
@@ -186,70 +175,6 @@ class Fleet:
         self._store.drivers.event(event)
         return Started(record, reattached=True)
 
-    def _prepare(self, spec: StreamSpec, folder: Path, lease: Lease) -> None:
-        from streamwarden.adapters.config import spec_to_dict  # pydantic: who only observes does not pay for it
-
-        (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
-        folder.chmod(0o700)
-        files.write_document(folder / files.SPEC, spec_to_dict(spec))
-        files.write_lease(folder, lease)
-        conf = driver_properties(spec, folder, python=sys.executable)
-        conf.setdefault("spark.sql.warehouse.dir", str(self._data / "warehouse"))
-        files.write_text(folder / files.PROPERTIES, properties_text(conf))
-
-    def _environment(self, spec: StreamSpec, env: Mapping[str, str] | None, *, own_spark: bool) -> dict[str, str]:
-        merged = {**os.environ, **(env or {})}
-        merged["JAVA_HOME"] = str(find_java(merged))
-        merged["STREAMWARDEN_STORE_URL"] = self._store.url
-        merged["STREAMWARDEN_DATA"] = str(self._data)
-        if spec.project:
-            merged["STREAMWARDEN_PROJECT"] = spec.project
-        merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        merged["PYTHONUNBUFFERED"] = "1"
-        # Spark's launcher is a JVM of its own that lives a second: let it compile cheaply.
-        merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        if own_spark:
-            merged["SPARK_HOME"] = str(spark_home())
-        return merged
-
-    def _spawn(
-        self, spec: StreamSpec, folder: Path, command: Sequence[str] | None, environment: Mapping[str, str]
-    ) -> ProcessIdentity | None:
-        """Start the keeper and wait until it has started the driver. None: it did, and the driver ended at once."""
-        argv = submit_command(
-            spec,
-            folder,
-            runner=Path(__file__).parent.parent / "spark" / "runner.py",
-            spark_submit=str(spark_home() / "bin" / "spark-submit"),
-            prefix=command,
-        )
-        work = spec.project if spec.project and Path(spec.project).is_dir() else str(self._data)
-        launch = subprocess.Popen(
-            [sys.executable, "-m", keeper.__name__, str(folder), "--", *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            close_fds=True,
-            cwd=work,
-            env=dict(environment),
-        )
-        launch.wait(timeout=SPAWN_TIMEOUT)  # the keeper detaches itself at once
-        deadline = time.monotonic() + SPAWN_TIMEOUT
-        while time.monotonic() < deadline:
-            process = files.read_process(folder)
-            if process is not None:
-                return process
-            if (folder / files.EXIT).exists():
-                return None
-            time.sleep(0.02)
-        raise ProcessError(
-            "the keeper did not start the driver",
-            expected=f"{files.PROCESS} within {SPAWN_TIMEOUT:.0f} s",
-            where=str(folder),
-            next_step=f"read {files.LOG} there, then start the stream again",
-        )
-
     def _abandon(self, record: DriverRecord, lease: Lease, error: Exception) -> None:
         """A launch that failed leaves neither a lease nor a driver without an end."""
         ended = ExitRecord(
@@ -293,80 +218,9 @@ class Fleet:
             )
         if record.exit is not None:
             return Observation(False, record.exit, record)
-        folder = Path(record.folder)
-        process = record.process or files.read_process(folder)
-        if self._is_alive(record, process):
+        if self._exits.is_alive(record):
             return Observation(True, None, record)
-        return Observation(False, self._record_exit(record, folder), self._store.drivers.get(driver_id) or record)
-
-    def _is_alive(self, record: DriverRecord, process: ProcessIdentity | None) -> bool:
-        folder = Path(record.folder)
-        if process is None:
-            if (folder / files.EXIT).exists():
-                return False
-            lease = self._store.leases.current(record.checkpoint)
-            return lease is not None and lease.holder == record.driver_id and self._clock() < lease.expires_at
-        alive = processes.is_alive(process)
-        if alive is None:
-            lease = self._store.leases.current(record.checkpoint)
-            return (
-                lease is not None
-                and lease.holder == record.driver_id
-                and lease.released_at is None
-                and self._clock() < lease.expires_at
-            )
-        return alive
-
-    def _record_exit(self, record: DriverRecord, folder: Path) -> ExitRecord:
-        ended = self._process_exit(folder)
-        found = compose(
-            files.read_outcome(folder),
-            ended,
-            now=self._clock(),
-            stop=files.read_stop(folder),
-            log_tail=tail(folder / files.LOG),
-            cut_batch=self._cut_batch(record),
-        )
-        self._store.drivers.exited(record.driver_id, found)
-        self._load_progress(record, folder)
-        lease = self._store.leases.current(record.checkpoint)
-        if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
-            self._store.leases.release(lease, now=self._clock())
-        if folder.is_dir():
-            shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
-        recorded = self._store.drivers.get(record.driver_id)
-        return recorded.exit if recorded is not None and recorded.exit is not None else found
-
-    def _load_progress(self, record: DriverRecord, folder: Path) -> None:
-        """What the driver could not tell the store any more: events, spilled reports, batches of its last second."""
-        query_id = record.query_id
-        for event in files.read_events(folder):
-            self._store.drivers.event(event)
-            if event.kind == files.QUERY_STARTED and query_id is None:
-                query_id = event.detail["query_id"]
-                self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
-        load_spill(folder, record.stream, self._store)
-        if query_id is not None:
-            fill_from_logs(self._store, record.stream, query_id, record.checkpoint)
-
-    def _process_exit(self, folder: Path) -> ProcessExit | None:
-        """What the keeper wrote; it gets a moment to write it, if it lives."""
-        deadline = time.monotonic() + 1.0
-        guard = files.read_document(folder / keeper.KEEPER)
-        while True:
-            document = files.read_document(folder / files.EXIT)
-            if document is not None:
-                return ProcessExit(**document)
-            if guard is None or not processes.is_alive(ProcessIdentity(**guard)) or time.monotonic() > deadline:
-                return None
-            time.sleep(0.02)
-
-    def _cut_batch(self, record: DriverRecord) -> bool | None:
-        """Whether a planned batch has no commit now; None if the checkpoint cannot be read."""
-        try:
-            return log_position(*open_path(record.checkpoint)).gap > 0
-        except (StreamwardenError, OSError):
-            return None
+        return Observation(False, self._exits.record_exit(record), self._store.drivers.get(driver_id) or record)
 
     def wait(
         self,
@@ -508,28 +362,3 @@ def stream_of(driver_id: str) -> str:
     if not NAME_PATTERN.fullmatch(stream) or "/" in driver_id or ".." in driver_id:
         raise ProcessError(f"{driver_id!r} is no driver id", expected="STREAM-TIME-HEX", next_step="correct the id")
     return stream
-
-
-def spark_home() -> Path:
-    """The Spark that was installed with this package, whatever SPARK_HOME says. Raises ProcessError if it is gone."""
-    from importlib.util import find_spec
-
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise ProcessError(
-            "PySpark is not installed",
-            expected="pyspark in this environment",
-            where=sys.prefix,
-            next_step="run: make setup",
-        )
-    return Path(found.origin).parent
-
-
-def tail(path: Path, size: int = _TAIL) -> str:
-    """The last `size` bytes of a text file; empty if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""

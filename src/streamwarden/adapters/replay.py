@@ -93,11 +93,13 @@ def _publish_all(
     events = events.drop(columns="order")
     started = clock()
     written = skipped = 0
+    newest = 0
     origin: tuple[float, float] | None = None  # event instant and clock reading at the first file to be written
     for start in range(0, len(events), rows_per_file):
         part = events.iloc[start : start + rows_per_file]
         target = into / f"flights-{start:06d}-{start + len(part) - 1:06d}.json"
         if target.exists():
+            newest = _milliseconds(target.stat().st_mtime_ns)
             skipped += 1
             continue
         if speedup is not None:
@@ -105,7 +107,7 @@ def _publish_all(
             due = origin[1] + (float(instants.iloc[start + len(part) - 1]) - origin[0]) / speedup
             while (wait := due - clock()) > 0:
                 sleep(wait)
-        _publish(part.to_json(orient="records", lines=True), target)
+        newest = _publish(part.to_json(orient="records", lines=True), target, after=newest)
         written += 1
     return ReplayStats(
         files_written=written,
@@ -121,12 +123,20 @@ def _publish_all(
 _UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def _publish(text: str, target: Path) -> None:
-    """Make `target` appear whole. A hidden leftover of a killed replay is overwritten: it has the same name."""
+def _publish(text: str, target: Path, *, after: int = 0) -> int:
+    """Make `target` appear whole. A hidden leftover of a killed replay is overwritten: it has the same name.
+
+    Returns the millisecond of its modification, which is later than `after`: Spark reads files in the order of these
+    milliseconds, and two files of the same one in any order.
+    """
     hidden = target.with_name(f".{target.name}.part")
     with hidden.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
+        modified = _milliseconds(os.fstat(file.fileno()).st_mtime_ns)
+        if modified <= after:
+            modified = after + 1
+            os.utime(file.fileno(), ns=(modified * 1_000_000, modified * 1_000_000))
         os.fsync(file.fileno())
     hidden.rename(target)
     folder = os.open(target.parent, os.O_RDONLY)
@@ -134,6 +144,11 @@ def _publish(text: str, target: Path) -> None:
         os.fsync(folder)  # the rename itself survives a power failure too
     finally:
         os.close(folder)
+    return modified
+
+
+def _milliseconds(nanoseconds: int) -> int:
+    return nanoseconds // 1_000_000
 
 
 def _validate(speedup: float | None, rows_per_file: int, limit: int | None) -> None:

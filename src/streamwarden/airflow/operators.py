@@ -18,7 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
 
-from streamwarden.adapters.fleet import tail
+from streamwarden.adapters.exit_recorder import tail
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.submitting import submission
 from streamwarden.airflow.supervision_incidents import close_incident, open_incident

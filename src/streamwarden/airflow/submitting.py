@@ -19,7 +19,7 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_transport_information_into_spark_properties,
 )
 
-from streamwarden.adapters.fleet import spark_home
+from streamwarden.adapters.spark_home import spark_home
 from streamwarden.errors import ConfigError
 from streamwarden.stream import StreamSpec
 

@@ -67,7 +67,7 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
     return conf | spec.spark.conf
 
 
-def driver_properties(spec: StreamSpec, folder: Path, *, python: str) -> dict[str, str]:
+def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags: Sequence[str] = ()) -> dict[str, str]:
     """`spark_conf` and what belongs to one driver: its temporary files, its interpreter, its JVM flags."""
     temporary = str(folder / files.TEMPORARY)
     own = {
@@ -78,7 +78,7 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str) -> dict[st
         "spark.executorEnv.PYTHONPATH": str(Path(spec.job).parent),
     }
     conf = own | spark_conf(spec)
-    flags = [*_JVM_FLAGS, f"-Djava.io.tmpdir={_quoted(temporary)}"]
+    flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"]
     given = conf.get("spark.driver.extraJavaOptions")
     return conf | {"spark.driver.extraJavaOptions": " ".join([*flags, given] if given else flags)}
 

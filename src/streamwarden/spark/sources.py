@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
@@ -151,12 +151,23 @@ def _reason(source: FileSource) -> Column:
     )
 
 
+_Counted: TypeAlias = tuple[str, int, int | None]
+"""A batch: query id, batch id, and its number of malformed rows, or None when no report told."""
+
+
+def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
+    """Both by batch; a count that is known stands before one that is not."""
+    known = {(query_id, batch): count for query_id, batch, count in left_over}
+    known |= {(item[0], item[1]): item[2] for item in counted if item is not None}
+    return sorted(((query_id, batch, count) for (query_id, batch), count in known.items()), key=lambda item: item[1])
+
+
 class Quarantines:
     """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self._spec = spec
-        self._queue: queue.SimpleQueue[tuple[str, int, int | None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Counted | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -184,21 +195,32 @@ class Quarantines:
             self._thread.join(timeout)
 
     def _run(self, spark: Any, source: FileSource) -> None:
-        pending: list[tuple[str, int, int | None] | None] = []
-        with contextlib.suppress(queue.Empty):
-            # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
-            pending.append(self._queue.get(timeout=_FIRST_BATCH_WAIT))
-        pending = [*self._left_over(), *pending]
+        # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
+        counted = self._counted_so_far()
+        open_end = None not in counted
+        items = _in_order(self._left_over(), counted)
         while True:
-            item = pending.pop(0) if pending else self._queue.get()
-            if item is None:
+            for query_id, batch, count in items:
+                while not self._handle(spark, source, query_id, batch, count):
+                    if self._closing.wait(_RETRY_EVERY):
+                        return
+            if not open_end:
                 return
-            query_id, batch, count = item
-            while not self._handle(spark, source, query_id, batch, count):
-                if self._closing.wait(_RETRY_EVERY):
-                    return
+            item = self._queue.get()
+            open_end = item is not None
+            # At the end, the checkpoint tells of the batches whose report did not come in time.
+            items = [item] if item is not None else self._left_over()
 
-    def _left_over(self) -> list[tuple[str, int, int | None]]:
+    def _counted_so_far(self) -> list[_Counted | None]:
+        """What is queued when the first report has come, or after a minute without one."""
+        items: list[_Counted | None] = []
+        with contextlib.suppress(queue.Empty):
+            items.append(self._queue.get(timeout=_FIRST_BATCH_WAIT))
+            while True:
+                items.append(self._queue.get_nowait())
+        return items
+
+    def _left_over(self) -> list[_Counted]:
         with contextlib.suppress(StreamwardenError, OSError):
             position = log_position(*open_path(self._spec.checkpoint))
             if position.query_id is not None and position.committed is not None:

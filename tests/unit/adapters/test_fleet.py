@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.fleet import Fleet, new_driver_id, spark_home, stream_of, tail
+from streamwarden.adapters.exit_recorder import tail
+from streamwarden.adapters.fleet import Fleet, new_driver_id, stream_of
+from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld, ProcessError, StoreError
 from streamwarden.lifecycle import folder as files
@@ -22,12 +24,11 @@ from support.drivers import until
 
 
 class Yard:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, url: str) -> None:
         self.data = root / "var"
         self.data.mkdir()
-        self.url = f"sqlite:///{root / 'store.db'}"
-        self.store = Store(self.url)
-        self.store.migrate()
+        self.url = url
+        self.store = Store(url)
         self.fleet = Fleet(self.store, self.data)
         self.spec = StreamSpec(
             name="counts", job="/no/job.py", checkpoint=str(root / "cp"), stop=StopPolicy(batch_deadline=0.2)
@@ -50,8 +51,8 @@ class Yard:
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    made = Yard(tmp_path)
+def yard(tmp_path: Path, store_url: str) -> Iterator[Yard]:
+    made = Yard(tmp_path, store_url)
     yield made
     made.close()
 
@@ -114,7 +115,7 @@ def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard)
 
 
 def test_without_java_nothing_is_started_and_no_lease_is_taken(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamwarden.adapters.fleet.find_java", _no_java)
+    monkeypatch.setattr("streamwarden.adapters.launch.find_java", _no_java)
     with pytest.raises(ProcessError, match="no usable Java"):
         yard.fleet.start(yard.spec, launched_by="a")
     assert yard.store.leases.current(yard.spec.checkpoint) is None

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,6 +147,19 @@ def test_files_that_exist_are_not_touched(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in published(tmp_path)}
     assert replay(tmp_path, rows_per_file=100, limit=200).files_skipped == 2
     assert {path: path.stat().st_mtime_ns for path in published(tmp_path)} == before
+
+
+def test_spark_reads_the_files_in_the_order_in_which_they_were_published(tmp_path: Path) -> None:
+    """It sorts by the millisecond of modification. Here the disk's clock stands at one that is over already."""
+    replay(tmp_path, rows_per_file=10, limit=10)
+    first = next(tmp_path.glob("flights-*.json"))
+    ahead = first.stat().st_mtime_ns + 3_600_000_000_000
+    os.utime(first, ns=(ahead, ahead))
+    replay(tmp_path, rows_per_file=10, limit=50)
+    published = sorted(tmp_path.glob("flights-*.json"))
+    milliseconds = [path.stat().st_mtime_ns // 1_000_000 for path in published]
+    assert len(published) == 5
+    assert milliseconds == sorted(set(milliseconds))
 
 
 def test_nothing_visible_is_ever_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

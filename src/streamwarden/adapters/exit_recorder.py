@@ -1,0 +1,114 @@
+"""How a driver ended: whether it lives at all, and what is written down and loaded once it does not."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters import keeper, processes
+from streamwarden.adapters.backfill import fill_from_logs, load_spill
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.exits import ProcessExit, compose
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+_TAIL: Final = 64 * 1024
+
+
+class ExitRecorder:
+    """Looks at drivers without Spark; what it records is recorded once, whoever looks."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+
+    def is_alive(self, record: DriverRecord) -> bool:
+        """By its process on this host, by its lease on another."""
+        folder = Path(record.folder)
+        process = record.process or files.read_process(folder)
+        if process is None:
+            if (folder / files.EXIT).exists():
+                return False
+            lease = self._store.leases.current(record.checkpoint)
+            return lease is not None and lease.holder == record.driver_id and self._clock() < lease.expires_at
+        alive = processes.is_alive(process)
+        if alive is None:
+            lease = self._store.leases.current(record.checkpoint)
+            return (
+                lease is not None
+                and lease.holder == record.driver_id
+                and lease.released_at is None
+                and self._clock() < lease.expires_at
+            )
+        return alive
+
+    def record_exit(self, record: DriverRecord) -> ExitRecord:
+        """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
+        folder = Path(record.folder)
+        ended = self._process_exit(folder)
+        found = compose(
+            files.read_outcome(folder),
+            ended,
+            now=self._clock(),
+            stop=files.read_stop(folder),
+            log_tail=tail(folder / files.LOG),
+            cut_batch=self._cut_batch(record),
+        )
+        self._store.drivers.exited(record.driver_id, found)
+        self._load_progress(record, folder)
+        lease = self._store.leases.current(record.checkpoint)
+        if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
+            self._store.leases.release(lease, now=self._clock())
+        if folder.is_dir():
+            shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
+        recorded = self._store.drivers.get(record.driver_id)
+        return recorded.exit if recorded is not None and recorded.exit is not None else found
+
+    def _load_progress(self, record: DriverRecord, folder: Path) -> None:
+        """What the driver could not tell the store any more: events, spilled reports, batches of its last second."""
+        query_id = record.query_id
+        for event in files.read_events(folder):
+            self._store.drivers.event(event)
+            if event.kind == files.QUERY_STARTED and query_id is None:
+                query_id = event.detail["query_id"]
+                self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
+        load_spill(folder, record.stream, self._store)
+        if query_id is not None:
+            fill_from_logs(self._store, record.stream, query_id, record.checkpoint)
+
+    def _process_exit(self, folder: Path) -> ProcessExit | None:
+        """What the keeper wrote; it gets a moment to write it, if it lives."""
+        deadline = time.monotonic() + 1.0
+        guard = files.read_document(folder / keeper.KEEPER)
+        while True:
+            document = files.read_document(folder / files.EXIT)
+            if document is not None:
+                return ProcessExit(**document)
+            if guard is None or not processes.is_alive(ProcessIdentity(**guard)) or time.monotonic() > deadline:
+                return None
+            time.sleep(0.02)
+
+    def _cut_batch(self, record: DriverRecord) -> bool | None:
+        """Whether a planned batch has no commit now; None if the checkpoint cannot be read."""
+        try:
+            return log_position(*open_path(record.checkpoint)).gap > 0
+        except (StreamwardenError, OSError):
+            return None
+
+
+def tail(path: Path, size: int = _TAIL) -> str:
+    """The last `size` bytes of a text file; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

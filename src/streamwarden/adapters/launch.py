@@ -1,0 +1,105 @@
+"""Launches one driver: its folder, its environment, and the keeper that starts and outlives nothing but it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters import class_archive, keeper
+from streamwarden.adapters.java import find_java
+from streamwarden.adapters.spark_home import spark_home
+from streamwarden.errors import ProcessError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.submission import driver_properties, properties_text, submit_command
+from streamwarden.stream import StreamSpec
+
+SPAWN_TIMEOUT: Final = 20.0
+"""Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
+
+
+def driver_environment(
+    spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
+) -> dict[str, str]:
+    """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java.
+
+    Args:
+        own_spark: the driver runs on the Spark that was installed with this package, not on one that somebody named.
+    """
+    merged = {**os.environ, **(more or {})}
+    merged["JAVA_HOME"] = str(find_java(merged))
+    merged["STREAMWARDEN_STORE_URL"] = store_url
+    merged["STREAMWARDEN_DATA"] = str(data)
+    if spec.project:
+        merged["STREAMWARDEN_PROJECT"] = spec.project
+    merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    merged["PYTHONUNBUFFERED"] = "1"
+    # Spark's launcher is a JVM of its own that lives a second: let it compile cheaply.
+    merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    if own_spark:
+        merged["SPARK_HOME"] = str(spark_home())
+    return merged
+
+
+def write_folder(spec: StreamSpec, folder: Path, data: Path, lease: Lease, environment: Mapping[str, str]) -> None:
+    """What the driver reads at its start: spec, lease, Spark's properties. Only its owner can read it."""
+    from streamwarden.adapters.config import spec_to_dict  # pydantic: who only observes does not pay for it
+
+    (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
+    folder.chmod(0o700)
+    files.write_document(folder / files.SPEC, spec_to_dict(spec))
+    files.write_lease(folder, lease)
+    archive = class_archive.find(Path(environment["JAVA_HOME"]))
+    flags = class_archive.flags(archive) if archive is not None else ()
+    conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
+    files.write_text(folder / files.PROPERTIES, properties_text(conf))
+
+
+def spawn(
+    spec: StreamSpec, folder: Path, data: Path, command: Sequence[str] | None, environment: Mapping[str, str]
+) -> ProcessIdentity | None:
+    """Start the keeper and wait until it has started the driver. None: it did, and the driver ended at once.
+
+    Raises:
+        ProcessError: the keeper did not start a driver in time.
+    """
+    argv = submit_command(
+        spec,
+        folder,
+        runner=Path(__file__).parent.parent / "spark" / "runner.py",
+        spark_submit=str(spark_home() / "bin" / "spark-submit"),
+        prefix=command,
+    )
+    work = spec.project if spec.project and Path(spec.project).is_dir() else str(data)
+    launch = subprocess.Popen(
+        [sys.executable, "-m", keeper.__name__, str(folder), "--", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+        cwd=work,
+        env=dict(environment),
+    )
+    launch.wait(timeout=SPAWN_TIMEOUT)  # the keeper detaches itself at once
+    deadline = time.monotonic() + SPAWN_TIMEOUT
+    while time.monotonic() < deadline:
+        process = files.read_process(folder)
+        if process is not None:
+            return process
+        if (folder / files.EXIT).exists():
+            return None
+        time.sleep(0.02)
+    raise ProcessError(
+        "the keeper did not start the driver",
+        expected=f"{files.PROCESS} within {SPAWN_TIMEOUT:.0f} s",
+        where=str(folder),
+        next_step=f"read {files.LOG} there, then start the stream again",
+    )
