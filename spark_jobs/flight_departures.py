@@ -16,14 +16,14 @@ batch; the state is versioned by batch; the parquet sink's manifest takes the fi
 that manifest (`_spark_metadata`), as Spark does. Append mode writes a window once, when it can no longer change: a
 flight that is reported after that, since it left hours late, is not in it.
 
-Lines that do not fit the schema are counted and kept aside in the stream's quarantine by `read_files`. Flights that
-lack what is grouped by are counted too (observed metric `flights`, `incomplete`) and left out.
+Lines that do not fit the schema or lack what is counted and grouped by are themselves counted, and kept aside in the
+stream's quarantine, by `read_files`.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import coalesce, col, count, lit, when, window
+from pyspark.sql.functions import coalesce, col, count, lit, window
 from pyspark.sql.functions import sum as total
 
 from streamwarden.spark.sources import read_files
@@ -43,16 +43,8 @@ SCHEMA = """
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """One row for each hour (it begins at a quarter of an hour), origin and carrier that had a scheduled departure."""
-    complete = (
-        col("flight_id").isNotNull()
-        & col("event_time").isNotNull()
-        & col("origin").isNotNull()
-        & col("carrier").isNotNull()
-    )
     return (
-        read_files(spark, spec, SCHEMA)
-        .observe("flights", count(lit(1)).alias("read"), count(when(~complete, 1)).alias("incomplete"))
-        .where(complete)
+        read_files(spark, spec, SCHEMA, required=("flight_id", "event_time", "origin", "carrier"))
         .withWatermark("event_time", "2 hours")
         .groupBy(window("event_time", "1 hour", "15 minutes"), "origin", "carrier")
         .agg(

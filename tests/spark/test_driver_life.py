@@ -32,6 +32,7 @@ MALFORMED = (
     "{not json",
     '{"id": 4, "key": 1, "at": "2026-01-01T00:00:00Z", "note": 5, "id": "x"}',
 )
+LACKING = '{"id":5,"key":1}'
 
 
 class Life:
@@ -70,7 +71,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 
 
 def test_two_starts_at_once_give_one_driver(life: Life) -> None:
-    life.project.publish(1, extra=MALFORMED)
+    life.project.publish(1, extra=(*MALFORMED, LACKING))
     started: list[Started] = []
 
     def start() -> None:
@@ -139,12 +140,14 @@ def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
 def test_malformed_rows_are_counted_and_kept_aside_with_reason_and_file(life: Life) -> None:
     first = next(b for b in life.store.batches.window("counts") if b.batch_id == 0)
     assert first.progress is not None
-    assert first.progress.observed_metrics["input"] == {"read": 23, "malformed": 3, "empty": 0}
+    assert first.progress.observed_metrics["input"] == {"read": 24, "malformed": 4, "empty": 0}
     root = Path(life.spec.quarantine or "")
     until("the quarantine", lambda: list(root.glob("query=*/batch=0/_SUCCESS")))
     rows = [json.loads(line) for path in root.glob("query=*/batch=0/*.json") for line in path.read_text().splitlines()]
-    assert sorted(row["raw"] for row in rows) == sorted(MALFORMED)
-    reasons = {row["raw"]: row["reason"] for row in rows}
+    reasons = {row.get("raw", row["parsed"]): row["reason"] for row in rows}
+    assert reasons.keys() == {*MALFORMED, LACKING}
+    assert len(rows) == len(reasons)
+    assert reasons[LACKING] == "lacks at"
     assert reasons[MALFORMED[0]] == "does not fit the schema: key is no int: zwei"
     assert reasons[MALFORMED[1]] == "not a JSON object"
     assert {Path(row["file"]).name for row in rows} == {"000000.json"}

@@ -35,7 +35,7 @@ from streamwarden.spark.sources import read_files
 
 
 def build(spark, spec):
-    events = read_files(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING")
+    events = read_files(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
     return (
         events.withWatermark("at", "10 seconds")
         .groupBy(F.window("at", "10 seconds"), "key")

@@ -1,4 +1,4 @@
-"""The DAG that keeps the progress store small: rolls old rows up and drops what is past its retention."""
+"""The DAG that keeps store and disk small: rolls old rows up, drops what is past its retention, sweeps old drills."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
+from streamwarden.adapters.sweep import sweep
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 
 _DOC = """\
-### Housekeeping of the progress store
+### Housekeeping
 
-Once an hour: progress of single batches is rolled up into hourly numbers, which the growth forecast reads, and rows
-past their retention are dropped. It never touches a checkpoint or a driver, and it may be run by hand at any time.
+Once an hour: progress of single batches is rolled up into hourly numbers, which the growth forecast reads; rows past
+their retention are dropped; folders of drills that ended more than 30 days ago go, with those of their forks' drivers.
+It never touches a stream's checkpoint or driver, and it may be run by hand at any time.
 """
 
 
@@ -23,7 +25,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
     project = str(project_of(dag_file))
     with DAG(
         dag_id="housekeeping",
-        description="Rolls up and prunes the progress store",
+        description="Rolls up and prunes the progress store, removes folders of old drills",
         doc_md=_DOC,
         schedule="17 * * * *",  # off the full hour, when everybody else's jobs start
         start_date=START,
@@ -46,5 +48,11 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         def prune() -> None:
             workspace(project).store.prune(time.time())
 
+        @task(doc_md="Removes the folders of drills that ended more than 30 days ago.")
+        def sweep_drills() -> None:
+            place = workspace(project)
+            sweep(place.store, place.data, time.time())
+
+        sweep_drills()
         roll_up() >> prune()  # a row is dropped only after it was rolled up
     return {dag.dag_id: dag}

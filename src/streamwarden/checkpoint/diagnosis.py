@@ -28,22 +28,28 @@ from streamwarden.checkpoint.layout import (
     read_log_file,
 )
 from streamwarden.checkpoint.logs import CommitRecord, OffsetRecord, parse_commit, parse_offsets, parse_query_id
-from streamwarden.checkpoint.sink import SinkManifest
+from streamwarden.checkpoint.sink import SinkManifest, next_compaction
 from streamwarden.checkpoint.sources import log_offset, parse_source_log
 from streamwarden.checkpoint.uris import to_path
 
 RESTORE: Final = "restore it from a copy of the checkpoint"
 
 _NO_METADATA: Final = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+_NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Both logs as they are: batch -> its record, or in words why it cannot be understood."""
+    """Both logs as they are: batch -> its record, or in words why it cannot be understood.
+
+    Args:
+        written: newest batch in the manifest of the file sink; None if there is no such sink, or it is not known.
+    """
 
     offsets: Mapping[int, OffsetRecord | str] = field(default_factory=dict)
     commits: Mapping[int, CommitRecord | str] = field(default_factory=dict)
+    written: int | None = None
 
     @property
     def planned(self) -> int | None:
@@ -58,22 +64,41 @@ class Logs:
         return next((self._good(batch) for batch in sorted(self.offsets, reverse=True) if self._good(batch)), None)
 
     @property
+    def skipped(self) -> bool:
+        """The newest batch has to run again and will not: the sink skips a batch that its manifest lists."""
+        planned, committed = self.planned, -1 if self.committed is None else self.committed
+        return planned is not None and committed < planned and self.written is not None and self.written >= planned
+
+    @property
     def state_version(self) -> int:
-        """The state version that the next batch loads: P if batch P has to run (again), P+1 if it is committed."""
+        """The state version that is loaded next: P if batch P has to run (again), P+1 if it is committed or skipped."""
         if self.planned is None:
             return 0
-        return self.planned + 1 if self.committed is not None and self.committed >= self.planned else self.planned
+        done = self.skipped or (self.committed is not None and self.committed >= self.planned)
+        return self.planned + 1 if done else self.planned
+
+    @property
+    def state_ids(self) -> bool:
+        """Whether the newest commit that can be understood names state files by unique ids (checkpoint format 2)."""
+        for batch in sorted(self.commits, reverse=True):
+            record = self.commits[batch]
+            if isinstance(record, CommitRecord):
+                return bool(record.state_ids)
+        return False
 
     def _good(self, batch: int) -> OffsetRecord | None:
         record = self.offsets[batch]
         return record if isinstance(record, OffsetRecord) else None
 
 
-def read_logs(fs: FileSystem, path: str, commits: Sequence[int], offsets: Sequence[int]) -> Logs:
+def read_logs(
+    fs: FileSystem, path: str, commits: Sequence[int], offsets: Sequence[int], written: int | None = None
+) -> Logs:
     """Read both logs. A file that was purged since it was listed is left out; every damage is kept as words."""
     return Logs(
         _read_all(fs, join(path, OFFSETS), offsets, parse_offsets),
         _read_all(fs, join(path, COMMITS), commits, parse_commit),
+        written,
     )
 
 
@@ -138,15 +163,17 @@ def diagnose_sink(fs: FileSystem, output: str, manifest: SinkManifest | None, lo
         return
     again = "run the stream from the beginning into a new output, or restore the file"
     if manifest is None:
-        yield _loses(
-            SINK_LOG, "the manifest is missing", "Readers see no manifest, and the next compaction fails.", again
-        )
+        noticed = f"batch {next_compaction((), logs.committed)}, which compacts it, fails ({_NO_ENTRY})"
+        spark = f"Spark runs on into a manifest without what was written so far, until {noticed}."
+        yield _loses(SINK_LOG, "the manifest is missing", spark, again, _NO_ENTRY)
         return
-    gone = "Spark runs on; the rows of that batch are missing for good, and its own reader refuses the folder."
+    gone = "Spark starts and runs on; the rows of that batch are missing for good. Its reader refuses the folder at once,"
+    noticed = f"and batch {manifest.next_compaction}, the next that compacts the manifest, fails"
     for batch in manifest.missing:
-        yield _loses(f"{SINK_LOG}/{batch}", "the entry is missing, while the batch is committed", gone, again)
+        what = "the entry is missing, while the batch is committed"
+        yield _loses(f"{SINK_LOG}/{batch}", what, f"{gone} {noticed} ({_NO_ENTRY}).", again, _NO_ENTRY)
     for name, what in manifest.damaged:
-        yield _loses(f"{SINK_LOG}/{name}", what, gone, again)
+        yield _loses(f"{SINK_LOG}/{name}", what, f"{gone} {noticed}, as the entry cannot be read.", again)
     if manifest.newest is not None and logs.planned is not None and manifest.newest > max(logs.planned, logs.committed):
         yield _loses(
             f"{SINK_LOG}/{manifest.newest}",
@@ -156,9 +183,8 @@ def diagnose_sink(fs: FileSystem, output: str, manifest: SinkManifest | None, lo
             "restore offsets/ and commits/ up to that batch",
         )
     for file in _missing_files(fs, output, manifest):
-        yield _loses(
-            file, "the manifest names it, and it is not there", "Readers of the output fail or miss it.", again
-        )
+        spark = "Spark runs on and never notices; its reader refuses the folder, others miss the rows."
+        yield _loses(file, "the manifest names it, and it is not there", spark, again)
 
 
 def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Finding]:
@@ -177,22 +203,25 @@ def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Finding]:
 
 def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterator[Finding]:
     """The newest batch is normally planned and not committed while it runs; more than that means lost files."""
+    again = (
+        f"The sink already lists batch {planned}, so Spark only commits it; the output is right."
+        if logs.skipped
+        else f"Spark runs batch {planned} again from the state before it; the output is right."
+    )
     for batch in range(min(logs.commits, default=planned), planned):
         record, name = logs.commits.get(batch), f"{COMMITS}/{batch}"
         if isinstance(record, CommitRecord) or batch == committed:
             continue
         if record is None and (committed is None or batch > committed):
-            spark = f"Spark runs batch {planned} again from the state before it; the output is right."
-            yield _finding(name, "the file is missing", Consequence.RECOVERS, spark, "nothing: start the stream")
+            yield _finding(name, "the file is missing", Consequence.RECOVERS, again, "nothing: start the stream")
         else:
             yield _old(name, record or "the file is missing")
     if committed is None and planned > 0:
-        spark = f"Spark runs batch {planned} again from the state before it; the output is right."
-        yield _finding(COMMITS, "no batch is committed", Consequence.RECOVERS, spark, "nothing: start the stream")
+        yield _finding(COMMITS, "no batch is committed", Consequence.RECOVERS, again, "nothing: start the stream")
     newest = None if committed is None else logs.commits[committed]
     if isinstance(newest, str):
-        again = f"{RESTORE}, or remove the file: the batch runs again"
-        yield _refuses(f"{COMMITS}/{committed}", newest, again)
+        advice = f"{RESTORE}, or remove the file: the batch runs again"
+        yield _refuses(f"{COMMITS}/{committed}", newest, advice)
 
 
 def _read_all(
@@ -247,8 +276,8 @@ def _refuses(path: str, what: str, next_step: str, error_class: str | None = Non
     return _finding(path, what, Consequence.REFUSES, spark, next_step, error_class)
 
 
-def _loses(path: str, what: str, spark: str, next_step: str) -> Finding:
-    return _finding(path, what, Consequence.LOSES, spark, next_step)
+def _loses(path: str, what: str, spark: str, next_step: str, error_class: str | None = None) -> Finding:
+    return _finding(path, what, Consequence.LOSES, spark, next_step, error_class)
 
 
 def _old(path: str, what: str) -> Finding:

@@ -16,7 +16,7 @@ class Consequence(StrEnum):
     HARMLESS = "harmless"  # Spark never looks at it again
     RECOVERS = "recovers"  # Spark starts, and the output is right
     REFUSES = "refuses"  # Spark does not start, or fails in its first batch; nothing is lost by that
-    LOSES = "loses"  # Spark starts and runs on, and rows are missing from the output: nothing tells
+    LOSES = "loses"  # Spark starts and runs on, and rows are missing from the output: nothing tells at the time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Finding:
         path: below the checkpoint, or below the output for the sink's manifest.
         what: what was observed.
         spark: what Spark will do about it.
-        error_class: Spark's error class if it refuses with one.
+        error_class: Spark's error class if it refuses, or fails later, with one.
         next_step: what a person should do.
     """
 

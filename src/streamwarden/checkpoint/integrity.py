@@ -1,11 +1,12 @@
-"""Whether a state file can be read, found out as cheaply as means something. No file is decompressed.
+"""Whether a state file can be read, found out as cheaply as means something.
 
 - Every file: Hadoop's checksum file beside it (`.NAME.crc`), where the file system keeps one: a CRC-32 for each 512
   bytes. Finds a single flipped bit.
 - RocksDB snapshots: the zip's directory and the CRC of each member; the files under SSTs/ that its manifest names are
   there in the size that it says.
-- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): the first block's mark and the empty block at the end, which
-  only a whole stream has.
+- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
+  the file is small, every block against its own checksum; else the first block's mark and the empty block at the end,
+  which only a whole stream has.
 - State schema files: as many strings as they announce.
 """
 
@@ -21,12 +22,12 @@ from typing import Final
 
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.lz4 import HEAD, MAGIC, blocks
 from streamwarden.checkpoint.state import SSTS, FileKind, StateFile, StateStore
 
 _CRC_MAGIC: Final = b"crc\x00"
-_LZ4_MAGIC: Final = b"LZ4Block"
-_LZ4_END: Final = 21
-"""Bytes of a block's head: mark (8), token (1), compressed length, plain length, checksum (4 each, little-endian)."""
+_SMALL: Final = 1 << 20
+"""Bytes of an LZ4 stream up to which it is read block by block: at most about a second."""
 
 
 def check_state_file(fs: FileSystem, root: str, store: StateStore, file: StateFile, codec: str) -> None:
@@ -36,7 +37,7 @@ def check_state_file(fs: FileSystem, root: str, store: StateStore, file: StateFi
         codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are looked into.
     """
     folder = join(root, store.folder)
-    check_crc(fs, folder, file.name)
+    checked = check_crc(fs, folder, file.name)
     if file.kind is FileKind.ZIP:
         for sst, size in snapshot_files(fs, join(folder, file.name)).items():
             name = join(SSTS, sst)
@@ -46,7 +47,7 @@ def check_state_file(fs: FileSystem, root: str, store: StateStore, file: StateFi
                 raise Damaged(f"it needs {name} with {size} bytes, which has {store.other[name]}")
             check_crc(fs, join(folder, SSTS), sst)
     elif codec == "lz4":
-        _check_lz4(fs, join(folder, file.name), file.size)
+        _check_lz4(fs, join(folder, file.name), file.size, whole=not checked and file.size <= _SMALL)
     elif file.size == 0:
         raise Damaged("the file is empty")
 
@@ -90,14 +91,14 @@ def check_schema(content: bytes) -> None:
             _, rest = _string(rest)
 
 
-def check_crc(fs: FileSystem, folder: str, name: str) -> None:
-    """Compare a file with Hadoop's checksum file beside it, if there is one. Raises Damaged."""
+def check_crc(fs: FileSystem, folder: str, name: str) -> bool:
+    """Compare a file with Hadoop's checksum file beside it. False: there is none. Raises Damaged."""
     try:
         sums = fs.read(join(folder, f".{name}.crc"))
     except FileNotFoundError:
-        return
+        return False
     if len(sums) < 8 or sums[:4] != _CRC_MAGIC:
-        return  # not Hadoop's: nothing that could be compared
+        return False  # not Hadoop's: nothing that could be compared
     chunk = struct.unpack(">i", sums[4:8])[0]
     content = fs.read(join(folder, name))
     expected = struct.unpack(f">{(len(sums) - 8) // 4}I", sums[8 : 8 + (len(sums) - 8) // 4 * 4])
@@ -109,17 +110,20 @@ def check_crc(fs: FileSystem, folder: str, name: str) -> None:
             raise Damaged(
                 f"bytes {index * chunk} to {min((index + 1) * chunk, len(content))} do not match its checksum"
             )
+    return True
 
 
-def _check_lz4(fs: FileSystem, path: str, size: int) -> None:
-    if size < 2 * _LZ4_END:
-        raise Damaged("the file is empty" if size == 0 else f"{size} bytes cannot be a whole LZ4 stream")
+def _check_lz4(fs: FileSystem, path: str, size: int, *, whole: bool) -> None:
     with fs.open(path) as stream:
-        if stream.read(len(_LZ4_MAGIC)) != _LZ4_MAGIC:
+        if whole or size < 2 * HEAD:
+            for _ in blocks(stream):
+                pass
+            return
+        if stream.read(len(MAGIC)) != MAGIC:
             raise Damaged("it does not begin as an LZ4 stream")
-        stream.seek(-_LZ4_END, os.SEEK_END)
-        end = stream.read(_LZ4_END)
-    if end[: len(_LZ4_MAGIC)] != _LZ4_MAGIC or any(end[len(_LZ4_MAGIC) + 1 :]):
+        stream.seek(-HEAD, os.SEEK_END)
+        end = stream.read(HEAD)
+    if end[: len(MAGIC)] != MAGIC or any(end[len(MAGIC) + 1 :]):
         raise Damaged("the LZ4 stream has no end: the file is cut off")
 
 

@@ -180,7 +180,8 @@ def _read(fs: FileSystem, path: str, output: str | None) -> CheckpointReport:
     commit_ids = batch_ids(list_or_empty(fs, path, COMMITS))
     committed = max(commit_ids, default=None)
     manifest = None if output is None else read_sink_manifest(fs, output, -1 if committed is None else committed)
-    logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)))
+    written = None if manifest is None else manifest.newest
+    logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)), written)
     stores = state_stores(fs, path)
     operators, findings = operators_of(fs, path, stores, logs)
     findings += [

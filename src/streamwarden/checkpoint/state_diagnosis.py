@@ -1,29 +1,24 @@
 """What is missing or damaged under `state/`, and what Spark will do about it.
 
-Only files that the next start reads are opened: of each store the snapshot that it loads and the changes after it. If
-one of them is of no use, Spark (4.1 and later) tries the next older snapshot with all changes after it, down to the
-empty store: so what recovers is exactly what some such way still covers without a hole.
+Only files that the next start reads are opened; `loading` says which these are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from streamwarden.checkpoint.diagnosis import RESTORE, Logs
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.findings import Consequence, Finding
-from streamwarden.checkpoint.integrity import check_schema, check_state_file
+from streamwarden.checkpoint.integrity import check_schema
 from streamwarden.checkpoint.layout import STATE, Damaged
+from streamwarden.checkpoint.loading import NO_FILE, diagnose_load, refuses
 from streamwarden.checkpoint.logs import CommitRecord
 from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadata_path, read_operator_metadata
-from streamwarden.checkpoint.state import FileKind, Load, StateStore
+from streamwarden.checkpoint.state import StateStore
 
 _MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
-_CANNOT_LOAD: Final = "CANNOT_LOAD_STATE_STORE"
-_NO_DELTA: Final = f"{_CANNOT_LOAD}.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
-_NO_FILE: Final = f"{_CANNOT_LOAD}.CANNOT_READ_STREAMING_STATE_FILE"
 _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
 """A setting that the offset log records since Spark 4.0, which also writes metadata of every operator."""
 
@@ -61,13 +56,14 @@ def diagnose_state(
         return
     if not stores:
         if latest.watermark_ms > 0:  # a query without state may have a watermark too, but seldom
-            yield _refuses(STATE, "there is no state, while the query has a watermark", _MISSING_STATE)
+            yield refuses(STATE, "there is no state, while the query has a watermark", _MISSING_STATE)
         return
     yield from _diagnose_layout(stores, operators)
     codec = latest.conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")
     for store in stores:
         if store.partition < _partitions(store.operator, stores, operators):
-            yield from _diagnose_store(fs, path, _of_commit(store, logs, version), version, codec)
+            ids = _committed_ids(logs, version, store.operator)
+            yield from diagnose_load(fs, path, store, version, ids=ids, codec=codec)
             yield from _diagnose_schema(fs, path, store)
 
 
@@ -77,46 +73,11 @@ def _diagnose_layout(stores: Sequence[StateStore], operators: Mapping[int, Opera
     last = max(operator for operator, _ in present)
     for operator in range(last + 1):
         if not any(each == operator for each, _ in present):
-            yield _refuses(join(STATE, str(operator)), "the operator's folder is missing", _MISSING_STATE)
+            yield refuses(join(STATE, str(operator)), "the operator's folder is missing", _MISSING_STATE)
             continue
         for partition in range(_partitions(operator, stores, operators)):
             if (operator, partition) not in present:
-                yield _refuses(join(STATE, str(operator), str(partition)), "the partition is missing", _NO_FILE)
-
-
-def _diagnose_store(fs: FileSystem, path: str, store: StateStore, version: int, codec: str) -> Iterator[Finding]:
-    first, *others = store.loads(version)
-    broken = _broken_files(fs, path, store, first, codec)
-    if first.complete and not broken:
-        return
-    other = next((way for way in others if way.complete and not _broken_files(fs, path, store, way, codec)), None)
-    for name, what in broken.items():
-        if other is None:
-            yield _refuses(join(store.folder, name), what, f"{_CANNOT_LOAD}.UNCATEGORIZED")
-            continue
-        start = other.snapshot.name if other.snapshot else "the empty state"
-        yield Finding(
-            path=join(store.folder, name),
-            what=what,
-            consequence=Consequence.RECOVERS,
-            spark=f"Spark 4.1 and later repairs it: it replays the changes from {start} on. An older one refuses.",
-            next_step="start the stream; its first batch takes longer",
-        )
-    if other is None:
-        for missing in first.missing:
-            name, error_class = _missing_name(store, missing)
-            yield _refuses(join(store.folder, name), f"the file is missing; version {version} needs it", error_class)
-
-
-def _broken_files(fs: FileSystem, path: str, store: StateStore, way: Load, codec: str) -> dict[str, str]:
-    """Name -> why, of the files of one way to load that cannot be read."""
-    broken = {}
-    for file in (*((way.snapshot,) if way.snapshot else ()), *way.changes):
-        try:
-            check_state_file(fs, path, store, file, codec)
-        except Damaged as error:
-            broken[file.name] = str(error)
-    return broken
+                yield refuses(join(STATE, str(operator), str(partition)), "the partition is missing", NO_FILE)
 
 
 def _diagnose_schema(fs: FileSystem, path: str, store: StateStore) -> Iterator[Finding]:
@@ -137,15 +98,12 @@ def _diagnose_schema(fs: FileSystem, path: str, store: StateStore) -> Iterator[F
         )
 
 
-def _of_commit(store: StateStore, logs: Logs, version: int) -> StateStore:
+def _committed_ids(logs: Logs, version: int, operator: int) -> frozenset[str]:
     """Checkpoint format 2: of several attempts at the newest version only the one that the commit names counts."""
     record = logs.commits.get(version - 1)
     if not isinstance(record, CommitRecord) or not record.state_ids:
-        return store
-    known = _strings(record.state_ids.get(str(store.operator)))
-    return replace(
-        store, files=tuple(each for each in store.files if each.version != version or each.unique_id in known)
-    )
+        return frozenset()
+    return _strings(record.state_ids.get(str(operator)))
 
 
 def _strings(value: object) -> frozenset[str]:
@@ -162,24 +120,6 @@ def _partitions(operator: int, stores: Sequence[StateStore], operators: Mapping[
     there."""
     known = operators[operator].partitions if operator in operators else None
     return known or 1 + max(store.partition for store in stores if store.operator == operator)
-
-
-def _missing_name(store: StateStore, version: int) -> tuple[str, str]:
-    kinds = {file.kind for file in store.files}
-    if FileKind.DELTA in kinds or FileKind.SNAPSHOT in kinds:
-        return f"{version}.{FileKind.DELTA.value}", _NO_DELTA
-    return f"{version}.{(FileKind.CHANGELOG if FileKind.CHANGELOG in kinds else FileKind.ZIP).value}", _NO_FILE
-
-
-def _refuses(path: str, what: str, error_class: str) -> Finding:
-    return Finding(
-        path=path,
-        what=what,
-        consequence=Consequence.REFUSES,
-        spark=f"Spark's first batch fails ({error_class}).",
-        next_step=f"{RESTORE}, or start from an older savepoint, or from the beginning with a new checkpoint",
-        error_class=error_class,
-    )
 
 
 def _unread(path: str, what: str) -> Finding:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
 
 from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
-from streamwarden.cli import checking, drilling, housekeeping, inspecting, preparing, replaying, streams, validating
+from streamwarden.cli import checking, drilling, hosting, housekeeping, inspecting, replaying, streams, validating
 from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import Session
@@ -61,14 +62,14 @@ for _part in (validating, streams, inspecting, checking):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
-preparing.register(app)
+hosting.register(app)
 app.add_typer(housekeeping.app, name="store")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Prints errors as one block, never as a traceback."""
     try:
-        result = app(list(arguments), prog_name="streamwarden", standalone_mode=False)
+        result = _command()(list(arguments), prog_name="streamwarden", standalone_mode=False)
         return int(result) if isinstance(result, int) else Exit.OK
     except StreamwardenError as error:
         error_block(error)
@@ -88,6 +89,12 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.OK
     except Exception as error:
         return _defect(error)
+
+
+@cache
+def _command() -> Callable[..., object]:
+    """What `app` makes of itself at every call, made once: it takes longer than most commands."""
+    return typer.main.get_command(app)
 
 
 def _defect(error: Exception) -> int:

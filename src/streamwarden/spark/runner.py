@@ -30,9 +30,9 @@ from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
+from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.sessions import Sessions, plain_path
 from streamwarden.spark.sinks import start_query
-from streamwarden.spark.sources import Quarantines
 from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import StreamSpec
 

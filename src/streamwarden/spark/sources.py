@@ -1,34 +1,19 @@
-"""Reading files as a stream, with rows that cannot be parsed counted and kept aside.
+"""Reading files as a stream, with rows that cannot be used counted and kept aside.
 
-A job calls `read_files` and gets the good rows. The malformed ones are counted inside the query (`observedMetrics` of
-its progress, under `input`), and the driver, beside the query, reads the files of such a batch once more and writes
-their malformed rows to the quarantine:
-
-    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, reason, parsed: what could be read of it
-
-A batch's files are fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
-itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
+A job calls `read_files` and gets the good rows. The malformed ones (they do not fit the schema, or lack a column that
+the job requires) are counted inside the query (`observedMetrics` of its progress, under `input`); `quarantine` keeps
+them aside.
 """
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import sys
-import threading
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from operator import and_, or_
+from typing import TYPE_CHECKING, Final, cast
 
-from streamwarden.adapters.files import open_path
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.errors import ConfigError, StreamwardenError
-from streamwarden.lifecycle.exits import shortened
-from streamwarden.progress import Progress
+from streamwarden.errors import ConfigError
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -40,8 +25,6 @@ METRIC: Final = "input"
 """Name of the observed metric: `read` and `malformed` rows of each batch."""
 
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
-_RETRY_EVERY: Final = 10.0
-_FIRST_BATCH_WAIT: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -51,23 +34,32 @@ class FileSource:
     format: str
     schema: StructType
     options: dict[str, str]
+    required: tuple[str, ...] = ()
 
 
 _registered: dict[str, FileSource] = {}
 
 
-def read_files(spark: SparkSession, spec: StreamSpec, schema: StructType | str) -> DataFrame:
+def registered(stream: str) -> FileSource | None:
+    """What the job of `stream` reads; None if nothing of it can be malformed, or it reads without `read_files`."""
+    return _registered.get(stream)
+
+
+def read_files(
+    spark: SparkSession, spec: StreamSpec, schema: StructType | str, *, required: Sequence[str] = ()
+) -> DataFrame:
     """A streaming DataFrame of the well-formed rows of the stream's source files.
 
-    Rows that do not fit `schema` are counted and go to the stream's quarantine. A stream without a quarantine fails on
-    the first such row instead: nothing is dropped silently. Formats that carry a schema of their own (parquet, orc)
-    have no malformed rows.
+    Rows that do not fit `schema`, or are null in a `required` column, are counted and go to the stream's quarantine. A
+    stream without a quarantine fails on the first such row instead: nothing is dropped silently. In formats that carry
+    a schema of their own (parquet, orc) only a required column can be wrong.
 
     Args:
         schema: of the source, as a StructType or as DDL (`id BIGINT, at TIMESTAMP`).
+        required: columns that a row must have a value in: its keys, its event time.
 
     Raises:
-        ConfigError: the stream's source is no folder of files.
+        ConfigError: the stream's source is no folder of files, or a required column is not in the schema.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -80,24 +72,46 @@ def read_files(spark: SparkSession, spec: StreamSpec, schema: StructType | str) 
             next_step="declare it in the stream's file",
         )
     fields = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+    unknown = [column for column in required if column not in fields.names]
+    if unknown:
+        raise ConfigError(
+            f"required columns that the schema lacks: {', '.join(unknown)}",
+            expected=f"some of {', '.join(fields.names)}",
+            where=spec.job,
+            next_step="correct `required` in the job's call of read_files",
+        )
     options = dict(source.options)
-    reader = spark.readStream.format(source.format)
+    if source.format in _WITH_CORRUPT_RECORDS:
+        options |= {"mode": "FAILFAST"}
+        if spec.quarantine is not None:
+            options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+            fields = StructType([*fields.fields, StructField(CORRUPT, StringType())])
+    reader = spark.readStream.format(source.format).options(**options).schema(fields)
     if source.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
-    if source.format not in _WITH_CORRUPT_RECORDS:
-        return reader.options(**options).schema(fields).load(source.path)
+    known = FileSource(source.format, fields, options, tuple(required))
+    frame = reader.load(source.path)
     if spec.quarantine is None:
-        return reader.options(**options, mode="FAILFAST").schema(fields).load(source.path)
-    options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    full = StructType([*fields.fields, StructField(CORRUPT, StringType())])
-    _registered[spec.name] = FileSource(source.format, full, options)
-    return _good(reader.options(**options).schema(full).load(source.path))
+        return _failing(frame, known)
+    if CORRUPT not in fields.names and not required:
+        return frame
+    _registered[spec.name] = known
+    return _good(frame, known)
 
 
-def _good(frame: DataFrame) -> DataFrame:
+def _malformed(source: FileSource) -> Column:
+    """Never null."""
     from pyspark.sql import functions as f
 
-    malformed = f.col(CORRUPT).isNotNull()
+    lacking = [f.col(f"`{column}`").isNull() for column in source.required]
+    corrupt = [f.col(CORRUPT).isNotNull()] if CORRUPT in source.schema.names else []
+    return reduce(or_, [*corrupt, *lacking], f.lit(False))
+
+
+def _good(frame: DataFrame, source: FileSource) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    malformed = _malformed(source)
     empty = reduce(and_, [f.col(f"`{column}`").isNull() for column in frame.columns if column != CORRUPT])
     counted = frame.observe(
         METRIC,
@@ -110,30 +124,58 @@ def _good(frame: DataFrame) -> DataFrame:
     return counted.where(~malformed).drop(CORRUPT)
 
 
+def _failing(frame: DataFrame, source: FileSource) -> DataFrame:
+    """For a stream without a quarantine: a row that lacks a required column ends the query."""
+    from pyspark.sql import functions as f
+
+    if not source.required:
+        return frame
+    told = f.concat(
+        f.lit("a row lacks "),
+        _lacking(source),
+        f.lit(f" in {source.format} file "),
+        f.col("_metadata.file_path"),
+        f.lit("; declare a `quarantine` in the stream's file to keep such rows aside"),
+    )
+    complete = f.when(_malformed(source), f.raise_error(told).cast("boolean")).otherwise(f.lit(True))
+    return frame.where(complete)
+
+
 def malformed_rows(spark: SparkSession, source: FileSource, files: tuple[str, ...]) -> DataFrame:
     """The malformed rows of `files`: raw text, file, reason, what could be parsed. A batch DataFrame."""
     from pyspark.sql import functions as f
 
     frame = spark.read.format(source.format).options(**source.options).schema(source.schema).load(list(files))
     fields = [f.col(f"`{field.name}`") for field in source.schema.fields if field.name != CORRUPT]
+    raw = f.col(CORRUPT) if CORRUPT in source.schema.names else f.lit(None).cast("string")
     return (
         frame.select(
-            f.col(CORRUPT).alias("raw"),
+            raw.alias("raw"),
             f.col("_metadata.file_path").alias("file"),
             f.to_json(f.struct(*fields)).alias("parsed"),  # all columns, so that none is pruned and left unparsed
+            _malformed(source).alias("malformed"),
+            _lacking(source).alias("lacking"),
         )
-        .where(f.col("raw").isNotNull())
+        .where("malformed")
         .select("raw", "file", _reason(source).alias("reason"), "parsed")
     )
+
+
+def _lacking(source: FileSource) -> Column:
+    """`origin, carrier`: the required columns that are null."""
+    from pyspark.sql import functions as f
+
+    return f.concat_ws(", ", *(f.when(f.col(f"`{column}`").isNull(), f.lit(column)) for column in source.required))
 
 
 def _reason(source: FileSource) -> Column:
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
+    parses = f.when(f.col("raw").isNull(), f.concat(f.lit("lacks "), f.col("lacking")))
     misfit = f.lit("does not fit the schema")
     if source.format != "json":
-        return misfit
+        return parses.otherwise(misfit)
     values = f.from_json(f.col("raw"), "map<string,string>")
     wrong = []
     for field in source.schema.fields:
@@ -145,131 +187,7 @@ def _reason(source: FileSource) -> Column:
         wrong.append(f.when(bad, text))
     told = f.concat_ws("; ", *wrong) if wrong else f.lit("")
     return (
-        f.when(values.isNull(), f.lit("not a JSON object"))
+        parses.when(values.isNull(), f.lit("not a JSON object"))
         .when(told == "", misfit)
         .otherwise(f.concat(misfit, f.lit(": "), told))
     )
-
-
-_Counted: TypeAlias = tuple[str, int, int | None]
-"""A batch: query id, batch id, and its number of malformed rows, or None when no report told."""
-
-
-def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
-    """Both by batch; a count that is known stands before one that is not."""
-    known = {(query_id, batch): count for query_id, batch, count in left_over}
-    known |= {(item[0], item[1]): item[2] for item in counted if item is not None}
-    return sorted(((query_id, batch, count) for (query_id, batch), count in known.items()), key=lambda item: item[1])
-
-
-class Quarantines:
-    """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches."""
-
-    def __init__(self, spec: StreamSpec) -> None:
-        self._spec = spec
-        self._queue: queue.SimpleQueue[_Counted | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
-
-    def seen(self, progress: Progress) -> None:
-        """Take note of a batch's report; never waits."""
-        counted = progress.observed_metrics.get(METRIC)
-        if counted is not None and self._spec.name in _registered and "addBatch" in progress.durations_ms:
-            self._queue.put((progress.query_id, progress.batch_id, int(counted.get("malformed") or 0)))
-
-    def start(self, spark: Any) -> None:
-        """Begin to write, with the batches that an earlier driver committed and did not get to."""
-        source = _registered.get(self._spec.name)
-        if source is None or self._spec.quarantine is None:
-            return
-        self._thread = threading.Thread(
-            target=self._run, args=(spark, source), name="streamwarden quarantine", daemon=True
-        )
-        self._thread.start()
-
-    def close(self, timeout: float = 20.0) -> None:
-        """Write what is queued, then end. What is not done in time is made up for at the next start."""
-        self._closing.set()
-        self._queue.put(None)
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-    def _run(self, spark: Any, source: FileSource) -> None:
-        # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
-        counted = self._counted_so_far()
-        open_end = None not in counted
-        items = _in_order(self._left_over(), counted)
-        while True:
-            for query_id, batch, count in items:
-                while not self._handle(spark, source, query_id, batch, count):
-                    if self._closing.wait(_RETRY_EVERY):
-                        return
-            if not open_end:
-                return
-            item = self._queue.get()
-            open_end = item is not None
-            # At the end, the checkpoint tells of the batches whose report did not come in time.
-            items = [item] if item is not None else self._left_over()
-
-    def _counted_so_far(self) -> list[_Counted | None]:
-        """What is queued when the first report has come, or after a minute without one."""
-        items: list[_Counted | None] = []
-        with contextlib.suppress(queue.Empty):
-            items.append(self._queue.get(timeout=_FIRST_BATCH_WAIT))
-            while True:
-                items.append(self._queue.get_nowait())
-        return items
-
-    def _left_over(self) -> list[_Counted]:
-        with contextlib.suppress(StreamwardenError, OSError):
-            position = log_position(*open_path(self._spec.checkpoint))
-            if position.query_id is not None and position.committed is not None:
-                first = self._done(position.query_id) + 1
-                return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
-        return []
-
-    def _handle(self, spark: Any, source: FileSource, query_id: str, batch: int, count: int | None) -> bool:
-        """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
-        if batch <= self._done(query_id):
-            return True
-        try:
-            if count != 0:
-                self._write(spark, source, query_id, batch)
-            self._mark(query_id, batch)
-        except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
-            print(f"streamwarden: quarantine of batch {batch}: {shortened(str(error))}", file=sys.stderr, flush=True)
-            return False
-        return True
-
-    def _write(self, spark: Any, source: FileSource, query_id: str, batch: int) -> None:
-        try:
-            files = file_source_log(*open_path(self._spec.checkpoint)).get(batch)
-        except (StreamwardenError, OSError) as error:
-            raise RuntimeError(f"its files are not known: {error}") from error
-        if not files:
-            return
-        rows = malformed_rows(spark, source, files)
-        target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
-        rows.coalesce(1).write.mode("overwrite").json(target)
-
-    # The mark: the last batch whose malformed rows are all kept.
-
-    def _mark_file(self, query_id: str) -> Path | None:
-        quarantine = self._spec.quarantine or ""
-        return None if "://" in quarantine else Path(quarantine) / f"_done-{query_id}"
-
-    def _done(self, query_id: str) -> int:
-        mark = self._mark_file(query_id)
-        try:
-            return int(mark.read_text()) if mark is not None else -1
-        except (OSError, ValueError):
-            return -1
-
-    def _mark(self, query_id: str, batch: int) -> None:
-        mark = self._mark_file(query_id)
-        if mark is None:
-            return
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        part = mark.with_name(f".{mark.name}.{time.monotonic_ns()}")
-        part.write_text(str(batch))
-        part.replace(mark)

@@ -1,18 +1,21 @@
-"""`prepare`: what makes the drivers of this host start faster."""
+"""`prepare` and `sweep`: the housekeeping of a host."""
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import say
+from streamwarden.cli.session import workspace
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("prepare")(prepare)
+    app.command("sweep")(sweep)
 
 
 def prepare(
@@ -32,4 +35,22 @@ def prepare(
         return Exit.OK
     archive = class_archive.make(java)
     say(f"archived {archive.stat().st_size / 1e6:.0f} MB of classes: {archive}")
+    return Exit.OK
+
+
+def sweep(
+    context: typer.Context,
+    keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder stays.")] = "30 days",
+) -> int:
+    """Remove the folders of old drills and of their forks' drivers. What the drills found stays in the store."""
+    from streamwarden.adapters.sweep import sweep as sweep_folders
+    from streamwarden.units import parse_duration
+
+    try:
+        seconds = parse_duration(keep)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--keep") from None
+    place = workspace(context)
+    gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
+    say(f"removed {gone.drills} folders of drills and {gone.fork_drivers} of their forks' drivers")
     return Exit.OK

@@ -1,0 +1,155 @@
+"""Keeps malformed rows aside, beside the query.
+
+When a batch's report counts malformed rows, the batch's files are read once more and these rows are written:
+
+    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, reason, parsed: what could be read of it
+                                                (raw is absent from a row that parses and lacks a required column)
+
+A batch's files are fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
+itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle.exits import shortened
+from streamwarden.progress import Progress
+from streamwarden.spark.sources import METRIC, FileSource, malformed_rows, registered
+from streamwarden.stream import StreamSpec
+
+_RETRY_EVERY: Final = 10.0
+_FIRST_BATCH_WAIT: Final = 60.0
+
+_Counted: TypeAlias = tuple[str, int, int | None]
+"""A batch: query id, batch id, and its number of malformed rows, or None when no report told."""
+
+
+def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
+    """Both by batch; a count that is known stands before one that is not."""
+    known = {(query_id, batch): count for query_id, batch, count in left_over}
+    known |= {(item[0], item[1]): item[2] for item in counted if item is not None}
+    return sorted(((query_id, batch, count) for (query_id, batch), count in known.items()), key=lambda item: item[1])
+
+
+class Quarantines:
+    """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self._spec = spec
+        self._queue: queue.SimpleQueue[_Counted | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def seen(self, progress: Progress) -> None:
+        """Take note of a batch's report; never waits."""
+        counted = progress.observed_metrics.get(METRIC)
+        if counted is not None and registered(self._spec.name) is not None and "addBatch" in progress.durations_ms:
+            self._queue.put((progress.query_id, progress.batch_id, int(counted.get("malformed") or 0)))
+
+    def start(self, spark: Any) -> None:
+        """Begin to write, with the batches that an earlier driver committed and did not get to."""
+        source = registered(self._spec.name)
+        if source is None or self._spec.quarantine is None:
+            return
+        self._thread = threading.Thread(
+            target=self._run, args=(spark, source), name="streamwarden quarantine", daemon=True
+        )
+        self._thread.start()
+
+    def close(self, timeout: float = 20.0) -> None:
+        """Write what is queued, then end. What is not done in time is made up for at the next start."""
+        self._closing.set()
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self, spark: Any, source: FileSource) -> None:
+        # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
+        counted = self._counted_so_far()
+        open_end = None not in counted
+        items = _in_order(self._left_over(), counted)
+        while True:
+            for query_id, batch, count in items:
+                while not self._handle(spark, source, query_id, batch, count):
+                    if self._closing.wait(_RETRY_EVERY):
+                        return
+            if not open_end:
+                return
+            item = self._queue.get()
+            open_end = item is not None
+            # At the end, the checkpoint tells of the batches whose report did not come in time.
+            items = [item] if item is not None else self._left_over()
+
+    def _counted_so_far(self) -> list[_Counted | None]:
+        """What is queued when the first report has come, or after a minute without one."""
+        items: list[_Counted | None] = []
+        with contextlib.suppress(queue.Empty):
+            items.append(self._queue.get(timeout=_FIRST_BATCH_WAIT))
+            while True:
+                items.append(self._queue.get_nowait())
+        return items
+
+    def _left_over(self) -> list[_Counted]:
+        with contextlib.suppress(StreamwardenError, OSError):
+            position = log_position(*open_path(self._spec.checkpoint))
+            if position.query_id is not None and position.committed is not None:
+                first = self._done(position.query_id) + 1
+                return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
+        return []
+
+    def _handle(self, spark: Any, source: FileSource, query_id: str, batch: int, count: int | None) -> bool:
+        """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
+        if batch <= self._done(query_id):
+            return True
+        try:
+            if count != 0:
+                self._write(spark, source, query_id, batch)
+            self._mark(query_id, batch)
+        except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
+            print(f"streamwarden: quarantine of batch {batch}: {shortened(str(error))}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    def _write(self, spark: Any, source: FileSource, query_id: str, batch: int) -> None:
+        try:
+            files = file_source_log(*open_path(self._spec.checkpoint)).get(batch)
+        except (StreamwardenError, OSError) as error:
+            raise RuntimeError(f"its files are not known: {error}") from error
+        if not files:
+            return
+        rows = malformed_rows(spark, source, files)
+        target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
+        rows.coalesce(1).write.mode("overwrite").json(target)
+
+    # The mark: the last batch whose malformed rows are all kept.
+
+    def _mark_file(self, query_id: str) -> Path | None:
+        quarantine = self._spec.quarantine or ""
+        return None if "://" in quarantine else Path(quarantine) / f"_done-{query_id}"
+
+    def _done(self, query_id: str) -> int:
+        mark = self._mark_file(query_id)
+        try:
+            return int(mark.read_text()) if mark is not None else -1
+        except (OSError, ValueError):
+            return -1
+
+    def _mark(self, query_id: str, batch: int) -> None:
+        mark = self._mark_file(query_id)
+        if mark is None:
+            return
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        part = mark.with_name(f".{mark.name}.{time.monotonic_ns()}")
+        part.write_text(str(batch))
+        part.replace(mark)
