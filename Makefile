@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit lint types layers bench lock clean
 
+# Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 KEEP ?= 1
 
@@ -20,7 +23,7 @@ test: lint types layers ## everything that CI runs
 	@$(BIN)/python -m pytest tests
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest tests/unit -n 2
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check

@@ -89,7 +89,9 @@ make_environment() {
     : >"$unfinished"
     say "installing the locked packages (the first time: about a minute)"
     $python -m pip install --quiet --disable-pip-version-check --no-input "uv==$uv_version"
-    $venv/bin/uv pip sync --quiet --python $python requirements.txt
+    # Compiled once, here: otherwise each of Airflow's first processes does it for itself, or where Python is told not
+    # to write bytecode every process does it every time.
+    $venv/bin/uv pip sync --quiet --compile-bytecode --python $python requirements.txt
     $venv/bin/uv pip install --quiet --python $python --no-deps --editable .
     printf '%s\n' "$wanted" >"$stamp"
     rm -f "$unfinished"

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.java import find_java
+from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.submission import spark_conf

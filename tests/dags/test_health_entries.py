@@ -38,9 +38,10 @@ def test_no_stream_at_all_shows_nothing() -> None:
 
 
 @pytest.mark.parametrize("status", ["OK", "UNKNOWN", "WARNING"])
-def test_a_stream_that_is_not_critical_is_green(status: str) -> None:
+def test_a_stream_that_is_not_critical_is_green(status: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its verdicts stand in the log."""
     show({"stream": "s", "status": status, "lines": [f"{status} state_size: …"]})
+    assert capsys.readouterr().out == f"{status} state_size: …\n"
 
 
 def test_a_critical_stream_is_red_and_says_why() -> None:

@@ -205,13 +205,13 @@ def test_a_scheduler_killed_over_a_running_task_is_replaced(installation: Instal
 
 
 def test_an_api_server_that_is_gone_for_longer_than_heartbeats_allow(installation: Installation) -> None:
-    """45 s without it, more than the 32 s after which Airflow kills a task that cannot report. The driver goes on."""
+    """Two minutes without it; after 32 s Airflow kills a task that cannot report. The driver goes on."""
     before, airflow = installation.live_driver(), installation.airflow
     airflow.stop("api-server")
-    back = time.monotonic() + 45
+    back = time.monotonic() + 120
     try:
         installation.commits_again()
-        wait_for("45 s", lambda: time.monotonic() > back, timeout=LONG)
+        wait_for("two minutes", lambda: time.monotonic() > back, timeout=LONG)
         installation.commits_again()
     finally:
         airflow.start("api-server")

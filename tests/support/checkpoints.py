@@ -1,43 +1,79 @@
-"""The checkpoints under tests/data/checkpoints, unpacked where a test wants them."""
+"""The checkpoints under tests/data/checkpoints, put where a test wants them."""
 
 from __future__ import annotations
 
 import json
 import os
 import tarfile
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 from streamwarden.checkpoint.uris import to_uri
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
 ARCHIVES = Path(__file__).parent.parent / "data" / "checkpoints"
+Unpack = Callable[[str, Path], Path]
 NAMES = tuple(sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob("*.tar.gz")))
 MADE_IN = "/tmp/checkpoints"
 
 
-@cache
-def _contents(name: str) -> dict[str, tuple[bytes, float]]:
-    """Path below the root -> content and time, but for the checksums of logs whose paths are going to be moved."""
-    found = {}
-    with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
-        for each in archive.getmembers():
-            moved = "/sources/" in each.name or "/_spark_metadata/" in each.name
-            stream = None if moved and each.name.endswith(".crc") else archive.extractfile(each)
-            if stream is not None:
-                found[each.name] = (stream.read(), each.mtime)
-    return found
+class Archives:
+    """Unpacks each archive once below `root`, and from there links its files into the folders of tests.
+
+    A link costs a twentieth of a written file, and there are 200 of them in a checkpoint. It shares its content with
+    the folders of other tests, so what a test changes it must first `replace` (or remove); `check` tells who did not.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, dict[str, tuple[bytes, float]]] = {}
+
+    def unpack(self, name: str, into: Path) -> Path:
+        """Lay out `into` (checkpoint/, output/), with the paths inside moved there; returns the checkpoint."""
+        made_in, here = f"{MADE_IN}/{name}".encode(), to_uri(str(into)).removeprefix("file://").encode()
+        if name not in self._known:
+            self._known[name] = self._extract(name)
+        files = self._known[name]
+        for folder in {path.rpartition("/")[0] for path in files}:
+            (into / folder).mkdir(parents=True, exist_ok=True)
+        for path, (content, modified) in files.items():
+            target = f"{into}/{path}"
+            if made_in in content:
+                Path(target).write_bytes(content.replace(made_in, here))
+                os.utime(target, (modified, modified))
+            else:
+                os.link(f"{self._root}/{name}/{path}", target)
+        return into / "checkpoint"
+
+    def check(self) -> None:
+        """Fails if a test has written into a file that it shared with others."""
+        for name, files in self._known.items():
+            changed = [
+                path for path, (content, _) in files.items() if (self._root / name / path).read_bytes() != content
+            ]
+            assert not changed, f"a test wrote into shared files of {name}, see support.checkpoints.replace: {changed}"
+
+    def _extract(self, name: str) -> dict[str, tuple[bytes, float]]:
+        """Path below the root -> content and time, but for the checksums of logs whose paths are going to be moved."""
+        found = {}
+        with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
+            for each in archive.getmembers():
+                moved = "/sources/" in each.name or "/_spark_metadata/" in each.name
+                stream = None if moved and each.name.endswith(".crc") else archive.extractfile(each)
+                if stream is not None:
+                    target = self._root / name / each.name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    content = stream.read()
+                    found[each.name] = (content, each.mtime)
+                    target.write_bytes(content)
+                    os.utime(target, (each.mtime, each.mtime))
+        return found
 
 
-def unpack(name: str, root: Path) -> Path:
-    """Unpack into `root` (checkpoint/, output/), with the paths inside moved there; returns the checkpoint."""
-    made_in, here = f"{MADE_IN}/{name}".encode(), to_uri(str(root)).removeprefix("file://").encode()
-    for path, (content, modified) in _contents(name).items():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.replace(made_in, here))
-        os.utime(target, (modified, modified))
-    return root / "checkpoint"
+def replace(path: Path, content: bytes) -> None:
+    """Give the test a file of its own in the place of the one that it shares."""
+    path.unlink()
+    path.write_bytes(content)
 
 
 def stream_of(root: Path, *, files: int, max_files: int | None = 1) -> StreamSpec:

@@ -61,6 +61,11 @@ def until(
         time.sleep(poll)
 
 
+def minute_of(number: int) -> str:
+    """The minute of event time, `HH:MM`, that the rows of the file `number` lie in."""
+    return f"{number // 60:02d}:{number % 60:02d}"
+
+
 class Project:
     """`spec(...)` makes a stream of a job's text; `publish` adds an input file; `close` kills what still runs."""
 
@@ -103,7 +108,7 @@ class Project:
             self.published += 1
             lines = [
                 json.dumps(
-                    {"id": number * rows + i, "key": i % 5, "at": f"2026-01-01T00:{number % 60:02d}:{i % 60:02d}Z"}
+                    {"id": number * rows + i, "key": i % 5, "at": f"2026-01-01T{minute_of(number)}:{i % 60:02d}Z"}
                 )
                 for i in range(rows)
             ]

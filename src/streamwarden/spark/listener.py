@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 
 @dataclass(frozen=True, slots=True)
 class QueryStarted:
@@ -35,27 +33,19 @@ class QueryTerminated:
 QueryEvent = QueryStarted | QueryProgressed | QueryTerminated
 
 
-class ProgressListener(StreamingQueryListener):
+class ProgressListener:
     """Forwards the events of all queries of a session to `emit`, which must return at once.
 
-    PySpark's own wrapper builds a Python object of every field of a report, one call into the JVM each; this one takes
-    the report as the JSON that the JVM makes of it, in two calls.
+    It is given to `streams.addListener` and is no subclass of PySpark's listener: that one builds a Python object of
+    every field of a report, one call into the JVM each. This one takes the report as the JSON that the JVM makes of it,
+    in two calls; all that PySpark asks of a listener is its half in the JVM, `_jlistener`.
     """
 
     def __init__(self, emit: Callable[[QueryEvent], None]) -> None:
         from pyspark import SparkContext
 
         jvm: Any = SparkContext._jvm
-        self._jlistenerobj = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_JavaSide(emit))
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        raise NotImplementedError("events arrive at the Java side")
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        raise NotImplementedError("events arrive at the Java side")
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        raise NotImplementedError("events arrive at the Java side")
+        self._jlistener = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_JavaSide(emit))
 
 
 class _JavaSide:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not stand before the standard library's.
@@ -20,7 +21,7 @@ def main(folder: Path) -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
-    spark = SparkSession.builder.getOrCreate()
+    spark: Any = SparkSession.builder.getOrCreate()
     spark.streams.addListener(ProgressListener(lambda event: None))
     schema = "key INT, at TIMESTAMP, _corrupt_record STRING"
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / "input"))

@@ -149,7 +149,7 @@ def test_a_launch_that_fails_gives_its_lease_back(yard: Yard) -> None:
 
 def test_a_command_that_does_not_exist_is_a_recorded_failure(yard: Yard) -> None:
     record = yard.fleet.start(yard.spec, launched_by="a", command=["/no/such/spark-submit"]).record
-    seen = yard.fleet.wait(record.driver_id, timeout=20)
+    seen = yard.fleet.wait(record.driver_id, timeout=20, poll=0.05)
     assert seen.exit is not None
     assert (seen.exit.kind, seen.exit.curable) == (ExitKind.FAILED, False)
     assert "/no/such/spark-submit" in seen.exit.message
@@ -199,7 +199,7 @@ def test_old_folders_and_the_temporary_files_of_dead_drivers_are_swept(
     fleet = Fleet(yard.store, yard.data, clock=lambda: time.time() + len(folders))  # ids sort by the second
     for _ in range(4):
         record = fleet.start(yard.spec, launched_by="a", command=yard.submit("exit 0")).record
-        fleet.wait(record.driver_id, timeout=20)
+        fleet.wait(record.driver_id, timeout=20, poll=0.05)
         folders.append(Path(record.folder))
         until("the keeper's sweep", lambda f=folders[-1]: not (f / files.TEMPORARY).exists())  # type: ignore[misc]
     (folders[2] / files.TEMPORARY).mkdir()
@@ -216,7 +216,7 @@ def test_an_unknown_driver_is_an_error(yard: Yard) -> None:
 def test_waiting_too_long_names_the_log(yard: Yard) -> None:
     record = yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60")).record
     with pytest.raises(ProcessError, match=r"driver\.log"):
-        yard.fleet.wait(record.driver_id, timeout=0.3)
+        yard.fleet.wait(record.driver_id, timeout=0.3, poll=0.05)
 
 
 @pytest.mark.parametrize("text", ["../../etc", "counts/../../x-1-2", "a b-1-2", "", "-1-2"])

@@ -48,6 +48,21 @@ def ended(folder: Path) -> dict[str, object]:
     return until("exit.json", lambda: files.read_document(folder / files.EXIT))
 
 
+def launched(store: Store, folder: Path) -> None:
+    """What a launcher tells the store before it starts the keeper."""
+    lease = store.leases.acquire("/cp", stream="counts", holder=folder.name, ttl=30, now=time.time())
+    record = DriverRecord(
+        driver_id=folder.name,
+        stream="counts",
+        checkpoint="/cp",
+        token=lease.token,
+        folder=str(folder),
+        launched_by="test",
+        launched_at=time.time(),
+    )
+    store.drivers.launched(record)
+
+
 def stop_request(folder: Path, batch: float, kill: float) -> StopRequest:
     now = time.time()
     return StopRequest(
@@ -88,6 +103,7 @@ def test_what_a_killed_leader_leaves_in_its_group_is_killed_too(folder: Path) ->
     os.kill(process.pid, signal.SIGKILL)
     assert ended(folder)["signal"] == 9
     until("the child's end", lambda: processes.identity(child) is None)
+    assert processes.identity(child) is None
 
 
 def test_a_stop_that_takes_too_long_is_terminated_and_the_signal_recorded(folder: Path) -> None:
@@ -101,13 +117,13 @@ def test_a_stop_that_takes_too_long_is_terminated_and_the_signal_recorded(folder
 def test_a_driver_that_ignores_sigterm_is_killed_at_the_kill_deadline(folder: Path) -> None:
     keep(folder, 'trap "" TERM; while :; do sleep 0.1; done')
     started(folder)
-    files.write_stop(folder, stop_request(folder, batch=0.2, kill=0.8))
+    files.write_stop(folder, stop_request(folder, batch=0.1, kill=0.4))
     assert ended(folder)["signal"] == signal.SIGKILL
     assert [event.detail["signal"] for event in files.read_events(folder)] == ["SIGTERM", "SIGKILL"]
 
 
 def test_a_stop_request_for_another_driver_is_not_obeyed(folder: Path) -> None:
-    keep(folder, "sleep 1.2; exit 0")
+    keep(folder, f"sleep {3 * keeper.POLL}; exit 0")
     started(folder)
     request = stop_request(folder, batch=0, kill=0)
     files.write_document(folder / files.STOP, {**{f: getattr(request, f) for f in request.__slots__}, "driver_id": "x"})
@@ -127,27 +143,15 @@ def test_a_command_that_cannot_be_run_is_an_exit_with_a_reason(folder: Path) -> 
 def test_temporary_files_go_with_the_driver(folder: Path) -> None:
     (folder / files.TEMPORARY).mkdir()
     keep(folder, f"echo x > {folder / files.TEMPORARY / 'librocksdbjni.so'}; exit 0")
-    ended(folder)
+    assert ended(folder)["exit_code"] == 0
     until("the sweep", lambda: not (folder / files.TEMPORARY).exists())
+    assert not (folder / files.TEMPORARY).exists()
 
 
-def test_the_keeper_tells_the_store_by_itself_that_its_driver_was_killed(folder: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'store.db'}"
-    with Store(url) as store:
-        store.migrate()
-        lease = store.leases.acquire("/cp", stream="counts", holder=folder.name, ttl=30, now=time.time())
-        store.drivers.launched(
-            DriverRecord(
-                driver_id=folder.name,
-                stream="counts",
-                checkpoint="/cp",
-                token=lease.token,
-                folder=str(folder),
-                launched_by="test",
-                launched_at=time.time(),
-            )
-        )
-        keep(folder, "exec sleep 60", STREAMWARDEN_STORE_URL=url)
+def test_the_keeper_tells_the_store_by_itself_that_its_driver_was_killed(folder: Path, store_url: str) -> None:
+    with Store(store_url) as store:
+        launched(store, folder)
+        keep(folder, "exec sleep 60", STREAMWARDEN_STORE_URL=store_url)
         process = started(folder)
         processes.signal_group(process, signal.SIGKILL)
         record = until("the record", lambda: (found := store.drivers.get(folder.name)) and found.exit and found)
@@ -156,25 +160,14 @@ def test_the_keeper_tells_the_store_by_itself_that_its_driver_was_killed(folder:
         assert current.holder == folder.name
 
 
-def test_a_driver_whose_keeper_was_killed_as_well_is_still_known_to_be_dead(folder: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'store.db'}"
-    with Store(url) as store:
-        store.migrate()
-        lease = store.leases.acquire("/cp", stream="counts", holder=folder.name, ttl=30, now=time.time())
-        keep(folder, "exec sleep 60", STREAMWARDEN_STORE_URL=url)
+def test_a_driver_whose_keeper_was_killed_as_well_is_still_known_to_be_dead(
+    folder: Path, tmp_path: Path, store_url: str
+) -> None:
+    with Store(store_url) as store:
+        launched(store, folder)
+        keep(folder, "exec sleep 60", STREAMWARDEN_STORE_URL=store_url)
         process = started(folder)
-        store.drivers.launched(
-            DriverRecord(
-                driver_id=folder.name,
-                stream="counts",
-                checkpoint="/cp",
-                token=lease.token,
-                folder=str(folder),
-                launched_by="test",
-                launched_at=time.time(),
-                process=process,
-            )
-        )
+        store.drivers.bound(folder.name, process)
         fleet = Fleet(store, tmp_path)
         assert fleet.observe(folder.name).alive
         guard = files.read_document(folder / keeper.KEEPER)

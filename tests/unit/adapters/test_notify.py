@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +26,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
 from streamwarden.health.incident import Incident, due
 from streamwarden.health.verdict import Status
+from support.children import Line, children
 
 HOUR = 3600.0
 T0 = 1_800_000_000.0
@@ -72,9 +71,8 @@ def inbox() -> Iterator[Inbox]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(f"sqlite:///{tmp_path / 'store.db'}") as opened:
-        opened.migrate()
+def store(store_url: str) -> Iterator[Store]:
+    with Store(store_url) as opened:
         yield opened
 
 
@@ -193,45 +191,28 @@ def test_a_stale_view_of_an_incident_sends_nothing_twice(inbox: Inbox, store: St
     assert (len(first.sent), len(second.sent), len(second.taken)) == (1, 0, 1)
 
 
-RACER = """
-import json, sys, urllib.request
-from streamwarden.adapters.notify import compose, deliver
-from streamwarden.adapters.store import Store
-from streamwarden.health.incident import due
-
-url, hook, now = sys.argv[1], sys.argv[2], float(sys.argv[3])
-
-def post(notification):
-    urllib.request.urlopen(hook, json.dumps({"title": notification.title}).encode(), timeout=30).close()
-
-with Store(url, busy_timeout=30) as store:
-    waiting = [compose(each, now) for each in due(store.incidents.open(), now, 3600.0)]
-    print("read", flush=True)
-    sys.stdin.readline()
-    done = deliver(waiting, post, store.incidents, now=now, resend_interval=3600.0)
-    print(len(done.sent), len(done.taken), len(done.failed))
-"""
-
-
-def test_two_processes_at_once_send_each_incident_once(inbox: Inbox, store: Store, tmp_path: Path) -> None:
+def test_two_processes_at_once_send_each_incident_once(inbox: Inbox, store: Store, store_url: str) -> None:
     """Both have read the same 20 unsent incidents before either sends: 20 messages go out, not 40."""
     for number in range(20):
         store.incidents.save(incident(incident_id=f"i{number}", stream=f"stream_{number}"))
-    hook = f"http://127.0.0.1:{inbox.port}/"  # no Apprise: its import alone takes seconds
-    command = [sys.executable, "-c", RACER, f"sqlite:///{tmp_path / 'store.db'}", hook, str(T0)]
-    racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    try:
+    hook = f"http://127.0.0.1:{inbox.port}/"  # no Apprise: a child would import it anew
+
+    def post(notification: Notification) -> None:
+        urllib.request.urlopen(hook, json.dumps({"title": notification.title}).encode(), timeout=30).close()
+
+    def race(line: Line) -> None:
+        with Store(store_url, busy_timeout=30) as own:
+            waiting = [compose(each, T0) for each in due(own.incidents.open(), T0, HOUR)]
+            line.say(len(waiting))
+            line.wait()
+            done = deliver(waiting, post, own.incidents, now=T0, resend_interval=HOUR)
+        line.say((len(done.sent), len(done.taken), len(done.failed)))
+
+    with children(2, race) as racers:
+        assert [racer.hear() for racer in racers] == [20, 20]
         for racer in racers:
-            assert racer.stdout is not None
-            assert racer.stdout.readline() == "read\n"
-        for racer in racers:
-            assert racer.stdin is not None
-            racer.stdin.write("go\n")
-            racer.stdin.flush()
-        counts = [[int(each) for each in racer.communicate(timeout=60)[0].split()] for racer in racers]
-    finally:
-        for racer in racers:
-            racer.kill()
+            racer.tell("go")
+        counts = [racer.hear() for racer in racers]
     assert sum(sent for sent, _, _ in counts) == 20
     assert sum(taken for _, taken, _ in counts) == 20
     assert len({message["title"] for message in inbox.messages}) == len(inbox.messages) == 20

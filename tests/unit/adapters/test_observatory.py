@@ -31,9 +31,8 @@ T0 = 1_800_000_000.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(f"sqlite:///{tmp_path / 'store.db'}", busy_timeout=20) as opened:
-        opened.migrate()
+def store(store_url: str) -> Iterator[Store]:
+    with Store(store_url, busy_timeout=20) as opened:
         yield opened
 
 

@@ -23,13 +23,13 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.fork import Fork, fork_name
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
-from support.checkpoints import stream_of, unpack
+from support.checkpoints import Unpack, stream_of
 
 FS = LocalFiles()
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> StreamSpec:
+def origin(unpack: Unpack, tmp_path: Path) -> StreamSpec:
     """13 batches with a file each, one without; four more files have arrived. Both logs were compacted at 9."""
     root = tmp_path / "origin with space"
     unpack("spark-4.3.0-changelog", root)

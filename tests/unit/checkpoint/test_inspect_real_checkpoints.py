@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -11,14 +12,21 @@ import pytest
 from streamwarden.adapters.files import FsspecFiles, LocalFiles, open_path
 from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError
-from support.checkpoints import NAMES, unpack
+from support.checkpoints import NAMES, Unpack
 
 FS = LocalFiles()
+Inspect = Callable[[str], CheckpointReport]
 
 
-def inspect(name: str, root: Path) -> CheckpointReport:
-    checkpoint = unpack(name, root)
-    return read_checkpoint(FS, str(checkpoint), output=str(root / "output"))
+@pytest.fixture
+def inspect(unpack: Unpack, tmp_path: Path) -> Inspect:
+    """Unpacks the checkpoint of this name and reads it."""
+
+    def inspect_one(name: str) -> CheckpointReport:
+        root = tmp_path / name
+        return read_checkpoint(FS, str(unpack(name, root)), output=str(root / "output"))
+
+    return inspect_one
 
 
 def test_there_are_archives_of_three_spark_versions() -> None:
@@ -26,8 +34,8 @@ def test_there_are_archives_of_three_spark_versions() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_wrong_with_a_whole_checkpoint(name: str, tmp_path: Path) -> None:
-    report = inspect(name, tmp_path)
+def test_nothing_is_wrong_with_a_whole_checkpoint(name: str, inspect: Inspect) -> None:
+    report = inspect(name)
     assert report.findings == ()
     assert report.worst is None
     assert report.position.gap == 0
@@ -39,8 +47,8 @@ def test_nothing_is_wrong_with_a_whole_checkpoint(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_report_is_json(name: str, tmp_path: Path) -> None:
-    report = inspect(name, tmp_path)
+def test_the_report_is_json(name: str, inspect: Inspect) -> None:
+    report = inspect(name)
     read_back = json.loads(json.dumps(report.to_dict()))
     assert read_back["gap"] == 0
     assert read_back["batches"][-1]["batch"] == report.position.planned
@@ -48,7 +56,7 @@ def test_the_report_is_json(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, tmp_path: Path) -> None:
+def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, unpack: Unpack, tmp_path: Path) -> None:
     local = read_checkpoint(FS, str(unpack(name, tmp_path)))
     memory = fsspec.filesystem("memory")
     memory.put(local.path, f"/remote/{name}", recursive=True)
@@ -61,34 +69,33 @@ def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, tmp_path: Path) ->
     assert [each.sources for each in remote.batches] == [each.sources for each in local.batches]
 
 
-def test_what_the_batches_read_is_said_in_words(tmp_path: Path) -> None:
-    report = inspect("spark-4.3.0-changelog", tmp_path)
+def test_what_the_batches_read_is_said_in_words(inspect: Inspect) -> None:
+    report = inspect("spark-4.3.0-changelog")
     assert [batch.batch for batch in report.batches] == [9, 10, 11, 12, 13]
     assert report.batches[-2].sources == ("file log offset 12, 1 file",)
     assert report.batches[-1].sources == ("file log offset 12, 0 files",), "the last batch only moved the watermark"
     assert report.watermark_ms == 1_356_998_400_000 + 12 * 60_000 + 19_000 - 60_000
 
 
-def test_operators_have_spark_s_own_names_since_spark_4(tmp_path: Path) -> None:
+def test_operators_have_spark_s_own_names_since_spark_4(inspect: Inspect) -> None:
     def names(name: str) -> list[str | None]:
-        return [each.name for each in inspect(name, tmp_path / name).operators]
+        return [each.name for each in inspect(name).operators]
 
     assert names("spark-3.5.6-hdfs") == [None]
     assert names("spark-4.0.1-changelog") == ["stateStoreSave"]
 
 
-def test_formats_are_told_apart(tmp_path: Path) -> None:
+def test_formats_are_told_apart(inspect: Inspect) -> None:
     old, second, named = (
-        inspect(f"spark-{name}", tmp_path / name).formats
-        for name in ("3.5.6-rocksdb", "4.3.0-format2", "4.3.0-offsets2")
+        inspect(f"spark-{name}").formats for name in ("3.5.6-rocksdb", "4.3.0-format2", "4.3.0-offsets2")
     )
     assert (old["checkpoint"], old["offsets"], old["commits"]) == ("1", "v1", "v1")
     assert (second["checkpoint"], second["commits"]) == ("2", "v2")
     assert named["offsets"] == "v2"
 
 
-def test_replay_facts_name_the_last_snapshot_and_what_came_after(tmp_path: Path) -> None:
-    for store in inspect("spark-4.3.0-changelog", tmp_path).stores:
+def test_replay_facts_name_the_last_snapshot_and_what_came_after(inspect: Inspect) -> None:
+    for store in inspect("spark-4.3.0-changelog").stores:
         replay = store.replay
         assert replay.newest == 14, "version N+1 is the state after batch N"
         assert replay.snapshot == max(store.snapshots)
@@ -97,7 +104,7 @@ def test_replay_facts_name_the_last_snapshot_and_what_came_after(tmp_path: Path)
 
 
 @pytest.mark.parametrize("part", ["", "output", "checkpoint/metadata", "nowhere"])
-def test_what_is_no_checkpoint_is_refused_with_what_to_do(part: str, tmp_path: Path) -> None:
+def test_what_is_no_checkpoint_is_refused_with_what_to_do(part: str, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-hdfs", tmp_path)
     with pytest.raises(CheckpointError) as caught:
         read_checkpoint(FS, str(tmp_path / part))

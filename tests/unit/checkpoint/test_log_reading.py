@@ -12,7 +12,7 @@ from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.logs import commit, committed_times, log_position, offsets, planned_times, watermarks
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, source_entries
 from streamwarden.errors import CheckpointError
-from support.checkpoints import unpack
+from support.checkpoints import Unpack
 
 FS = LocalFiles()
 
@@ -68,7 +68,7 @@ def test_a_folder_that_may_not_be_read_is_an_error_with_what_to_do(tmp_path: Pat
         log_position(Locked(), str(tmp_path))
 
 
-def test_times_and_watermarks_come_by_batch(tmp_path: Path) -> None:
+def test_times_and_watermarks_come_by_batch(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = str(unpack("spark-4.3.0-changelog", tmp_path))
     assert list(planned_times(FS, checkpoint)) == list(committed_times(FS, checkpoint)) == list(range(14))
     marks = watermarks(FS, checkpoint)

@@ -10,7 +10,7 @@ from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.operators import operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.state import replay_debts, state_sizes, state_stores
-from support.checkpoints import unpack
+from support.checkpoints import Unpack
 
 FS = LocalFiles()
 
@@ -76,7 +76,7 @@ def test_a_query_without_state_has_no_stores(tmp_path: Path) -> None:
     assert state_stores(FS, str(tmp_path)) == ()
 
 
-def test_bytes_are_those_of_the_directory(tmp_path: Path) -> None:
+def test_bytes_are_those_of_the_directory(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack("spark-4.3.0-rocksdb", tmp_path)
     files = [path for path in (checkpoint / "state").glob("0/[0-9]*/**/*") if path.is_file()]
     content = sum(path.stat().st_size for path in files if not path.name.endswith(".crc"))

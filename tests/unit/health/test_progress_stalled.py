@@ -31,6 +31,24 @@ def running(age: float, seconds: float = 20.0, count: int = 20, launched: float 
     )
 
 
+def between_batches(
+    waiting: WaitingInput | None = None,
+    *,
+    reports: list[Progress] | None = None,
+    newest: int = 19,
+    planned_at: float = NOW - 30_010,
+    committed_at: float = NOW - 30_000,
+) -> Window:
+    """The driver lives, and every batch that was planned is committed; by default for more than eight hours."""
+    return window(
+        reports or history(),
+        log=log(newest, newest, planned_at=planned_at, committed_at=committed_at),
+        driver_alive=True,
+        drivers=(driver(1, NOW - 40_000),),
+        waiting=waiting,
+    )
+
+
 @pytest.mark.parametrize(
     ("age", "status"),
     [
@@ -97,15 +115,7 @@ def test_a_batch_that_a_restart_runs_again_starts_anew() -> None:
 
 def test_idle_is_not_stuck() -> None:
     """Nothing planned for a night and no input waits."""
-    quiet = log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000)
-    mine = window(
-        history(),
-        log=quiet,
-        driver_alive=True,
-        drivers=(driver(1, NOW - 40_000),),
-        waiting=WaitingInput(files=0, size=0, since=None),
-    )
-    verdict = judge(CHECK, mine)
+    verdict = judge(CHECK, between_batches(WaitingInput(files=0, size=0, since=None)))
     assert (verdict.status, verdict.value) == (OK, 0.0)
     assert "idle" in verdict.reason
 
@@ -113,47 +123,22 @@ def test_idle_is_not_stuck() -> None:
 @pytest.mark.parametrize(("waited", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
 def test_input_that_nobody_plans_is_stuck(waited: float, status: Status) -> None:
     """The driver lives, no batch runs, and files have waited since `waited` seconds."""
-    mine = window(
-        history(),
-        log=log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
-        driver_alive=True,
-        drivers=(driver(1, NOW - 40_000),),
-        waiting=WaitingInput(files=7, size=70, since=NOW - waited),
-    )
-    assert judge(CHECK, mine).status is status
+    assert judge(CHECK, between_batches(WaitingInput(files=7, size=70, since=NOW - waited))).status is status
 
 
 def test_a_backlog_that_is_being_read_is_not_stuck() -> None:
     """The oldest file has waited for an hour behind others, but a batch was committed 5 s ago."""
-    mine = window(
-        history(),
-        log=log(19, 19, planned_at=NOW - 25, committed_at=NOW - 5),
-        driver_alive=True,
-        drivers=(driver(1, NOW - 40_000),),
-        waiting=WaitingInput(files=700, size=70, since=NOW - 3_600),
-    )
-    assert judge(CHECK, mine).status is OK
+    backlog = WaitingInput(files=700, size=70, since=NOW - 3_600)
+    assert judge(CHECK, between_batches(backlog, planned_at=NOW - 25, committed_at=NOW - 5)).status is OK
 
 
 def test_where_input_cannot_be_seen_idle_and_stuck_look_the_same() -> None:
     """A script's own source, quiet for hours: nobody can tell, so UNKNOWN."""
-    mine = window(
-        history(),
-        log=log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
-        driver_alive=True,
-        drivers=(driver(1, NOW - 40_000),),
-    )
-    assert judge(CHECK, mine).status is UNKNOWN
+    assert judge(CHECK, between_batches()).status is UNKNOWN
 
 
 def test_a_trigger_that_found_no_data_shows_an_idle_query() -> None:
-    mine = window(
-        [*history(), idle_report(20, NOW - 8)],
-        log=log(19, 19, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
-        driver_alive=True,
-        drivers=(driver(1, NOW - 40_000),),
-    )
-    assert judge(CHECK, mine).status is OK
+    assert judge(CHECK, between_batches(reports=[*history(), idle_report(20, NOW - 8)])).status is OK
 
 
 @pytest.mark.parametrize(
@@ -163,13 +148,7 @@ def test_a_trigger_that_found_no_data_shows_an_idle_query() -> None:
 def test_a_source_that_names_its_newest_offset_tells_idle_from_stuck(latest: object, status: Status) -> None:
     end = {"topic": {"0": 50}}
     reports = [*history(), report(20, NOW - 9_000, source={"latestOffset": latest, "endOffset": end})]
-    mine = window(
-        reports,
-        log=log(20, 20, planned_at=NOW - 30_010, committed_at=NOW - 30_000),
-        driver_alive=True,
-        drivers=(driver(1, NOW - 40_000),),
-    )
-    assert judge(CHECK, mine).status is status
+    assert judge(CHECK, between_batches(reports=reports, newest=20)).status is status
 
 
 @pytest.mark.parametrize("kind", [ExitKind.STOPPED, ExitKind.COMPLETED])

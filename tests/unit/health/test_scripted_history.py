@@ -7,7 +7,7 @@ hold. What counts is how long before the four-hour delay a person hears of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
@@ -17,7 +17,7 @@ import pytest
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Incident, IncidentPolicy, advance, due
 from streamwarden.health.thresholds import DEFAULTS
-from streamwarden.health.verdict import Status
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, StateInstance, WaitingInput, Window
 from streamwarden.stream import SourceSpec, TriggerSpec
 from support.health_windows import batch_of, driver, log, report, spec
@@ -66,6 +66,7 @@ def live(growth: str) -> History:
     history = History()
     batches: list[Batch] = []
     incidents: dict[str, Incident] = {}
+    verdicts: tuple[Verdict, ...] = ()
     numbers = count()
     policy = IncidentPolicy()
     next_check = 60.0
@@ -73,7 +74,7 @@ def live(growth: str) -> History:
         assert batch.committed_at is not None
         now = batch.committed_at - START
         while next_check < now:
-            window = _window(batches, delay, START + next_check)
+            window = _window(batches, delay, START + next_check, verdicts)
             verdicts = evaluate(window, DEFAULTS)
             for verdict in verdicts:
                 if verdict.status in (Status.WARNING, Status.CRITICAL):
@@ -92,7 +93,7 @@ def live(growth: str) -> History:
     raise AssertionError("unreachable")
 
 
-def _window(batches: list[Batch], delay: float, now: float) -> Window:
+def _window(batches: list[Batch], delay: float, now: float, before: Iterable[Verdict]) -> Window:
     last = batches[-1] if batches else None
     return Window(
         spec=SPEC,
@@ -100,6 +101,7 @@ def _window(batches: list[Batch], delay: float, now: float) -> Window:
         batches=tuple(batches),
         drivers=(driver(1, START - 20, started_at=START),),
         driver_alive=True,
+        previous={verdict.check: verdict for verdict in before},
         log=None
         if last is None
         else log(last.batch_id + 1, last.batch_id, planned_at=last.committed_at, committed_at=last.committed_at),

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.spark import store_link
 from streamwarden.spark.listener import QueryProgressed, QueryStarted
-from streamwarden.spark.store_link import StoreLink
 from support.drivers import until
+
+BUSY = 0.6
+"""Seconds that the link waits for a locked store; longer than what `emit` may take."""
 
 QUERY = "8a6e6b35-0c1b-4a52-a2a8-54c4d0a5f1aa"
 
@@ -47,11 +51,10 @@ def report(batch: int) -> QueryProgressed:
 class Desk:
     """A store on disk, a driver's folder, and the link between them."""
 
-    def __init__(self, root: Path) -> None:
-        self.database = root / "store.db"
-        self.url = f"sqlite:///{self.database}"
-        self.store = Store(self.url)
-        self.store.migrate()
+    def __init__(self, root: Path, url: str) -> None:
+        self.database = Path(url.removeprefix("sqlite:///"))
+        self.url = url
+        self.store = Store(url)
         self.folder = root / "drivers" / "counts" / "counts-1"
         self.folder.mkdir(parents=True)
         self.checkpoint = root / "cp"
@@ -70,15 +73,16 @@ class Desk:
             )
         )
         own = processes.identity(1) or ProcessIdentity("h", 1, 1)
-        self.link = StoreLink(self.url, stream="counts", folder=self.folder, lease=self.lease, process=own)
+        self.link = store_link.StoreLink(self.url, stream="counts", folder=self.folder, lease=self.lease, process=own)
 
     def reported(self) -> list[int]:
         return [batch.batch_id for batch in self.store.batches.window("counts") if batch.progress]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
+def desk(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(store_link, "Store", partial(Store, busy_timeout=BUSY))
+    made = Desk(tmp_path, store_url)
     yield made
     made.link.close()
     made.store.close()
@@ -97,7 +101,10 @@ def test_reports_reach_the_store_and_the_spill_stays_empty(desk: Desk) -> None:
     assert not (desk.folder / files.SPILL).exists()
 
 
-def test_while_the_store_is_locked_reports_are_spilled_at_once_and_loaded_later(desk: Desk) -> None:
+def test_while_the_store_is_locked_reports_are_spilled_at_once_and_loaded_later(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_link, "RETRY_EVERY", 0.2)
     desk.link.bind()
     desk.link.start()
     lock = sqlite3.connect(desk.database, isolation_level=None)
@@ -105,7 +112,7 @@ def test_while_the_store_is_locked_reports_are_spilled_at_once_and_loaded_later(
     began = time.monotonic()
     for batch in range(200):
         desk.link.emit(report(batch))
-    assert time.monotonic() - began < 0.5, "emit never waits"
+    assert time.monotonic() - began < BUSY - 0.1, "emit never waits"
     until("the spill", lambda: len(list(files.read_lines(desk.folder / files.SPILL))) == 200, timeout=20)
     assert desk.link.lost is None
     lock.rollback()
@@ -165,7 +172,8 @@ def test_measurements_wait_for_the_store(desk: Desk) -> None:
     )
     lock.rollback()
     lock.close()
-    until("the measurements", lambda: len(desk.store.measurements.recent("counts", 0)) == 3, timeout=20)
+    kept = until("the measurements", lambda: desk.store.measurements.recent("counts", 0), timeout=20)
+    assert [each.value for each in kept] == [0, 1, 2]
 
 
 def test_batches_whose_report_a_kill_took_are_filled_in_from_the_logs(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""A migrated store for each test: copied from one that was migrated once."""
+"""A migrated store for each test, opened as often as it wants."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,14 +7,6 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("store") / "template.db"
-    with Store(f"sqlite:///{path}") as store:
-        store.migrate()
-    return path
 
 
 @pytest.fixture

@@ -48,7 +48,9 @@ def test_a_current_store_is_migrated_although_it_is_locked(path: Path, open_stor
     """The check only reads, so a busy store keeps nobody from starting."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        open_store(busy_timeout=0.1).migrate(timeout=0.1)
+        store = open_store(busy_timeout=0.1)
+        store.migrate(timeout=0.1)
+        assert store.batches.window("flights") == (), "and it can be read"
 
 
 def test_ten_processes_migrate_an_empty_place_at_once(tmp_path: Path) -> None:

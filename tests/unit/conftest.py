@@ -1,0 +1,23 @@
+"""A migrated store for all unit tests: the migrations run once, and each test gets a copy of the file."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.store import Store
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a migrated, empty store; not to be opened, only copied."""
+    path = tmp_path_factory.mktemp("store") / "template.db"
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+    return path
+
+
+@pytest.fixture
+def store_url(migrated: Path, tmp_path: Path) -> str:
+    """The URL of this test's own migrated, empty store."""
+    return f"sqlite:///{shutil.copy(migrated, tmp_path / 'store.db')}"
