@@ -29,6 +29,9 @@ MAKING_TIMEOUT: Final = 600.0
 _SILENT: Final = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 """The JVM lists the thousands of classes that it leaves out, and each start that cannot use the archive: no news."""
 
+_QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""How the JVM compiles and collects in the minute it takes to make the archive; those that use it do as they like."""
+
 
 def find(java_home: Path) -> Path | None:
     """The archive for this Java and the installed Spark; None if there is no whole one.
@@ -120,7 +123,7 @@ def _command(folder: Path, archive: Path) -> list[str]:
         state=StateSpec(shuffle_partitions=1),
         spark=SparkSpec(master="local[2]", driver_memory=700 * 2**20),
     )
-    flags = " ".join([f"-XX:ArchiveClassesAtExit={archive}", *_SILENT, f"-Djava.io.tmpdir={folder}"])
+    flags = " ".join([f"-XX:ArchiveClassesAtExit={archive}", *_SILENT, *_QUICK, f"-Djava.io.tmpdir={folder}"])
     conf = spark_conf(spec) | {
         "spark.driver.extraJavaOptions": flags,
         "spark.local.dir": str(folder),

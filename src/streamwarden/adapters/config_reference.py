@@ -64,7 +64,7 @@ MEANINGS: Final = {
     "description": "one or two sentences, shown in Airflow",
     "owner": "who is asked, shown in Airflow",
     "tags": "tags of the DAG",
-    "args": "command line arguments of a job that is a script",
+    "args": "command line arguments of a job that is a script; parameters of a job module that takes some",
     "source.kind": "`files`: a folder; `script`: the job reads itself",
     "source.path": "folder of files, each published whole (by rename); a pattern may stand in it",
     "source.format": "Spark's name of the file format",

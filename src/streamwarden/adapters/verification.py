@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, cast
 
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.outputs import Output, local_path, read_output
-from streamwarden.checkpoint.logs import log_position, watermarks
+from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
@@ -46,7 +46,7 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
             next_step="verify this stream by hand; the batch oracle reads files only",
         )
     oracle = load_oracle(Path(spec.job))
-    facts = read_facts(spec.checkpoint, first=first)
+    facts = replace(read_facts(spec.checkpoint, first=first), args=spec.args)
     expectation = oracle(input_files(Path(source)) if inputs is None else inputs, facts)
     output = read_output(Path(sink), committed=facts.committed, first=first)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
@@ -97,13 +97,13 @@ def load_oracle(job: Path) -> Oracle:
 
 
 def read_facts(checkpoint: str, *, first: int = 0) -> RunFacts:
-    """What an oracle may know of a run: its committed batches' files and watermarks. Raises VerificationError."""
+    """What an oracle may know of a run: its committed batches' files, watermarks, times. Raises VerificationError."""
     fs = LocalFiles()
     try:
         committed = log_position(fs, checkpoint).committed
         last = -1 if committed is None else committed
         files = {batch: names for batch, names in file_source_log(fs, checkpoint).items() if batch <= last}
-        marks = {batch: mark for batch, mark in watermarks(fs, checkpoint).items() if batch <= last}
+        planned = {batch: record for batch, record in all_offsets(fs, checkpoint).items() if batch <= last}
         paths = {batch: tuple(local_path(name) for name in names) for batch, names in files.items()}
     except (CheckpointError, ValueError) as error:
         raise VerificationError(
@@ -112,7 +112,13 @@ def read_facts(checkpoint: str, *, first: int = 0) -> RunFacts:
             where=checkpoint,
             next_step="run `streamwarden inspect` on it",
         ) from error
-    return RunFacts(files=paths, watermarks=marks, committed=committed, first=first)
+    return RunFacts(
+        files=paths,
+        watermarks={batch: record.watermark_ms for batch, record in planned.items()},
+        committed=committed,
+        first=first,
+        times={batch: record.timestamp_ms for batch, record in planned.items()},
+    )
 
 
 def input_files(folder: Path) -> list[Path]:
