@@ -18,6 +18,7 @@ import shutil
 import sys
 import tarfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def main() -> None:
         print(name, flush=True)
 
 
-def _make(root: Path, files: int, conf: dict[str, str]) -> None:
+def builder(conf: dict[str, str]) -> Any:
+    """Of a session for small checkpoints that soon have snapshots."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -68,20 +70,29 @@ def _make(root: Path, files: int, conf: dict[str, str]) -> None:
         f"{STATE}.minDeltasForSnapshot": "3",
         **conf,
     }
-    builder = SparkSession.builder.master("local[2]")
+    made = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    source = root / "input"
-    source.mkdir(parents=True)
-    for index in range(files):
+        made = made.config(key, value)
+    return made
+
+
+def write_input(source: Path, indexes: Iterable[int]) -> None:
+    """A file of 20 rows on three keys for each index: that minute of event time."""
+    source.mkdir(parents=True, exist_ok=True)
+    for index in indexes:
         rows = [
             {"id": index * 20 + n, "key": f"k{n % 3}", "at": f"2013-01-01T00:{index:02d}:{n:02d}Z"} for n in range(20)
         ]
         path = source / f"in {index:03d}.json"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         os.utime(path, (1_700_000_000 + index,) * 2)
+
+
+def _make(root: Path, files: int, conf: dict[str, str]) -> None:
+    spark = builder(conf).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    source = root / "input"
+    write_input(source, range(files))
     writer = _query(spark, str(source)).format("parquet").option("path", str(root / "output"))
     query = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()

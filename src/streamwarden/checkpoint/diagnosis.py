@@ -34,7 +34,6 @@ from streamwarden.checkpoint.uris import to_path
 
 RESTORE: Final = "restore it from a copy of the checkpoint"
 
-_NO_METADATA: Final = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 _NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
 _T = TypeVar("_T")
 
@@ -76,15 +75,6 @@ class Logs:
             return 0
         done = self.skipped or (self.committed is not None and self.committed >= self.planned)
         return self.planned + 1 if done else self.planned
-
-    @property
-    def state_ids(self) -> bool:
-        """Whether the newest commit that can be understood names state files by unique ids (checkpoint format 2)."""
-        for batch in sorted(self.commits, reverse=True):
-            record = self.commits[batch]
-            if isinstance(record, CommitRecord):
-                return bool(record.state_ids)
-        return False
 
     def _good(self, batch: int) -> OffsetRecord | None:
         record = self.offsets[batch]
@@ -167,7 +157,9 @@ def diagnose_sink(fs: FileSystem, output: str, manifest: SinkManifest | None, lo
         spark = f"Spark runs on into a manifest without what was written so far, until {noticed}."
         yield _loses(SINK_LOG, "the manifest is missing", spark, again, _NO_ENTRY)
         return
-    gone = "Spark starts and runs on; the rows of that batch are missing for good. Its reader refuses the folder at once,"
+    gone = (
+        "Spark starts and runs on; the rows of that batch are missing for good. Its reader refuses the folder at once,"
+    )
     noticed = f"and batch {manifest.next_compaction}, the next that compacts the manifest, fails"
     for batch in manifest.missing:
         what = "the entry is missing, while the batch is committed"

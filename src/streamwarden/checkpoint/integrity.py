@@ -7,7 +7,6 @@
 - LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
   the file is small, every block against its own checksum; else the first block's mark and the empty block at the end,
   which only a whole stream has.
-- State schema files: as many strings as they announce.
 """
 
 from __future__ import annotations
@@ -70,27 +69,6 @@ def snapshot_files(fs: FileSystem, path: str) -> Mapping[str, int]:
         raise Damaged(f"the zip holds no manifest that can be read: {error}") from error
 
 
-def check_schema(content: bytes) -> None:
-    """Raises Damaged if a state schema file is cut off. Only formats 1 and 2 are looked into.
-
-    Format 1: two strings. Format 2: for key and value each a count and so many strings. A string is two bytes of
-    length and UTF-8.
-    """
-    version, rest = _string(content)
-    if version not in ("v1", "v2"):
-        if not version.startswith("v"):
-            raise Damaged(f"it begins with {version!r}, not with a version")
-        return
-    for _ in ("key", "value"):
-        count = 1
-        if version == "v2":
-            if len(rest) < 4:
-                raise Damaged("it ends in the middle")
-            count, rest = struct.unpack(">i", rest[:4])[0], rest[4:]
-        for _ in range(count):
-            _, rest = _string(rest)
-
-
 def check_crc(fs: FileSystem, folder: str, name: str) -> bool:
     """Compare a file with Hadoop's checksum file beside it. False: there is none. Raises Damaged."""
     try:
@@ -125,13 +103,3 @@ def _check_lz4(fs: FileSystem, path: str, size: int, *, whole: bool) -> None:
         end = stream.read(HEAD)
     if end[: len(MAGIC)] != MAGIC or any(end[len(MAGIC) + 1 :]):
         raise Damaged("the LZ4 stream has no end: the file is cut off")
-
-
-def _string(content: bytes) -> tuple[str, bytes]:
-    """A string as Java's DataOutput writes it, and what follows it."""
-    if len(content) < 2:
-        raise Damaged("the file is empty" if not content else "it ends in the middle")
-    length = struct.unpack(">H", content[:2])[0]
-    if len(content) < 2 + length:
-        raise Damaged("it ends in the middle")
-    return content[2 : 2 + length].decode("utf-8", errors="replace"), content[2 + length :]

@@ -28,8 +28,8 @@ CANNOT_LOAD: Final = "CANNOT_LOAD_STATE_STORE"
 NO_FILE: Final = f"{CANNOT_LOAD}.CANNOT_READ_STREAMING_STATE_FILE"
 NO_DELTA: Final = f"{CANNOT_LOAD}.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
 UNREADABLE: Final = f"{CANNOT_LOAD}.UNCATEGORIZED"
-"""What Spark makes of every exception on the way that has no class of its own: an I/O error, a bad checksum."""
-NOT_REPAIRED: Final = f"{CANNOT_LOAD}.AUTO_SNAPSHOT_REPAIR_FAILED"
+"""What Spark makes of almost every exception on the way: an I/O error, a bad checksum, a repair that found no snapshot
+(whose own class, AUTO_SNAPSHOT_REPAIR_FAILED, is only that of the cause)."""
 
 MOST_REPLAYED: Final = 50
 """Versions; the default of `spark.sql.streaming.stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
@@ -67,9 +67,8 @@ def diagnose_load(
     for each, what in worse.items():
         yield _skipped(join(store.folder, each), what)
     if way is None:
-        yield refuses(
-            where, f"{broken}; every snapshot that would do is over {MOST_REPLAYED} versions old", NOT_REPAIRED
-        )
+        what = f"{broken}; nothing within {MOST_REPLAYED} versions can stand in for it"
+        yield refuses(where, what, UNREADABLE)
         return
     stopped = list(_replay(fs, path, store, way, codec))
     if stopped:

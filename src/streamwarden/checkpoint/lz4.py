@@ -1,8 +1,8 @@
 """Spark's LZ4 streams (lz4-java's LZ4BlockOutputStream), read with the standard library alone.
 
 A stream is a row of blocks: a head of 21 bytes (mark, token, compressed length, plain length, checksum) and the data.
-The token's upper half says how it is stored: 0x10 as it is, 0x20 compressed in LZ4's block format. The checksum is XXH32
-of the plain bytes, without its 4 upper bits. A block of no bytes ends the stream.
+The token's upper half says how it is stored: 0x10 as it is, 0x20 compressed in LZ4's block format. The checksum is the
+XXH32 of the plain bytes, without its 4 upper bits. A block of no bytes ends the stream.
 
 The formats are described in `doc/lz4_Block_format.md` of lz4/lz4 and in `doc/xxhash_spec.md` of Cyan4973/xxHash.
 """
@@ -19,6 +19,8 @@ MAGIC: Final = b"LZ4Block"
 HEAD: Final = 21
 """Bytes of a block's head: mark (8), token (1), compressed length, plain length, checksum (4 each, little-endian)."""
 
+_PLAIN: Final = 0x10
+_METHODS: Final = (_PLAIN, 0x20)
 _SEED: Final = 0x9747B28C
 _WORD: Final = 0xFFFFFFFF
 _CUT: Final = "the LZ4 stream has no end: the file is cut off"
@@ -38,12 +40,14 @@ def blocks(stream: BinaryIO) -> Iterator[bytes]:
         if len(head) < HEAD:
             raise Damaged("the file is empty" if first and not head else _CUT)
         token, stored, plain, checksum = struct.unpack("<BIII", head[len(MAGIC) :])
-        if plain == 0:
+        if plain == stored == checksum == 0 and token & 0xF0 in _METHODS:
             return
+        if token & 0xF0 not in _METHODS or 0 in (plain, stored):
+            raise Damaged("a block of the LZ4 stream has a head that means nothing")
         content = stream.read(stored)
         if len(content) < stored:
             raise Damaged(_CUT)
-        block = content if token & 0xF0 == 0x10 else _decompress(content, plain)
+        block = content if token & 0xF0 == _PLAIN else _decompress(content, plain)
         if len(block) != plain or xxh32(block, _SEED) & 0x0FFFFFFF != checksum:
             raise Damaged("a block of the LZ4 stream does not match its checksum")
         yield block

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import STATE, Damaged, batch_ids, list_or_empty, parse_object, read_log_file
@@ -10,13 +11,18 @@ from streamwarden.checkpoint.layout import STATE, Damaged, batch_ids, list_or_em
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMetadata:
-    """Args: name: Spark's short name (`stateStoreSave`, `symmetricHashJoin`, …); partitions: of its state."""
+    """Args: name: Spark's short name (`stateStoreSave`, `symmetricHashJoin`, …); partitions: of its state;
+    schema_files: names of the schema files (format 3) that it names, oldest first;
+    variables: of transformWithState, name -> `ValueState`, `MapState, expires`, ….
+    """
 
     operator: int
     version: int
     name: str
     partitions: int | None
     stores: tuple[str, ...]
+    schema_files: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def operator_metadata_path(fs: FileSystem, path: str, operator: int) -> str | None:
@@ -47,4 +53,18 @@ def read_operator_metadata(fs: FileSystem, path: str, operator: int, where: str)
         name=str(info.get("operatorName")),
         partitions=max(known, default=None),
         stores=tuple(str(each.get("storeName")) for each in stores),
+        variables=_variables(body.get("operatorPropertiesJson")),
+        schema_files=tuple(
+            str(each).rpartition("/")[2] for store in stores for each in store.get("stateSchemaFilePaths") or ()
+        ),
     )
+
+
+def _variables(properties: object) -> dict[str, str]:
+    """From the properties of transformWithState: JSON as text. Other operators have none."""
+    variables = parse_object(properties).get("stateVariables") if isinstance(properties, str) else None
+    return {
+        str(each.get("stateName")): str(each.get("stateVariableType")) + (", expires" if each.get("ttlEnabled") else "")
+        for each in (variables if isinstance(variables, list) else ())
+        if isinstance(each, dict)
+    }

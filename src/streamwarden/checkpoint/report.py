@@ -28,10 +28,11 @@ from streamwarden.checkpoint.logs import (
     unreadable,
 )
 from streamwarden.checkpoint.operators import OperatorMetadata
+from streamwarden.checkpoint.schemas import StateSchema
 from streamwarden.checkpoint.sink import SinkManifest, read_sink_manifest
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, log_offset
 from streamwarden.checkpoint.state import ReplayDebt, StateStore, replay_debts, state_stores
-from streamwarden.checkpoint.state_diagnosis import diagnose_state, operators_of
+from streamwarden.checkpoint.state_diagnosis import diagnose_schemas, diagnose_state, operators_of
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
@@ -70,7 +71,11 @@ class StoreReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorReport:
-    """One stateful operator. `name`: Spark's, None in checkpoints older than Spark 4. Sizes in bytes."""
+    """One stateful operator. `name`: Spark's, None in checkpoints older than Spark 4. Sizes in bytes.
+
+    Args:
+        schemas: what each store keeps, by name; a store whose schema is missing or damaged is left out.
+    """
 
     operator: int
     name: str | None
@@ -78,6 +83,7 @@ class OperatorReport:
     stores: tuple[str, ...]
     bytes: int
     bytes_by_partition: Mapping[int, int]
+    schemas: tuple[StateSchema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +144,7 @@ class CheckpointReport:
                 asdict(each)
                 | {
                     "stores": list(each.stores),
+                    "schemas": [_schema_dict(schema) for schema in each.schemas],
                     "bytes_by_partition": {str(key): size for key, size in each.bytes_by_partition.items()},
                 }
                 for each in self.operators
@@ -184,7 +191,9 @@ def _read(fs: FileSystem, path: str, output: str | None) -> CheckpointReport:
     logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)), written)
     stores = state_stores(fs, path)
     operators, findings = operators_of(fs, path, stores, logs)
+    schemas, wrong = diagnose_schemas(fs, path, stores, operators)
     findings += [
+        *(wrong if logs.state_version else ()),
         *diagnose_metadata(fs, path, logs),
         *diagnose_logs(logs),
         *diagnose_sources(fs, path, logs),
@@ -211,7 +220,7 @@ def _read(fs: FileSystem, path: str, output: str | None) -> CheckpointReport:
         conf=conf,
         provider=conf[_PROVIDER].rsplit(".", 1)[-1] if _PROVIDER in conf else None,
         shuffle_partitions=latest.shuffle_partitions if latest else None,
-        operators=_operators(stores, operators),
+        operators=_operators(stores, operators, schemas),
         stores=_stores(stores),
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
@@ -296,7 +305,11 @@ def _watermark(logs: Logs) -> int | None:
     return max(marks, default=0) or None
 
 
-def _operators(stores: Sequence[StateStore], known: Mapping[int, OperatorMetadata]) -> tuple[OperatorReport, ...]:
+def _operators(
+    stores: Sequence[StateStore],
+    known: Mapping[int, OperatorMetadata],
+    schemas: Mapping[int, tuple[StateSchema, ...]],
+) -> tuple[OperatorReport, ...]:
     reports = []
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
@@ -311,6 +324,7 @@ def _operators(stores: Sequence[StateStore], known: Mapping[int, OperatorMetadat
                 stores=tuple(sorted({store.name for store in own})),
                 bytes=sum(by_partition.values()),
                 bytes_by_partition=by_partition,
+                schemas=schemas.get(operator, ()),
             )
         )
     return tuple(reports)
@@ -329,6 +343,11 @@ def _stores(stores: Sequence[StateStore]) -> tuple[StoreReport, ...]:
         )
         for store, debt in zip(stores, replay_debts(stores), strict=True)
     )
+
+
+def _schema_dict(schema: StateSchema) -> dict[str, Any]:
+    families = [{**asdict(each), "key": list(each.key), "value": list(each.value)} for each in schema.families]
+    return asdict(schema) | {"families": families}
 
 
 def _store_dict(each: StoreReport) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The manifest of Spark's file sink, `_spark_metadata`: which files each batch added to the output.
 
 A reader that honours it sees exactly the files of committed batches. An entry that is lost while its commit is kept is
-the one damage that Spark does not notice when it starts: the rows of that batch are gone from then on. It notices when it
-next compacts the manifest, which needs every entry since the last compact file.
+the one damage that Spark does not notice when it starts: the rows of that batch are gone from then on. It notices when
+it next compacts the manifest, which needs every entry since the last compact file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamwarden.checkpoint.layout import (
 )
 
 DEFAULT_INTERVAL: Final = 10
-"""`spark.sql.streaming.fileSink.log.compactInterval`: each so-manieth batch compacts the manifest."""
+"""`spark.sql.streaming.fileSink.log.compactInterval`: after so many batches one compacts the manifest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +100,8 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
 def next_compaction(compact: Sequence[int], batch: int) -> int:
     """The first batch after `batch` that compacts.
 
-    As Spark's CompactibleFileStreamLog finds the interval: from the last two compact files; from the only one; or as set,
-    which a checkpoint does not tell: the default is taken.
+    The interval is found as in Spark's CompactibleFileStreamLog: from the last two compact files; from the only one; or
+    as set, which a checkpoint does not tell: the default is taken.
     """
     if len(compact) > 1:
         interval = compact[-1] - compact[-2]
@@ -113,7 +113,8 @@ def next_compaction(compact: Sequence[int], batch: int) -> int:
 
 
 def _divisor(batches: int) -> int:
-    """The smallest interval, not below the default, that has a compaction after so many batches."""
-    if batches <= DEFAULT_INTERVAL:
+    """The smallest proper divisor above or at the default; all of them if there is none."""
+    half = batches // 2
+    if half <= DEFAULT_INTERVAL:
         return batches
-    return next(each for each in range(DEFAULT_INTERVAL, batches + 1) if batches % each == 0)
+    return next((each for each in range(DEFAULT_INTERVAL, half + 1) if batches % each == 0), batches)

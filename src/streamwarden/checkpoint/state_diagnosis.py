@@ -6,19 +6,23 @@ Only files that the next start reads are opened; `loading` says which these are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from streamwarden.checkpoint.diagnosis import RESTORE, Logs
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.findings import Consequence, Finding
-from streamwarden.checkpoint.integrity import check_schema
-from streamwarden.checkpoint.layout import STATE, Damaged
+from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, list_or_empty
 from streamwarden.checkpoint.loading import NO_FILE, diagnose_load, refuses
 from streamwarden.checkpoint.logs import CommitRecord
 from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadata_path, read_operator_metadata
+from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.state import StateStore
 
 _MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+_REFUSES: Final = "Spark refuses to start."
+_PROCESSOR: Final = "transformWithState"
+_NO_METADATA: Final = "STDS_FAILED_TO_READ_OPERATOR_METADATA"
 _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
 """A setting that the offset log records since Spark 4.0, which also writes metadata of every operator."""
 
@@ -33,13 +37,17 @@ def operators_of(
     for operator in sorted({store.operator for store in stores}):
         where = operator_metadata_path(fs, path, operator)
         if where is None:
-            if latest is not None and _WRITES_OPERATORS in latest.conf:
-                findings.append(_unread(join(STATE, str(operator), "_metadata"), "the operator's metadata is missing"))
+            folder = join(STATE, str(operator), "_metadata")
+            if list_or_empty(fs, path, STATE, str(operator), FAMILIES):
+                findings.append(_no_metadata(folder, "the operator's metadata is missing", _NO_METADATA))
+            elif latest is not None and _WRITES_OPERATORS in latest.conf:
+                findings.append(_unread(folder, "the operator's metadata is missing"))
             continue
         try:
             found[operator] = read_operator_metadata(fs, path, operator, where)
         except Damaged as error:
-            findings.append(_unread(where, str(error)))
+            second = "/_metadata/v2/" in where
+            findings.append(_no_metadata(where, str(error)) if second else _unread(where, str(error)))
     return found, findings
 
 
@@ -58,13 +66,28 @@ def diagnose_state(
         if latest.watermark_ms > 0:  # a query without state may have a watermark too, but seldom
             yield refuses(STATE, "there is no state, while the query has a watermark", _MISSING_STATE)
         return
+    if logs.skipped and any(file.unique_id for store in stores for file in store.files):
+        yield _never_committed(version - 1)
+        return
     yield from _diagnose_layout(stores, operators)
     codec = latest.conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")
     for store in stores:
         if store.partition < _partitions(store.operator, stores, operators):
             ids = _committed_ids(logs, version, store.operator)
             yield from diagnose_load(fs, path, store, version, ids=ids, codec=codec)
-            yield from _diagnose_schema(fs, path, store)
+
+
+def _never_committed(batch: int) -> Finding:
+    """A driver killed after the sink's manifest and before the commit. Checkpoint format 2 has no way back from there:
+    the sink skips the batch, so no state is loaded, and the commit has no state ids to name."""
+    entry = f"{SINK_LOG}/{batch}"
+    return Finding(
+        path=join(COMMITS, str(batch)),
+        what="the file is missing, while the sink's manifest lists the batch; the checkpoint has format 2",
+        consequence=Consequence.REFUSES,
+        spark="Spark fails at each start (assertion failed: CheckpointInfo length: 0).",
+        next_step=f"move {entry} out of the output: the batch runs again; if it is {batch}.compact, {RESTORE}",
+    )
 
 
 def _diagnose_layout(stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]) -> Iterator[Finding]:
@@ -80,22 +103,59 @@ def _diagnose_layout(stores: Sequence[StateStore], operators: Mapping[int, Opera
                 yield refuses(join(STATE, str(operator), str(partition)), "the partition is missing", NO_FILE)
 
 
-def _diagnose_schema(fs: FileSystem, path: str, store: StateStore) -> Iterator[Finding]:
-    """The state's schema stands in partition 0; it is checked at every start, and written if it is not there."""
-    name = "_metadata/schema"
-    if name not in store.other:
+def diagnose_schemas(
+    fs: FileSystem, path: str, stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]
+) -> tuple[dict[int, tuple[StateSchema, ...]], list[Finding]]:
+    """Operator -> the schemas of its stores; and what is wrong with them. Spark checks them at every start.
+
+    A schema that is not there is written anew, but for that of transformWithState.
+    """
+    found: dict[int, tuple[StateSchema, ...]] = {}
+    findings = []
+    for operator in sorted({store.operator for store in stores}):
+        own = [store for store in stores if store.operator == operator]
+        schemas = []
+        for name, where in sorted(schema_paths(fs, path, own, operators.get(operator)).items()):
+            try:
+                schema = parse_schema(name, where, fs.read(join(path, where)))
+                kinds = operators[operator].variables if operator in operators else {}
+                families = tuple(replace(each, kind=kinds.get(each.name)) for each in schema.families)
+                schemas.append(replace(schema, families=families))
+            except Damaged as error:
+                findings.append(_broken_schema(where, str(error), operators.get(operator)))
+        found[operator] = tuple(schemas)
+        if operator in operators:
+            findings += _lost_schema(fs, path, operators[operator])
+    return found, findings
+
+
+def _lost_schema(fs: FileSystem, path: str, metadata: OperatorMetadata) -> Iterator[Finding]:
+    """Of format 3: the operator's metadata names the file."""
+    if not metadata.schema_files:
         return
-    try:
-        check_schema(fs.read(join(path, store.folder, name)))
-    except Damaged as error:
-        advice = f"{RESTORE}, or remove it: Spark writes it anew, unchecked against the state"
-        yield Finding(
-            path=join(store.folder, name),
-            what=str(error),
-            consequence=Consequence.REFUSES,
-            spark="Spark refuses to start.",
-            next_step=advice,
-        )
+    newest = metadata.schema_files[-1]
+    folder = join(STATE, str(metadata.operator), FAMILIES)
+    if any(newest in list_or_empty(fs, path, folder, store) for store in metadata.stores):
+        return
+    refuses_it = metadata.name.startswith(_PROCESSOR)
+    yield Finding(
+        path=join(folder, metadata.stores[0], newest),
+        what="the state's schema is missing",
+        consequence=Consequence.REFUSES if refuses_it else Consequence.RECOVERS,
+        spark=_REFUSES if refuses_it else "Spark starts and writes it anew, unchecked against the state.",
+        next_step=RESTORE if refuses_it else "nothing: start the stream",
+    )
+
+
+def _broken_schema(where: str, what: str, metadata: OperatorMetadata | None) -> Finding:
+    needed = metadata is not None and metadata.name.startswith(_PROCESSOR)
+    return Finding(
+        path=where,
+        what=what,
+        consequence=Consequence.REFUSES,
+        spark=_REFUSES,
+        next_step=RESTORE if needed else f"{RESTORE}, or remove it: Spark writes it anew, unchecked against the state",
+    )
 
 
 def _committed_ids(logs: Logs, version: int, operator: int) -> frozenset[str]:
@@ -120,6 +180,18 @@ def _partitions(operator: int, stores: Sequence[StateStore], operators: Mapping[
     there."""
     known = operators[operator].partitions if operator in operators else None
     return known or 1 + max(store.partition for store in stores if store.operator == operator)
+
+
+def _no_metadata(path: str, what: str, error_class: str | None = None) -> Finding:
+    """An operator with column families finds its schema through its metadata."""
+    return Finding(
+        path=path,
+        what=what,
+        consequence=Consequence.REFUSES,
+        spark=f"Spark refuses to start{f' ({error_class})' if error_class else ''}.",
+        next_step=RESTORE,
+        error_class=error_class,
+    )
 
 
 def _unread(path: str, what: str) -> Finding:

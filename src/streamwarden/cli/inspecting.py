@@ -16,7 +16,7 @@ from streamwarden.cli.words import NONE, ago, number, size
 from streamwarden.stream import NAME_PATTERN, SinkKind
 
 if TYPE_CHECKING:
-    from streamwarden.checkpoint.report import CheckpointReport, StoreReport
+    from streamwarden.checkpoint.report import CheckpointReport, OperatorReport, StoreReport
 
 _COLOURS = {"harmless": "dim", "recovers": "yellow", "refuses": "bold red", "loses": "bold red"}
 
@@ -117,8 +117,22 @@ def _show_state(report: CheckpointReport) -> None:
             rows,
             title=f"Operator {operator.operator}: {name}, {operator.partitions} partitions, {size(operator.bytes)}",
         )
+        _show_schemas(operator)
     if not report.operators:
         say("The query keeps no state, or has not kept any yet.")
+
+
+def _show_schemas(operator: OperatorReport) -> None:
+    rows = [
+        (text(schema.store), text(family.name), text(family.kind) if family.kind else NONE, text(", ".join(family.key)),
+         text(", ".join(family.value)))
+        for schema in operator.schemas
+        for family in schema.families
+    ]  # fmt: skip
+    if rows:
+        table(
+            ("store", "column family", "kind", "key", "value"), rows, title=f"What operator {operator.operator} keeps"
+        )
 
 
 def _show_findings(report: CheckpointReport) -> None:
@@ -132,7 +146,7 @@ def _show_findings(report: CheckpointReport) -> None:
                 text(each.path),
                 text(each.what),
                 f"[{_COLOURS[each.consequence.value]}]{each.consequence.value}[/]: {text(each.spark)}"
-                + (f" ({each.error_class})" if each.error_class else ""),
+                + (f" ({each.error_class})" if each.error_class and each.error_class not in each.spark else ""),
                 text(each.next_step),
             )
             for each in report.findings

@@ -15,9 +15,10 @@ import pytest
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.findings import Consequence, Finding, worst
 from streamwarden.checkpoint.report import read_checkpoint
-from support.checkpoints import NAMES, unpack
+from support.checkpoints import NAMES, Unpack, replace
 
 FS = LocalFiles()
+Damage = Callable[[Path], None]
 CHANGELOG = "spark-4.3.0-changelog"
 
 LOSES, REFUSES, RECOVERS, HARMLESS = (
@@ -37,20 +38,20 @@ def lose(path: Path) -> None:
 
 
 def halve(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    replace(path, path.read_bytes()[: path.stat().st_size // 2])
 
 
 def empty(path: Path) -> None:
-    path.write_bytes(b"")
+    replace(path, b"")
 
 
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
-    path.write_bytes(bytes(content))
+    replace(path, bytes(content))
 
 
-CASES: list[tuple[str, Callable[[Path], None], Consequence | None, str | None]] = [
+CASES: list[tuple[str, Damage, Consequence | None, str | None]] = [
     ("checkpoint/metadata", lose, REFUSES, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
     ("checkpoint/metadata", empty, REFUSES, None),
     ("checkpoint/metadata", halve, REFUSES, None),
@@ -73,11 +74,12 @@ CASES: list[tuple[str, Callable[[Path], None], Consequence | None, str | None]] 
     ("checkpoint/state/0/_metadata", lose, RECOVERS, None),
     ("checkpoint/state/0/_metadata/metadata", halve, RECOVERS, None),
     ("checkpoint/state/0/0/_metadata/schema", halve, REFUSES, None),
-    ("output/_spark_metadata/9.compact", lose, LOSES, None),
-    ("output/_spark_metadata/12", lose, LOSES, None),
-    ("output/_spark_metadata/13", lose, LOSES, None),
+    ("output/_spark_metadata/9.compact", lose, LOSES, "BATCH_METADATA_NOT_FOUND"),
+    ("output/_spark_metadata/12", lose, LOSES, "BATCH_METADATA_NOT_FOUND"),
+    ("output/_spark_metadata/13", lose, LOSES, "BATCH_METADATA_NOT_FOUND"),
     ("output/_spark_metadata/12", empty, LOSES, None),
-    ("output/_spark_metadata", lose, LOSES, None),
+    ("output/_spark_metadata/12", halve, LOSES, None),
+    ("output/_spark_metadata", lose, LOSES, "BATCH_METADATA_NOT_FOUND"),
     # What is not needed to start: superseded by a compact file, or older than the last snapshot.
     ("checkpoint/sources/0/3", lose, None, None),
     ("output/_spark_metadata/3", halve, None, None),
@@ -90,9 +92,10 @@ CASES: list[tuple[str, Callable[[Path], None], Consequence | None, str | None]] 
 @pytest.mark.parametrize(("name", "damage", "consequence", "error_class"), CASES)
 def test_a_damaged_file_is_named_with_its_consequence(
     name: str,
-    damage: Callable[[Path], None],
+    damage: Damage,
     consequence: Consequence | None,
     error_class: str | None,
+    unpack: Unpack,
     tmp_path: Path,
 ) -> None:
     unpack(CHANGELOG, tmp_path)
@@ -112,14 +115,14 @@ def newest(root: Path, pattern: str) -> Path:
 
 
 @pytest.mark.parametrize("damage", [lose, halve, empty, flip])
-def test_the_newest_changelog_cannot_be_replaced(damage: Callable[[Path], None], tmp_path: Path) -> None:
+def test_the_newest_changelog_cannot_be_replaced(damage: Damage, unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     damage(newest(tmp_path, "*.changelog"))
     assert [(each.path, each.consequence) for each in findings(tmp_path)] == [("state/0/0/14.changelog", REFUSES)]
 
 
 @pytest.mark.parametrize("damage", [halve, empty, flip])
-def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Damage, unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     snapshot = newest(tmp_path, "*.zip")
     damage(snapshot)
@@ -128,7 +131,7 @@ def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Callable[[Pat
 
 
 @pytest.mark.parametrize("damage", [lose, halve, flip])
-def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Damage, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-3.5.6-rocksdb", tmp_path)
     for sst in tmp_path.glob("checkpoint/state/0/0/SSTs/*.sst"):
         damage(sst)
@@ -137,7 +140,7 @@ def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Callable[[Path], 
     assert "SSTs/" in found[0].what or "checksum" in found[0].what
 
 
-def test_without_changelogs_a_lost_snapshot_is_fatal(tmp_path: Path) -> None:
+def test_without_changelogs_a_lost_snapshot_is_fatal(unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-rocksdb", tmp_path)
     lose(newest(tmp_path, "*.zip"))
     assert [(each.path, each.error_class) for each in findings(tmp_path)] == [
@@ -145,7 +148,7 @@ def test_without_changelogs_a_lost_snapshot_is_fatal(tmp_path: Path) -> None:
     ]
 
 
-def test_hdfs_state_recovers_from_a_broken_snapshot_and_not_from_a_lost_delta(tmp_path: Path) -> None:
+def test_hdfs_state_recovers_from_a_broken_snapshot_and_not_from_a_lost_delta(unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-3.5.6-hdfs", tmp_path / "old")
     for snapshot in (tmp_path / "old/checkpoint/state/0/1").glob("*.snapshot"):
         lose(snapshot)
@@ -161,7 +164,7 @@ def test_hdfs_state_recovers_from_a_broken_snapshot_and_not_from_a_lost_delta(tm
     ]
 
 
-def test_in_format_2_only_the_committed_attempt_at_a_version_counts(tmp_path: Path) -> None:
+def test_in_format_2_only_the_committed_attempt_at_a_version_counts(unpack: Unpack, tmp_path: Path) -> None:
     """A second attempt at the newest version, left by a batch that was cut, does not stand in for the committed one."""
     unpack("spark-4.3.0-format2", tmp_path)
     committed = max(
@@ -174,14 +177,14 @@ def test_in_format_2_only_the_committed_attempt_at_a_version_counts(tmp_path: Pa
     assert worst(findings(tmp_path)) is REFUSES
 
 
-def test_a_data_file_that_the_manifest_names_is_missed(tmp_path: Path) -> None:
+def test_a_data_file_that_the_manifest_names_is_missed(unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     gone = sorted((tmp_path / "output").glob("*.parquet"))[0]
     gone.unlink()
     assert [(each.path, each.consequence) for each in findings(tmp_path)] == [(gone.name, LOSES)]
 
 
-def test_logs_that_fell_behind_the_manifest_are_a_silent_loss(tmp_path: Path) -> None:
+def test_logs_that_fell_behind_the_manifest_are_a_silent_loss(unpack: Unpack, tmp_path: Path) -> None:
     """Somebody restored an older offset and commit log over a newer output: the sink will skip what it knows."""
     unpack(CHANGELOG, tmp_path)
     for batch in (12, 13):
@@ -193,7 +196,7 @@ def test_logs_that_fell_behind_the_manifest_are_a_silent_loss(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_damage_makes_the_inspector_fail(name: str, tmp_path: Path) -> None:
+def test_no_damage_makes_the_inspector_fail(name: str, unpack: Unpack, tmp_path: Path) -> None:
     """Ten random files at a time are lost, cut off, emptied or flipped: there is always a report."""
     choose = random.Random(name)
     for round_number in range(4):

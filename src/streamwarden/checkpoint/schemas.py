@@ -1,0 +1,153 @@
+"""State schema files: what a store keeps, by name.
+
+Formats 1 and 2 are `_metadata/schema` in the store of partition 0 and hold one key and one value. Format 3, of
+operators with column families (transformWithState, joins of state format 3), is `_stateSchema/STORE/BATCH_ID` of the
+operator; the operator's metadata names the file that counts. It holds a name, a key and a value for each family: of
+transformWithState these are its state variables, and what Spark keeps for timers and expiry (`$procTimers_…`).
+
+Format 1: two strings. Format 2: for key and value each a count and so many strings to be joined. Format 3: a count;
+then for each family its name, key and value as in format 2 with two bytes (a schema id) before each, and two more such
+texts (how keys are encoded). A string is two bytes of length and UTF-8, as Java's DataOutput writes it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import STATE, Damaged, list_or_empty, parse_object
+from streamwarden.checkpoint.operators import OperatorMetadata
+from streamwarden.checkpoint.state import StateStore
+
+SCHEMA: Final = "_metadata/schema"
+FAMILIES: Final = "_stateSchema"
+DEFAULT_FAMILY: Final = "default"
+_NAME: Final = re.compile(r"([0-9]+)_.+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFamily:
+    """Args: key, value: their fields, as `name type`; kind: of a state variable: `ValueState`, `MapState, expires`…"""
+
+    name: str
+    key: tuple[str, ...]
+    value: tuple[str, ...]
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSchema:
+    """Args: path: below the checkpoint; version: format of the file; families: one, unless the format is 3."""
+
+    store: str
+    path: str
+    version: int
+    families: tuple[ColumnFamily, ...]
+
+
+def schema_paths(
+    fs: FileSystem, path: str, stores: Sequence[StateStore], metadata: OperatorMetadata | None
+) -> dict[str, str]:
+    """Store -> its schema file below the checkpoint, of the stores of one operator. A store may have none."""
+    found = {}
+    for store in stores:
+        if store.partition == 0 and SCHEMA in store.other:
+            found[store.name] = join(store.folder, SCHEMA)
+    for operator in {store.operator for store in stores}:
+        folder = join(STATE, str(operator), FAMILIES)
+        for name in list_or_empty(fs, path, folder):
+            there = list_or_empty(fs, path, folder, name)
+            newest = _newest(there, metadata.schema_files if metadata else ())
+            if newest is not None:
+                found[name] = join(folder, name, newest)
+    return found
+
+
+def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
+    """Raises Damaged if the file is empty, cut off, or of a format that is not known."""
+    reader = _Reader(content)
+    version = reader.string()
+    families: list[ColumnFamily]
+    match version:
+        case "v1":
+            families = [_family(DEFAULT_FAMILY, reader.string(), reader.string())]
+        case "v2":
+            families = [_family(DEFAULT_FAMILY, reader.chunks(), reader.chunks())]
+        case "v3":
+            families = [_read_family(reader) for _ in range(reader.number(">i"))]
+        case _:
+            raise Damaged(f"it begins with {version[:20]!r}, not with a version that is known")
+    return StateSchema(store=store, path=path, version=int(version[1:]), families=tuple(families))
+
+
+def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
+    """The file that the operator's metadata names last, or else that of the newest batch."""
+    if any(each in names for each in named):
+        return [each for each in named if each in names][-1]
+    batches = {int(match.group(1)): name for name in names if (match := _NAME.fullmatch(name))}
+    return batches[max(batches)] if batches else None
+
+
+def _read_family(reader: _Reader) -> ColumnFamily:
+    name = reader.string()
+    reader.number(">h")
+    key = reader.chunks()
+    reader.number(">h")
+    family = _family(name, key, reader.chunks())
+    reader.chunks(), reader.chunks()
+    return family
+
+
+def _family(name: str, key: str, value: str) -> ColumnFamily:
+    return ColumnFamily(name=name, key=_fields(key), value=_fields(value))
+
+
+def _fields(schema: str) -> tuple[str, ...]:
+    fields = parse_object(schema).get("fields")
+    if not isinstance(fields, list) or not all(isinstance(each, dict) for each in fields):
+        raise Damaged(f"it holds no schema: {schema[:60]!r}")
+    return tuple(f"{each.get('name')} {_type(each.get('type'))}" for each in fields)
+
+
+def _type(described: Any) -> str:
+    """A type of Spark's JSON, in the words of its DDL."""
+    if not isinstance(described, Mapping):
+        return str(described)
+    match described.get("type"):
+        case "struct":
+            fields = [f"{each.get('name')}: {_type(each.get('type'))}" for each in described.get("fields", ())]
+            return f"struct<{', '.join(fields)}>"
+        case "array":
+            return f"array<{_type(described.get('elementType'))}>"
+        case "map":
+            return f"map<{_type(described.get('keyType'))}, {_type(described.get('valueType'))}>"
+        case other:
+            return str(other)
+
+
+class _Reader:
+    """Reads on from where it stopped. Raises Damaged if there is not enough left."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content, self._at = content, 0
+
+    def string(self) -> str:
+        return self._take(self.number(">H")).decode("utf-8", errors="replace")
+
+    def chunks(self) -> str:
+        return "".join(self.string() for _ in range(self.number(">i")))
+
+    def number(self, shape: str) -> int:
+        value: int = struct.unpack(shape, self._take(struct.calcsize(shape)))[0]
+        return value
+
+    def _take(self, size: int) -> bytes:
+        taken = self._content[self._at : self._at + size]
+        if len(taken) < size:
+            raise Damaged("it ends in the middle" if self._content else "the file is empty")
+        self._at += size
+        return taken

@@ -1,0 +1,164 @@
+"""What the inspector foretells of a store's load, where a real Spark takes too long to be asked each time."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint import loading
+from streamwarden.checkpoint.findings import Consequence, Finding
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.lineage import read_lineage
+from streamwarden.checkpoint.loading import NO_FILE, UNREADABLE, diagnose_load
+from streamwarden.checkpoint.lz4 import blocks, xxh32
+from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.checkpoint.sink import next_compaction
+from streamwarden.checkpoint.state import state_stores
+from support.checkpoints import NAMES, Unpack, replace
+
+FS = LocalFiles()
+FORMAT2 = "spark-4.3.0-format2"
+
+
+def outcome(findings: list[Finding] | tuple[Finding, ...]) -> set[tuple[str, Consequence, str | None]]:
+    return {(each.path.rpartition("/")[2], each.consequence, each.error_class) for each in findings}
+
+
+def cut(path: Path) -> None:
+    replace(path, path.read_bytes()[:-5])
+
+
+@pytest.mark.parametrize(
+    ("content", "seed", "expected"),
+    [(b"", 0, 0x02CC5D05), (b"a", 0, 0x550D7456), (b"Nobody inspects the spammish repetition", 0, 0xE2293B2F)],
+)
+def test_the_checksum_agrees_with_published_values(content: bytes, seed: int, expected: int) -> None:
+    assert xxh32(content, seed) == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_block_that_a_spark_wrote_matches_its_checksum(name: str, unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack(name, tmp_path)
+    read = 0
+    for path in checkpoint.glob("state/**/[0-9]*.*"):
+        if path.suffix in (".changelog", ".delta", ".snapshot"):
+            with path.open("rb") as stream:
+                read += sum(len(block) for block in blocks(stream))
+    assert read > 0 or name.endswith("rocksdb"), "only a store of full snapshots has no LZ4 stream"
+
+
+def test_no_flipped_byte_of_a_changelog_goes_unseen(unpack: Unpack, tmp_path: Path) -> None:
+    content = (unpack("spark-4.3.0-changelog", tmp_path) / "state/0/0/14.changelog").read_bytes()
+    for position in range(len(content)):
+        broken = bytearray(content)
+        broken[position] ^= 0x10
+        with pytest.raises(Damaged):
+            list(blocks(io.BytesIO(bytes(broken))))
+
+
+def test_a_lineage_begins_with_the_last_snapshot(unpack: Unpack, tmp_path: Path) -> None:
+    store = unpack(FORMAT2, tmp_path) / "state/0/0"
+    (newest,) = store.glob("5_*.changelog")
+    (snapshot,) = store.glob("3_*.zip")
+    lineage = read_lineage(FS, str(newest))
+    assert lineage is not None
+    assert sorted(lineage) == [3, 4]
+    assert f"3_{lineage[3]}.zip" == snapshot.name
+    assert read_lineage(FS, str(unpack("spark-4.3.0-changelog", tmp_path / "old") / "state/0/0/1.changelog")) is None
+
+
+def test_in_format_2_no_changelogs_stand_in_for_a_lost_snapshot(unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack(FORMAT2, tmp_path)
+    (snapshot,) = (checkpoint / "state/0/0").glob("3_*.zip")
+    snapshot.unlink()
+    assert outcome(read_checkpoint(FS, str(checkpoint)).findings) == {(snapshot.name, Consequence.REFUSES, UNREADABLE)}
+
+
+def test_in_format_2_another_attempt_at_an_older_version_does_not_count(unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack(FORMAT2, tmp_path)
+    (changelog,) = (checkpoint / "state/0/0").glob("4_*.changelog")
+    shutil.move(changelog, changelog.with_name("4_00000000-0000-4000-8000-000000000000.changelog"))
+    assert outcome(read_checkpoint(FS, str(checkpoint)).findings) == {("4.changelog", Consequence.REFUSES, NO_FILE)}
+
+
+@pytest.mark.parametrize(("name", "refused"), [(FORMAT2, True), ("spark-4.3.0-changelog", False)])
+def test_format_2_cannot_start_between_the_manifest_and_the_commit(
+    name: str, refused: bool, unpack: Unpack, tmp_path: Path
+) -> None:
+    """The sink skips the batch that it lists, so there are no state ids to commit; format 1 needs none."""
+    checkpoint = unpack(name, tmp_path)
+    newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    newest.unlink()
+    findings = read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings
+    assert [each.path for each in findings] == ([f"commits/{newest.name}"] if refused else [])
+    assert all("_spark_metadata" in each.next_step for each in findings)
+    entry = tmp_path / "output/_spark_metadata" / newest.name
+    entry.unlink()
+    assert read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings == ()
+
+
+def test_a_batch_that_the_sink_will_skip_needs_the_state_after_it(unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
+    (checkpoint / "commits/13").unlink()
+    (checkpoint / "state/0/0/14.changelog").unlink()
+    assert read_checkpoint(FS, str(checkpoint)).findings == (), "without the sink, the batch runs again from before"
+    assert outcome(read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings) == {
+        ("14.changelog", Consequence.REFUSES, NO_FILE)
+    }
+
+
+def test_the_first_bad_change_decides_the_error(unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
+    folder = checkpoint / "state/0/0"
+    for snapshot in folder.glob("*.zip"):
+        snapshot.unlink()
+    cut(folder / "3.changelog")
+    (folder / "5.changelog").unlink()
+    assert outcome(read_checkpoint(FS, str(checkpoint)).findings) == {
+        ("3.changelog", Consequence.REFUSES, UNREADABLE),
+        ("5.changelog", Consequence.REFUSES, UNREADABLE),
+    }
+
+
+def test_a_repair_does_not_reach_further_back_than_spark_replays(
+    unpack: Unpack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
+    store = state_stores(FS, str(checkpoint))[0]
+    versions = sorted(store.snapshots, reverse=True)
+    cut(checkpoint / f"state/0/0/{versions[0]}.zip")
+    distance = 14 - versions[1]
+    for limit, consequence in ((distance, Consequence.RECOVERS), (distance - 1, Consequence.REFUSES)):
+        monkeypatch.setattr(loading, "MOST_REPLAYED", limit)
+        found = list(diagnose_load(FS, str(checkpoint), store, 14, ids=(), codec="lz4"))
+        assert [each.consequence for each in found] == [consequence]
+
+
+@pytest.mark.parametrize(
+    ("compact", "batch", "expected"),
+    [
+        ((), 0, 9),
+        ((), 8, 9),
+        ((), 9, 19),
+        ((9,), 13, 19),
+        ((9, 19), 19, 29),
+        ((4,), 6, 9),
+        ((2, 5), 5, 8),
+        ((29,), 29, 39),
+        ((19,), 19, 39),
+        ((12,), 12, 25),
+    ],
+)
+def test_the_next_compaction_follows_from_the_last_ones(compact: tuple[int, ...], batch: int, expected: int) -> None:
+    assert next_compaction(compact, batch) == expected
+
+
+def test_a_lost_entry_says_when_the_loss_shows(unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
+    (tmp_path / "output/_spark_metadata/11").unlink()
+    (finding,) = read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings
+    assert "batch 19, the next that compacts the manifest, fails (BATCH_METADATA_NOT_FOUND)" in finding.spark
