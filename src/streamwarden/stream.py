@@ -133,7 +133,7 @@ class StreamSpec:
     Args:
         job: absolute path of a Python file. With a top-level `build(spark, spec)` it is a job module; any other PySpark
             script runs unmodified.
-        args: command line arguments for a job that is a script.
+        args: command line arguments of a job that is a script; parameters of a job module that takes some.
         quarantine: folder for input rows that could not be parsed, kept aside with reason and source file.
         project: folder that holds `config/`; `file` the YAML file this spec came from.
     """

@@ -32,6 +32,7 @@ checkpoint: checkpoints/counts
 trigger: {processing_time: 200 ms}
 state: {shuffle_partitions: 1}
 restart: {initial: 1s}
+health: {thresholds: {batch_longer_than_trigger: {warning: 1000, critical: 2000}}}   # what a busy machine may take
 spark:
   master: "local[1]"
   driver_memory: 700 MiB
@@ -85,7 +86,8 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert inspected["findings"] == []
     checked = run(world, "check", "counts", "--json")
     seen = {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]}
-    assert checked.code == (Exit.BAD if "CRITICAL" in seen else Exit.OK), checked  # a busy machine may be too slow
+    assert "CRITICAL" not in seen
+    assert checked.code == Exit.OK, checked
     assert {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]} >= {"OK"}
 
     again = run(world, "restart", "counts", "--reason", "a new version")

@@ -1,14 +1,16 @@
 """Reading files as a stream, with rows that cannot be used counted and kept aside.
 
-A job calls `read_files` and gets the good rows. The malformed ones (they do not fit the schema, or lack a column that
-the job requires) are counted inside the query (`observedMetrics` of its progress, under `input`); `quarantine` keeps
-them aside.
+A job calls `read_files` and gets the good rows. The malformed ones (they do not fit the schema, lack a column that the
+job requires, or tell of a time that lies ahead of their own file) are counted inside the query (`observedMetrics` of
+its progress, under `input`); `quarantine` keeps them aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as attribute
+from datetime import timedelta
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Final, cast
@@ -24,6 +26,7 @@ CORRUPT: Final = "_corrupt_record"
 METRIC: Final = "input"
 """Name of the observed metric: `read` and `malformed` rows of each batch."""
 
+_MALFORMED: Final = "_malformed"
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 
 
@@ -35,6 +38,7 @@ class FileSource:
     schema: StructType
     options: dict[str, str]
     required: tuple[str, ...] = ()
+    not_after: Mapping[str, timedelta] = attribute(default_factory=dict)
 
 
 _registered: dict[str, FileSource] = {}
@@ -46,20 +50,32 @@ def registered(stream: str) -> FileSource | None:
 
 
 def read_files(
-    spark: SparkSession, spec: StreamSpec, schema: StructType | str, *, required: Sequence[str] = ()
+    spark: SparkSession,
+    spec: StreamSpec,
+    schema: StructType | str,
+    *,
+    required: Sequence[str] = (),
+    not_after: Mapping[str, timedelta] | None = None,
+    placed: bool = False,
 ) -> DataFrame:
     """A streaming DataFrame of the well-formed rows of the stream's source files.
 
-    Rows that do not fit `schema`, or are null in a `required` column, are counted and go to the stream's quarantine. A
-    stream without a quarantine fails on the first such row instead: nothing is dropped silently. In formats that carry
-    a schema of their own (parquet, orc) only a required column can be wrong.
+    Rows that do not fit `schema`, are null in a `required` column, or lie too far ahead in a `not_after` column are
+    counted and go to the stream's quarantine. A stream without a quarantine fails on the first such row instead:
+    nothing is dropped silently. In formats that carry a schema of their own (parquet, orc) only what these columns hold
+    can be wrong.
 
     Args:
         schema: of the source, as a StructType or as DDL (`id BIGINT, at TIMESTAMP`).
         required: columns that a row must have a value in: its keys, its event time.
+        not_after: TIMESTAMP column -> how far it may lie beyond the modification of the row's file, for clocks differ.
+            For the column of the watermark: one row of the year 2100 would make every other row late until then. The
+            file's time is the bound, not the batch's: a batch that runs again must come to the same rows.
+        placed: add the columns `file_modified` (Unix ms) and `file_name`, for a job to which the order of rows matters:
+            a group's rows of one file stay in their order, unless a shuffle spills; those of two files do not.
 
     Raises:
-        ConfigError: the stream's source is no folder of files, or a required column is not in the schema.
+        ConfigError: the stream's source is no folder of files, or one of these columns is not in the schema.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -72,14 +88,15 @@ def read_files(
             next_step="declare it in the stream's file",
         )
     fields = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
-    unknown = [column for column in required if column not in fields.names]
-    if unknown:
-        raise ConfigError(
-            f"required columns that the schema lacks: {', '.join(unknown)}",
-            expected=f"some of {', '.join(fields.names)}",
-            where=spec.job,
-            next_step="correct `required` in the job's call of read_files",
-        )
+    for argument, named in (("required", required), ("not_after", not_after or {})):
+        unknown = [column for column in named if column not in fields.names]
+        if unknown:
+            raise ConfigError(
+                f"{argument} columns that the schema lacks: {', '.join(unknown)}",
+                expected=f"some of {', '.join(fields.names)}",
+                where=spec.job,
+                next_step=f"correct `{argument}` in the job's call of read_files",
+            )
     options = dict(source.options)
     if source.format in _WITH_CORRUPT_RECORDS:
         options |= {"mode": "FAILFAST"}
@@ -89,14 +106,23 @@ def read_files(
     reader = spark.readStream.format(source.format).options(**options).schema(fields)
     if source.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
-    known = FileSource(source.format, fields, options, tuple(required))
+    known = FileSource(source.format, fields, options, tuple(required), dict(not_after or {}))
     frame = reader.load(source.path)
     if spec.quarantine is None:
-        return _failing(frame, known)
-    if CORRUPT not in fields.names and not required:
-        return frame
+        return _failing(frame, known).select("*", *_place(placed))
+    if CORRUPT not in fields.names and not required and not not_after:
+        return frame.select("*", *_place(placed))
     _registered[spec.name] = known
-    return _good(frame, known)
+    return _good(frame, known, _place(placed))
+
+
+def _place(wanted: bool) -> list[Column]:
+    from pyspark.sql import functions as f
+
+    if not wanted:
+        return []
+    modified = f.unix_millis("_metadata.file_modification_time")
+    return [modified.alias("file_modified"), f.col("_metadata.file_name").alias("file_name")]
 
 
 def _malformed(source: FileSource) -> Column:
@@ -105,15 +131,23 @@ def _malformed(source: FileSource) -> Column:
 
     lacking = [f.col(f"`{column}`").isNull() for column in source.required]
     corrupt = [f.col(CORRUPT).isNotNull()] if CORRUPT in source.schema.names else []
-    return reduce(or_, [*corrupt, *lacking], f.lit(False))
+    ahead = [f.coalesce(_ahead(column, most), f.lit(False)) for column, most in source.not_after.items()]
+    return reduce(or_, [*corrupt, *lacking, *ahead], f.lit(False))
 
 
-def _good(frame: DataFrame, source: FileSource) -> DataFrame:
+def _ahead(column: str, most: timedelta) -> Column:
+    """Whether `column` lies more than `most` beyond the modification of the row's file; null if it is null."""
     from pyspark.sql import functions as f
 
-    malformed = _malformed(source)
+    return f.col(f"`{column}`") > f.col("_metadata.file_modification_time") + f.lit(most)
+
+
+def _good(frame: DataFrame, source: FileSource, place: Sequence[Column]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    malformed = f.col(_MALFORMED)
     empty = reduce(and_, [f.col(f"`{column}`").isNull() for column in frame.columns if column != CORRUPT])
-    counted = frame.observe(
+    counted = frame.select("*", _malformed(source).alias(_MALFORMED), *place).observe(
         METRIC,
         f.count(f.lit(1)).alias("read"),
         f.count(f.when(malformed, 1)).alias("malformed"),
@@ -121,18 +155,18 @@ def _good(frame: DataFrame, source: FileSource) -> DataFrame:
         # one that the job does not use makes the row malformed here as it does in the quarantine, not only there.
         f.count(f.when(empty & ~malformed, 1)).alias("empty"),
     )
-    return counted.where(~malformed).drop(CORRUPT)
+    return counted.where(~malformed).drop(CORRUPT, _MALFORMED)
 
 
 def _failing(frame: DataFrame, source: FileSource) -> DataFrame:
-    """For a stream without a quarantine: a row that lacks a required column ends the query."""
+    """For a stream without a quarantine: a row that the schema alone cannot refuse ends the query."""
     from pyspark.sql import functions as f
 
-    if not source.required:
+    if not source.required and not source.not_after:
         return frame
     told = f.concat(
-        f.lit("a row lacks "),
-        _lacking(source),
+        f.lit("a row "),
+        _unusable(source),
         f.lit(f" in {source.format} file "),
         f.col("_metadata.file_path"),
         f.lit("; declare a `quarantine` in the stream's file to keep such rows aside"),
@@ -154,25 +188,31 @@ def malformed_rows(spark: SparkSession, source: FileSource, files: tuple[str, ..
             f.col("_metadata.file_path").alias("file"),
             f.to_json(f.struct(*fields)).alias("parsed"),  # all columns, so that none is pruned and left unparsed
             _malformed(source).alias("malformed"),
-            _lacking(source).alias("lacking"),
+            _unusable(source).alias("unusable"),
         )
         .where("malformed")
         .select("raw", "file", _reason(source).alias("reason"), "parsed")
     )
 
 
-def _lacking(source: FileSource) -> Column:
-    """`origin, carrier`: the required columns that are null."""
+def _unusable(source: FileSource) -> Column:
+    """`lacks origin, carrier; has event_time ahead of its file: …`: what is wrong with a row that fits the schema."""
     from pyspark.sql import functions as f
 
-    return f.concat_ws(", ", *(f.when(f.col(f"`{column}`").isNull(), f.lit(column)) for column in source.required))
+    null = [f.when(f.col(f"`{column}`").isNull(), f.lit(column)) for column in source.required]
+    lacking = f.concat_ws(", ", *null)
+    told = [f.when(lacking != "", f.concat(f.lit("lacks "), lacking))]
+    for column, most in source.not_after.items():
+        text = f.concat(f.lit(f"has {column} ahead of its file: "), f.col(f"`{column}`").cast("string"))
+        told.append(f.when(_ahead(column, most), text))
+    return f.concat_ws("; ", *told)
 
 
 def _reason(source: FileSource) -> Column:
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
-    parses = f.when(f.col("raw").isNull(), f.concat(f.lit("lacks "), f.col("lacking")))
+    parses = f.when(f.col("raw").isNull(), f.col("unusable"))
     misfit = f.lit("does not fit the schema")
     if source.format != "json":
         return parses.otherwise(misfit)

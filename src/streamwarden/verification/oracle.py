@@ -2,7 +2,9 @@
 
 An oracle states what a stream's output should be, from the whole bounded input, independent of the run under test:
 it imports neither the job nor Spark. Of the run it takes two things only, for they decide which rows are late, and both
-are checked: which batch read which file, and the watermark of each batch.
+are checked: which batch read which file, and the watermark of each batch. Where a job works by the clock, when each
+batch was planned is the third: the processing time that Spark gives to all rows and timers of a batch, and gives again
+when it runs the batch again.
 
 The oracle of the job `spark_jobs/NAME.py` is the function `expected` in `spark_jobs/oracles/NAME.py`.
 """
@@ -26,12 +28,16 @@ class RunFacts:
         watermarks: batch -> `batchWatermarkMs` of `offsets/BATCH`, Unix milliseconds, for each planned batch.
         committed: newest committed batch; None if none was.
         first: first batch whose output is judged: 0, or for a fork the batch after the one that it was made at.
+        times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds: the clock of a job in processing time.
+        args: the stream's `args`, for a job whose question has parameters.
     """
 
     files: Mapping[int, Sequence[Path]]
     watermarks: Mapping[int, int]
     committed: int | None
     first: int = 0
+    times: Mapping[int, int] = field(default_factory=dict)
+    args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,86 @@
+"""The oracle of `flight_dedup_unbounded`: the same question answered by a plain loop over the whole input.
+
+Written from the question, not from the job, and shares no code with it: standard library only, no Spark, no parquet.
+
+The question: which flights were ever reported? Each is wanted once, as it was first reported. A line that is no flight
+is left out: no JSON object, a field of another type, no id or time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from streamwarden.verification.batches import moment, replayed, some
+from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.reconciliation import Values
+from streamwarden.verification.repeats import firsts
+
+_FIELDS: Final = {
+    "flight_id": text,
+    "event_time": instant,
+    "origin": text,
+    "carrier": text,
+    "dest": text,
+    "tailnum": text,
+    "departed_at": instant,
+    "dep_delay": integer,
+}
+_VALUES: Final = ("event_time", "origin", "carrier", "dest", "tailnum", "departed_at", "dep_delay")
+
+
+class Flight(NamedTuple):
+    """A report of a flight; `at` in Unix milliseconds."""
+
+    id: str
+    at: int
+    values: Values
+
+
+def decode(line: str) -> Flight | None:
+    """A flight; None if the line is none."""
+    found = fields(line, _FIELDS)
+    if found is None:
+        return None
+    who, at, departed = found["flight_id"], found["event_time"], found["departed_at"]
+    if not (isinstance(who, str) and isinstance(at, int)):
+        return None
+    found["event_time"] = moment(at)
+    found["departed_at"] = moment(departed) if isinstance(departed, int) else None
+    return Flight(who, at, tuple(found[name] for name in _VALUES))
+
+
+def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
+    """The output of a run of `flight_dedup_unbounded` over `inputs`."""
+    run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=None)
+    found = firsts(run.steps(), identity=lambda flight: flight.id, at=lambda flight: flight.at, delay=None)
+    judged = [flight for batch, flight in found.emitted if batch >= facts.first]
+    return Expectation(
+        key_columns=("flight_id",),
+        value_columns=_VALUES,
+        rows={(flight.id,): flight.values for flight in judged},
+        books=Books(
+            records=run.records,
+            malformed=run.malformed,
+            pairs=run.records - run.malformed - len(found.repeats),
+            dropped=0,
+            emitted=len(judged),
+            emitted_before=len(found.emitted) - len(judged),
+            open=0,
+        ),
+        problems=(
+            *run.problems,
+            *some(
+                "reports of one flight that differ, in one batch: which of them is kept is chance",
+                [f"{flight.id} (batch {batch})" for batch, flight in found.clashes],
+            ),
+        ),
+        notes={
+            "batches": len(facts.watermarks),
+            "input_files": len(inputs),
+            "repeats": len(found.repeats),
+            "remembered": len(found.remembered),
+        },
+    )

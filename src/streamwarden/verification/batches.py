@@ -1,0 +1,226 @@
+"""The whole bounded input of a run, batch by batch, with each batch's watermark: where an event-time oracle starts.
+
+Of the run only the order counts (which batch read which file). The watermarks are computed from the input; where the
+checkpoint says otherwise, there is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from streamwarden.errors import VerificationError
+from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.windows import watermarks
+
+T = TypeVar("T")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMED: Final = 5
+"""Problems of one kind that are spelled out; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[T]):
+    """One batch.
+
+    Args:
+        rows: in the order of its files' names and lines.
+        closed: what lies at or before this instant (Unix ms) comes too late for this batch: the watermark of the batch
+            before it, since nothing later was emitted yet.
+        mark: the watermark of this batch: what lies at or before it is emitted, or forgotten, when the batch ends.
+    """
+
+    batch: int
+    rows: Sequence[T]
+    closed: int
+    mark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed(Generic[T]):
+    """A bounded input as a run read it.
+
+    Args:
+        batches: batch -> its rows, for every planned batch. Batch None holds rows of files that no batch read.
+        marks: batch -> watermark, Unix milliseconds.
+        committed: newest committed batch, -1 if none was.
+        records, malformed: lines, and how many of them are no row.
+        problems: what in the facts contradicts the input, in words.
+    """
+
+    batches: Mapping[int | None, Sequence[T]] = field(repr=False)
+    marks: Mapping[int, int]
+    committed: int
+    records: int
+    malformed: int
+    problems: tuple[str, ...]
+
+    @property
+    def final_mark(self) -> int:
+        return self.marks.get(self.committed, 0)
+
+    def steps(self) -> Iterator[Step[T]]:
+        """The batches in order. Rows that no batch read are owed all the same: they stand in the first one."""
+        unread = self.batches.get(None, ())
+        for batch in sorted(self.marks):
+            yield Step(batch, [*unread, *self.batches.get(batch, ())], self.marks.get(batch - 1, 0), self.marks[batch])
+            unread = ()
+
+
+def replayed(
+    inputs: Sequence[Path],
+    facts: RunFacts,
+    *,
+    decode: Callable[[str], T | None],
+    at: Callable[[T], int],
+    delay: int | None,
+    not_after: int | None = None,
+    moves: Callable[[T], bool] = lambda row: True,
+) -> Replayed[T]:
+    """Read every line of `inputs` and put each row into its batch.
+
+    Args:
+        decode: a line -> its row, or None if the line is malformed.
+        at: a row's event time, Unix milliseconds.
+        delay: how far the watermark stays behind the newest event, milliseconds; None: the query has no watermark.
+        not_after: rows whose event time lies more than these milliseconds after the modification of their file are
+            malformed too; None: any time is possible.
+        moves: whether a row moves the watermark; not the rows that a query leaves out before its watermark.
+
+    A file that no batch read is a problem; one that two batches read counts once, in the first, and is a problem too.
+    Raises VerificationError if a file cannot be read or a batch is not in the facts.
+    """
+    files = _place(inputs, facts.files)
+    _require_every_batch(facts)
+    batches: dict[int | None, list[T]] = {batch: [] for batch in sorted(facts.watermarks)}
+    batches[None] = []
+    records = malformed = 0
+    for name, batch in files.batch_of.items():
+        path = files.order[name]
+        latest = None if not_after is None else _modified(path) + not_after
+        for line in _lines(path):
+            records += 1
+            row = decode(line)
+            if row is None or (latest is not None and at(row) > latest):
+                malformed += 1
+            else:
+                batches[batch].append(row)
+    top = {
+        batch: max((at(row) for row in rows if moves(row)), default=None) if delay is not None else None
+        for batch, rows in batches.items()
+        if batch is not None
+    }
+    marks = watermarks(top, delay or 0)
+    return Replayed(
+        batches=batches,
+        marks=marks,
+        committed=-1 if facts.committed is None else facts.committed,
+        records=records,
+        malformed=malformed,
+        problems=(*files.problems, *_disagreements(marks, facts.watermarks)),
+    )
+
+
+def moment(milliseconds: int) -> datetime:
+    """Unix milliseconds as an aware datetime, the form in which an output's timestamps are read."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    order: Mapping[str, Path]
+    batch_of: Mapping[str, int | None]
+    problems: tuple[str, ...]
+
+
+def _place(inputs: Sequence[Path], read: Mapping[int, Sequence[Path]]) -> _Placement:
+    """Each input file's batch. Files are matched by name: a fork reads links to them in a folder of its own."""
+    order = {path.name: path for path in inputs}
+    if len(order) < len(inputs):
+        raise VerificationError(
+            f"{len(inputs) - len(order)} input files share their name with another one",
+            expected="names that tell the input files apart",
+            where=str(inputs[0].parent),
+            next_step="rename them, or verify one folder at a time",
+        )
+    batch_of: dict[str, int | None] = {}
+    twice, foreign = [], []
+    for batch in sorted(read):
+        for path in read[batch]:
+            if path.name not in order:
+                foreign.append(path.name)
+            elif path.name in batch_of:
+                twice.append(f"{path.name} (batches {batch_of[path.name]} and {batch})")
+            else:
+                batch_of[path.name] = batch
+    unread = [name for name in order if name not in batch_of]
+    batch_of.update(dict.fromkeys(unread))
+    problems = (
+        *some("input file never read", unread),
+        *some("input file read twice", twice),
+        *some("file read that is not in the input", foreign),
+    )
+    return _Placement(order, batch_of, problems)
+
+
+def _require_every_batch(facts: RunFacts) -> None:
+    last = -1 if facts.committed is None else facts.committed
+    missing = [batch for batch in range(last + 1) if batch not in facts.watermarks]
+    missing += [batch for batch in facts.files if batch not in facts.watermarks]
+    if missing:
+        raise VerificationError(
+            f"the offset log no longer has batch {missing[0]} ({len(missing)} batches in all)",
+            expected=f"each batch from 0 to {last}, since any of them decides which rows were late",
+            where="offsets/",
+            next_step="verify a run of fewer batches, or raise spark.sql.streaming.minBatchesToRetain",
+        )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file. Blank ones are no records."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    for line in content.split(b"\n"):
+        if line.strip():
+            yield line.decode("utf-8", errors="replace")
+
+
+def _modified(path: Path) -> int:
+    """Unix milliseconds, all that Spark knows of it."""
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> VerificationError:
+    return VerificationError(
+        f"an input file cannot be read: {error}",
+        expected="the whole input, as the stream read it",
+        where=str(path),
+        next_step="restore the file",
+    )
+
+
+def _disagreements(computed: Mapping[int, int], logged: Mapping[int, int]) -> list[str]:
+    return some(
+        "watermark that the input does not explain",
+        [
+            f"batch {batch}: {moment(logged[batch])} in the offset log, {moment(computed[batch])} by the input"
+            for batch in sorted(logged)
+            if computed[batch] != logged[batch]
+        ],
+    )
+
+
+def some(what: str, cases: Sequence[str]) -> list[str]:
+    """A few of the cases as problems, and the number of the rest."""
+    named = [f"{what}: {case}" for case in cases[:_NAMED]]
+    rest = len(cases) - len(named)
+    return [*named, f"{what}: {rest} more"] if rest else named

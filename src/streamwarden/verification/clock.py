@@ -1,0 +1,99 @@
+"""The whole bounded input of a run, batch by batch, with the processing time of each: where an oracle of a job starts
+that works by the clock.
+
+Processing time is no property of the input, so the times are the run's own. What an oracle says with them is still
+exact: which rows belong together, what their sums are, and when a silence was over. A law of conservation that needs no
+time stands beside it in the books: each row of the input is in the output, or still open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from streamwarden.errors import VerificationError
+from streamwarden.verification.batches import Replayed, replayed, some
+from streamwarden.verification.oracle import RunFacts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Generic[T]):
+    """One committed batch.
+
+    Args:
+        at: when it was planned, Unix milliseconds: the processing time of all its rows and timers.
+        rows: in the order of the files' modification, their names, and their lines.
+    """
+
+    batch: int
+    at: int
+    rows: Sequence[T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocked(Generic[T]):
+    """A bounded input as a run read it.
+
+    Args:
+        ticks: the committed batches in order.
+        records, malformed: lines, and how many of them are no row.
+        unread: rows of files that no committed batch read; each such file is a problem too.
+        problems: what in the facts contradicts the input, in words.
+    """
+
+    ticks: Sequence[Tick[T]] = field(repr=False)
+    records: int
+    malformed: int
+    unread: int
+    problems: tuple[str, ...]
+
+
+def clocked(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable[[str], T | None]) -> Clocked[T]:
+    """Read every line of `inputs` and put each row into its batch.
+
+    Args:
+        decode: a line -> its row, or None if the line is malformed.
+
+    Raises VerificationError if a file cannot be read, or a batch or its time is not in the facts.
+    """
+    order = {path.name: (path.stat().st_mtime_ns // 1_000_000, path.name) for path in inputs}
+    files = {
+        batch: sorted(read, key=lambda path: order.get(path.name, (0, path.name)))
+        for batch, read in facts.files.items()
+    }
+    run: Replayed[T] = replayed(inputs, replace(facts, files=files), decode=decode, at=lambda _: 0, delay=None)
+    timeless = [batch for batch in facts.watermarks if batch not in facts.times]
+    if timeless:
+        raise VerificationError(
+            f"batch {timeless[0]} has no time ({len(timeless)} batches in all)",
+            expected="when each batch was planned: it is the clock of this job",
+            where="offsets/",
+            next_step="take the facts from the checkpoint (streamwarden.adapters.verification.read_facts)",
+        )
+    return Clocked(
+        ticks=[
+            Tick(batch, facts.times[batch], run.batches[batch])
+            for batch in sorted(facts.watermarks)
+            if batch <= run.committed
+        ],
+        records=run.records,
+        malformed=run.malformed,
+        unread=len(run.batches[None]),
+        problems=(*run.problems, *_backwards(facts.times)),
+    )
+
+
+def _backwards(times: Mapping[int, int]) -> list[str]:
+    """The host's clock may have been set back; a job by the clock promises nothing then."""
+    return some(
+        "clock that went back",
+        [
+            f"batch {batch} was planned {times[batch - 1] - times[batch]} ms before batch {batch - 1}"
+            for batch in sorted(times)
+            if batch - 1 in times and times[batch] < times[batch - 1]
+        ],
+    )

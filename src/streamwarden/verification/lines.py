@@ -1,0 +1,78 @@
+"""One line of JSON as a row of named, typed fields, or nothing: what Spark's JSON reader makes of it, written again.
+
+A missing field and a JSON null are None. A value of another type makes the whole line malformed, as does text that is
+no JSON object. Fields that are not asked for are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_INSTANT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00)"
+)
+_INT: Final = range(-(2**31), 2**31)
+_LONG: Final = range(-(2**63), 2**63)
+
+
+def json_object(line: str) -> dict[str, object] | None:
+    """The JSON object in a line; None if it holds something else."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def fields(line: str, schema: Mapping[str, Callable[[object], object]]) -> dict[str, object] | None:
+    """The fields of `schema` (name -> one of the types below); None if the line is malformed."""
+    value = json_object(line)
+    if value is None:
+        return None
+    found: dict[str, object] = {}
+    for name, kind in schema.items():
+        raw = value.get(name)
+        try:
+            found[name] = None if raw is None else kind(raw)
+        except ValueError:
+            return None
+    return found
+
+
+def text(raw: object) -> str:
+    """A STRING. Anything else than a JSON string is taken as its JSON text."""
+    return raw if isinstance(raw, str) else json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
+
+
+def integer(raw: object) -> int:
+    """An INT. Raises ValueError for a fraction, text, true and false, and a number of more than 32 bits."""
+    if type(raw) is not int or raw not in _INT:
+        raise ValueError(raw)
+    return raw
+
+
+def instant(raw: object) -> int:
+    """A TIMESTAMP of the pattern `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`, in Unix milliseconds. Raises ValueError.
+
+    A whole number is taken as Unix seconds, as Spark does, and overflows as there: its microseconds are 64 bits.
+    """
+    if isinstance(raw, str):
+        return _milliseconds(raw)
+    if type(raw) is not int or raw not in _LONG:
+        raise ValueError(raw)
+    microseconds = (raw * 1_000_000 + 2**63) % 2**64 - 2**63
+    return microseconds // 1000
+
+
+@lru_cache(maxsize=2**16)
+def _milliseconds(written: str) -> int:
+    if not _INSTANT.fullmatch(written):
+        raise ValueError(written)
+    return round(datetime.fromisoformat(written).timestamp() * 1000)

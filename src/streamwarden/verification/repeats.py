@@ -1,0 +1,69 @@
+"""The rules of deduplication, as Spark states them, written again.
+
+Within a watermark:
+- A row is late iff its time <= the watermark of the batch before; it is dropped, and remembered by nobody.
+- The first row of an identity that is not late goes out at once. It is remembered until the watermark of some batch
+  reaches its time + the watermark's delay; until then every other row of the identity is a repeat and dropped.
+- Rows are forgotten when a batch ends, so a repeat in that very batch is still known.
+
+Without a watermark nothing is late and nothing is ever forgotten.
+
+Which of several rows of one identity is the first within one batch is not defined, since the rows of a batch have no
+order. It makes no difference if they are equal; if they are not, the output is a matter of chance: a `clash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from streamwarden.verification.batches import Step
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Firsts(Generic[R]):
+    """What became of the rows, as (batch, row) in the order of the batches. Each row is in one of the first three.
+
+    Args:
+        clashes: repeats that came in one batch with a first that is not equal to them.
+        remembered: identities that are remembered after the last batch.
+    """
+
+    emitted: list[tuple[int, R]] = field(default_factory=list)
+    repeats: list[tuple[int, R]] = field(default_factory=list)
+    late: list[tuple[int, R]] = field(default_factory=list)
+    clashes: list[tuple[int, R]] = field(default_factory=list)
+    remembered: set[Hashable] = field(default_factory=set)
+
+
+def firsts(
+    steps: Iterable[Step[R]], *, identity: Callable[[R], Hashable], at: Callable[[R], int], delay: int | None
+) -> Firsts[R]:
+    """The first row of each identity of a bounded input, read in `steps`.
+
+    Args:
+        delay: of the watermark, milliseconds; None: there is no watermark, and no identity is ever forgotten.
+    """
+    found: Firsts[R] = Firsts()
+    expiry: dict[Hashable, int] = {}
+    for step in steps:
+        of_this_batch: dict[Hashable, R] = {}
+        for row in step.rows:
+            who = identity(row)
+            if delay is not None and at(row) <= step.closed:
+                found.late.append((step.batch, row))
+            elif who in expiry:
+                found.repeats.append((step.batch, row))
+                if who in of_this_batch and of_this_batch[who] != row:
+                    found.clashes.append((step.batch, row))
+            else:
+                expiry[who] = at(row) + (delay or 0)
+                of_this_batch[who] = row
+                found.emitted.append((step.batch, row))
+        if delay is not None:
+            expiry = {who: end for who, end in expiry.items() if end > step.mark}
+    found.remembered.update(expiry)
+    return found

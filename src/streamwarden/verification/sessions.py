@@ -1,0 +1,84 @@
+"""The rules of session windows with a watermark in append mode, as Spark states them, written again.
+
+- A row is a session of its own, [at, at + gap). Sessions of one group that overlap or touch are one session.
+- A row is late iff at + gap <= the watermark of the batch before: its own session would be over, whatever it could
+  have joined.
+- When a batch ends, each session whose end <= the batch's watermark is emitted and forgotten. A row that is not late
+  and would have joined a session that is gone begins a new one.
+
+All times are Unix milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from streamwarden.verification.batches import Step
+
+
+class Happened(Protocol):
+    """A row: when it happened and to what."""
+
+    @property
+    def at(self) -> int: ...
+
+    @property
+    def group(self) -> Hashable: ...
+
+
+R = TypeVar("R", bound=Happened)
+
+
+@dataclass(slots=True)
+class Session(Generic[R]):
+    """[start, end) of one group; `rows` in no order."""
+
+    group: Hashable
+    start: int
+    end: int
+    rows: list[R]
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Generic[R]):
+    """What became of the rows.
+
+    Args:
+        emitted: (batch, session) in the order of the batches.
+        open: sessions that the watermark has not passed.
+        late: (batch, row) that came too late.
+    """
+
+    emitted: list[tuple[int, Session[R]]] = field(default_factory=list)
+    open: list[Session[R]] = field(default_factory=list)
+    late: list[tuple[int, R]] = field(default_factory=list)
+
+
+def sessions(steps: Iterable[Step[R]], gap: int) -> Told[R]:
+    """Every session of a bounded input, read in `steps`."""
+    told: Told[R] = Told()
+    living: dict[Hashable, list[Session[R]]] = {}
+    for step in steps:
+        for row in step.rows:
+            if row.at + gap <= step.closed:
+                told.late.append((step.batch, row))
+            else:
+                _join(living.setdefault(row.group, []), Session(row.group, row.at, row.at + gap, [row]))
+        for group in list(living):
+            told.emitted.extend((step.batch, each) for each in living[group] if each.end <= step.mark)
+            living[group] = [each for each in living[group] if each.end > step.mark]
+            if not living[group]:
+                del living[group]
+    told.open.extend(each for group in living.values() for each in group)
+    return told
+
+
+def _join(found: list[Session[R]], new: Session[R]) -> None:
+    """Add a session to those of its group; what it touches becomes part of it."""
+    for each in [each for each in found if each.start <= new.end and new.start <= each.end]:
+        new.start, new.end = min(new.start, each.start), max(new.end, each.end)
+        new.rows += each.rows
+        found.remove(each)
+    found.append(new)

@@ -1,0 +1,161 @@
+"""event_windows on both state store backends: killed in mid-batch, started again, and right to the row.
+
+14 files of a minute and a half each. Among the good lines of the fourth stand malformed ones and events of the future;
+the last two files hold events that come too late, beside some that are late and in time.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.expectations import judge
+from streamwarden.adapters.verification import verify
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.stream import Backend
+from support.drivers import project
+from support.forged_output import Rows
+from support.job_runs import Survivors, forge, publish, stream, survive
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
+FILES, EVENTS = 14, 40
+ACTIONS = ("view", "buy", "like", "größer", "", "view")
+
+BAD = (
+    "not json",
+    '{"event_time":"2023-11-14T09:05:00.000Z","user_id":1,"action":"cut off',
+    '{"event_time":"2023-11-14T09:05:00.000Z","user_id":null,"action":"view"}',
+    '{"event_time":"2023-11-14T09:05:00.000Z","user_id":1}',
+    '{"user_id":1,"action":"view"}',
+    '{"event_time":"2023-11-14T09:05:00.000Z","user_id":"one","action":"view"}',
+    '{"event_time":"2023-11-14T09:05:00.000Z","user_id":1.5,"action":"view"}',
+    '{"event_time":"2023-11-14T09:05:00.000Z","user_id":2147483648,"action":"view"}',
+    '{"event_time":"2023-11-14 09:05","user_id":1,"action":"view"}',
+    '{"event_time":"14 November","user_id":1,"action":"view"}',
+)
+FUTURE = (
+    '{"event_time":"2099-01-01T00:00:00.000Z","user_id":1,"action":"view"}',
+    '{"event_time":"2023-11-14T23:13:24.000Z","user_id":1,"action":"an hour and a second after the file"}',
+    '{"event_time":1699952700000,"user_id":1,"action":"milliseconds, which Spark takes for seconds"}',
+)
+SECONDS = '{"event_time":1699952700,"user_id":1,"action":"a number is taken for seconds"}'
+
+
+def event(at: datetime, user: int, action: str) -> str:
+    return json.dumps(
+        {"event_time": f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z", "user_id": user, "action": action}
+    )
+
+
+def lines() -> list[list[str]]:
+    rng = random.Random(3)
+    files = []
+    for number in range(FILES):
+        begin = START + timedelta(seconds=90 * number)
+        file = []
+        for _ in range(EVENTS):
+            at = begin + timedelta(milliseconds=rng.randrange(0, 90_000, 250))
+            late = timedelta(minutes=rng.choice((3, 6))) if rng.random() < 0.1 else timedelta(0)
+            file.append(event(at - late, rng.randrange(4), rng.choice(ACTIONS)))
+        files.append([*file, *file[:2]])  # the same event twice is two events
+    files[3] += [*BAD, *FUTURE, SECONDS]
+    for file in files[-2:]:
+        file += [event(START + timedelta(seconds=second), user, "too late") for second in (1, 2, 3) for user in (0, 1)]
+    return files
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+    with project(tmp_path_factory.mktemp("event_windows")) as made:
+        specs = [stream("event_windows", made.data, backend) for backend in Backend]
+        publish(Path(str(specs[0].source.path)), lines())
+        yield survive(made, specs)
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
+    outcome = verify(runs.specs[backend])
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.records == FILES * (EVENTS + 2) + len(BAD) + len(FUTURE) + 1 + 12
+    assert outcome.expected > 10
+    assert judge(outcome).success
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_late_events_are_dropped_and_counted(runs: Survivors, backend: Backend) -> None:
+    """Spark counts the late (window, user) pairs of a batch, not their events: two and two, of twelve events."""
+    notes = verify(runs.specs[backend]).notes
+    assert notes["late_rows"] == 12
+    assert notes["late_pairs"] == 4
+    dropped = sum(report.operators[0].rows_dropped_by_watermark for report in runs.reports(backend))
+    assert dropped == notes["late_pairs"]
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_state_shrinks_as_the_watermark_passes(runs: Survivors, backend: Backend) -> None:
+    reports = [report for report in runs.reports(backend) if report.operators]
+    held = [report.operators[0].rows_total for report in reports]
+    removed = [report.operators[0].rows_removed for report in reports]
+    marks = [report.watermark or 0.0 for report in reports]
+    assert marks == sorted(marks)
+    assert sum(removed) > 10
+    for report, before, after in zip(reports[1:], held, held[1:], strict=False):
+        if report.rows == 0:  # the last batch has no data: only the watermark moved
+            assert after == before - report.operators[0].rows_removed
+    assert held[-1] < max(held)
+    assert max(held) <= 4 * 5  # of four users at most the windows of the last 15 minutes, and those of the batch
+    books = verify(runs.specs[backend]).notes["books"]
+    assert isinstance(books, dict)
+    assert books["open"] > 0
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_what_is_no_event_is_counted_and_kept_aside(runs: Survivors, backend: Backend) -> None:
+    books = verify(runs.specs[backend]).notes["books"]
+    assert isinstance(books, dict)
+    assert books["malformed"] == len(BAD) + len(FUTURE)
+    kept = runs.quarantined(backend)
+    assert len(kept) == len(BAD) + len(FUTURE)
+    ahead = [row for row in kept if "has event_time ahead of its file" in row["reason"]]
+    assert len(ahead) == len(FUTURE)
+
+
+def test_a_dropped_a_doubled_and_an_altered_row_are_named(runs: Survivors, tmp_path: Path) -> None:
+    spec = runs.specs[Backend.ROCKSDB]
+
+    def counted(name: str, change: Callable[[Rows], Rows]) -> tuple[int, int, int, int]:
+        outcome = forge(spec, tmp_path / name, change)
+        assert outcome.exactly_once == (name == "same")
+        return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+
+    assert counted("same", lambda rows: rows) == (0, 0, 0, 0)
+    assert counted("dropped", lambda rows: rows[1:]) == (1, 0, 0, 0)
+    assert counted("doubled", lambda rows: [*rows, rows[0]]) == (0, 1, 0, 0)
+    shuffled = counted("shuffled", lambda rows: [{**each, "actions": each["actions"][::-1]} for each in rows])
+    assert shuffled[:3] == (0, 0, 0)
+    assert shuffled[3] > 0
+    assert counted("foreign", lambda rows: [*rows, {**rows[0], "user_id": 99}]) == (0, 0, 1, 0)
+
+
+def test_without_a_quarantine_an_event_of_the_future_ends_the_driver(runs: Survivors) -> None:
+    made, quiet = runs.project, runs.specs[Backend.HDFS]
+    strict = replace(
+        quiet,
+        name="strict",
+        source=replace(quiet.source, path=str(made.data / "future")),
+        sink=replace(quiet.sink, path=str(made.data / "output" / "strict")),
+        checkpoint=str(made.data / "checkpoints" / "strict"),
+        quarantine=None,
+    )
+    publish(made.data / "future", [[SECONDS, FUTURE[0]]])
+    record = made.await_end(made.start(strict))
+    assert record.kind is ExitKind.FAILED
+    assert "a row has event_time ahead of its file: 2099-01-01 00:00:00" in record.message
+    assert "0000.json" in record.message
+    assert "declare a `quarantine`" in record.message

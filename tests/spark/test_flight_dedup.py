@@ -1,0 +1,183 @@
+"""flight_dedup and its bad example on both state store backends: killed in mid-batch, started again, right to the row.
+
+16 files of three hours of flights each. Each file repeats some flights of its own and of the file before it, which are
+remembered, and some of eight files before, which are too late. The bad example reads the same.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.expectations import judge
+from streamwarden.adapters.verification import verify
+from streamwarden.health.checks import state_growth
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.progress import Progress
+from streamwarden.stream import Backend, HealthSpec
+from support import health_windows
+from support.drivers import Project, project
+from support.forged_output import Rows
+from support.job_runs import Survivors, forge, publish, stream, survive
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+START = datetime(2023, 11, 1, tzinfo=UTC)
+FILES, FLIGHTS = 16, 60
+AGAIN = "again"
+BAD = (
+    "not json",
+    '{"flight_id":"cut off","event_time":"2023-11-01T06:00:00.000Z"',
+    '{"flight_id":null,"event_time":"2023-11-01T06:00:00.000Z"}',
+    '{"flight_id":"no time"}',
+    '{"flight_id":"no such time","event_time":"2023-11-01"}',
+    '{"flight_id":"wrong type","event_time":"2023-11-01T06:00:00.000Z","dep_delay":"none"}',
+)
+FUTURE = '{"flight_id":"future","event_time":"2099-01-01T00:00:00.000Z"}'
+
+
+def flight(name: str, at: datetime, **changes: Any) -> str:
+    told = {
+        "flight_id": name,
+        "event_time": f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
+        "origin": "JFK",
+        "carrier": "B6",
+        "dest": "BOS",
+        "tailnum": f"N{len(name)}",
+        "departed_at": f"{at + timedelta(minutes=7):%Y-%m-%dT%H:%M:%S}.000Z",
+        "dep_delay": 7,
+    }
+    return json.dumps({**told, **changes})
+
+
+def lines() -> list[list[str]]:
+    rng = random.Random(5)
+    files: list[list[str]] = []
+    for number in range(FILES):
+        begin = START + timedelta(hours=3 * number)
+        new = [flight(f"{number}-{n}", begin + timedelta(minutes=3 * n)) for n in range(FLIGHTS)]
+        file = [*new, *rng.sample(new, 10)]
+        if number:
+            file += rng.sample(files[number - 1][:FLIGHTS], 10)
+        if number >= 12:  # in the second life: what a kill loses of the reports shall not matter
+            file += rng.sample(files[number - 8][:FLIGHTS], 5)
+        files.append(file)
+    files[0].append(flight(AGAIN, START))
+    files[4] += BAD
+    files[9].append(flight(AGAIN, START + timedelta(hours=27)))
+    return files
+
+
+def both(made: Project, name: str, texts: list[list[str]]) -> Survivors:
+    specs = [stream(name, made.data, backend) for backend in Backend]
+    publish(Path(str(specs[0].source.path)), texts)
+    return survive(made, specs)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+    texts = lines()
+    texts[4].append(FUTURE)
+    with project(tmp_path_factory.mktemp("flight_dedup")) as made:
+        yield both(made, "flight_dedup", texts)
+
+
+@pytest.fixture(scope="module")
+def unbounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+    with project(tmp_path_factory.mktemp("unbounded")) as made:
+        yield both(made, "flight_dedup_unbounded", lines())
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
+    outcome = verify(runs.specs[backend])
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.expected == FILES * FLIGHTS + 2  # the flight that was forgotten came twice
+    assert outcome.notes["late_rows"] == 4 * 5
+    assert outcome.notes["repeats"] == FILES * 10 + (FILES - 1) * 10
+    assert judge(outcome).success
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_late_flights_and_repeats_are_counted(runs: Survivors, backend: Backend) -> None:
+    second_life = [each for each in runs.reports(backend) if each.operators and each.batch_id >= 12]
+    assert sum(each.operators[0].rows_dropped_by_watermark for each in second_life) == 4 * 5
+    assert sum(each.operators[0].custom["numDroppedDuplicateRows"] for each in second_life) == 4 * 20
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_what_is_no_flight_is_counted_and_kept_aside(runs: Survivors, backend: Backend) -> None:
+    books = verify(runs.specs[backend]).notes["books"]
+    assert isinstance(books, dict)
+    assert books["malformed"] == len(BAD) + 1
+    assert len(runs.quarantined(backend)) == len(BAD) + 1
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_the_bad_example_is_right_to_the_row_too(unbounded: Survivors, backend: Backend) -> None:
+    outcome = verify(unbounded.specs[backend])
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.expected == FILES * FLIGHTS + 1
+    assert outcome.notes["remembered"] == outcome.expected
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_the_state_is_what_the_oracle_says_is_remembered(
+    runs: Survivors, unbounded: Survivors, backend: Backend
+) -> None:
+    """Five files of flights, however many there were; and all of them."""
+    for each, most in ((runs, 5 * FLIGHTS + 1), (unbounded, FILES * FLIGHTS + 1)):
+        held = [report.operators[0].rows_total for report in each.reports(backend) if report.operators]
+        assert held[-1] == verify(each.specs[backend]).notes["remembered"]
+        assert max(held) <= most
+    assert max(held) == most
+
+
+def growth(runs: Survivors, critical: float) -> Verdict:
+    """What the check says of the real reports, had each of the files come when its last flight was due.
+
+    The first 18 hours, in which any state fills up, are left out.
+    """
+    limits = {"state_size": {"warning": critical / 2, "critical": critical}}
+    spec = replace(runs.specs[Backend.HDFS], health=HealthSpec(thresholds=limits))
+
+    def due(report: Progress) -> float:
+        return (START + timedelta(hours=3 * (report.batch_id + 1))).timestamp()
+
+    reports = [replace(each, at=due(each)) for each in runs.reports(Backend.HDFS) if each.batch_id >= 6]
+    assert len(reports) >= 10
+    batches = tuple(health_windows.batch_of(each) for each in reports)
+    return health_windows.judge(state_growth.CHECK, Window(spec=spec, now=due(reports[-1]), batches=batches))
+
+
+def test_the_growth_check_catches_the_bad_example_and_not_the_good_one(runs: Survivors, unbounded: Survivors) -> None:
+    """Critical is the size that five days of flights need, and two have passed. Spark estimates a state on the heap."""
+    last = unbounded.reports(Backend.HDFS)[-1].operators[0]
+    size = last.custom["stateOnCurrentVersionSizeBytes"] / last.rows_total
+    five_days = size * 5 * 8 * FLIGHTS
+    bad, good = growth(unbounded, five_days), growth(runs, five_days)
+    assert bad.status is Status.WARNING, bad
+    assert "state grows by" in bad.reason
+    assert bad.value == pytest.approx(3 * 86_400, rel=0.3)
+    assert good.status is Status.OK, good
+
+
+def test_a_dropped_a_doubled_and_an_altered_row_are_named(runs: Survivors, tmp_path: Path) -> None:
+    spec = runs.specs[Backend.ROCKSDB]
+
+    def counted(name: str, change: Callable[[Rows], Rows]) -> tuple[int, int, int, int]:
+        outcome = forge(spec, tmp_path / name, change)
+        assert outcome.exactly_once == (name == "same")
+        return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+
+    assert counted("same", lambda rows: rows) == (0, 0, 0, 0)
+    assert counted("dropped", lambda rows: rows[1:]) == (1, 0, 0, 0)
+    assert counted("doubled", lambda rows: [*rows, rows[0]]) == (0, 1, 0, 0)
+    assert counted("altered", lambda rows: [{**rows[0], "dest": "MIA"}, *rows[1:]]) == (0, 0, 0, 1)
+    assert counted("foreign", lambda rows: [*rows, {**rows[0], "flight_id": "nobody's"}]) == (0, 0, 1, 0)

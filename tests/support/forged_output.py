@@ -1,0 +1,50 @@
+"""Copies of a stream's run whose output a test may forge, as a broken sink would have written it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from streamwarden.adapters.outputs import MANIFEST, local_path
+from streamwarden.stream import StreamSpec
+
+Rows = list[dict[str, Any]]
+
+
+def copied(spec: StreamSpec, folder: Path) -> StreamSpec:
+    """The run, with copies of its manifest, checkpoint and input below `folder`; the data files are the real ones."""
+    shutil.copytree(Path(str(spec.sink.path)) / MANIFEST, folder / "output" / MANIFEST)
+    shutil.copytree(spec.checkpoint, folder / "checkpoint")
+    shutil.copytree(str(spec.source.path), folder / "input")
+    return replace(
+        spec,
+        source=replace(spec.source, path=str(folder / "input")),
+        sink=replace(spec.sink, path=str(folder / "output")),
+        checkpoint=str(folder / "checkpoint"),
+    )
+
+
+def rewrite(spec: StreamSpec, change: Callable[[Rows], Rows]) -> None:
+    """Replace the data file with the most rows by a changed copy."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = []
+    for entry in (Path(str(spec.sink.path)) / MANIFEST).iterdir():
+        lines = entry.read_text().splitlines() if not entry.name.startswith(".") else []
+        for number, line in enumerate(lines[1:], start=1):
+            table = pq.ParquetFile(local_path(json.loads(line)["path"])).read()
+            found.append((table.num_rows, entry, number, table))
+    most = max(found, key=lambda each: each[0])
+    assert most[0], "there are no rows to change"
+    _, chosen, at, table = most
+    copy = Path(str(spec.sink.path)) / "rewritten.parquet"
+    pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema), copy)
+    original = json.loads(chosen.read_text().splitlines()[at])["path"]
+    for entry in (Path(str(spec.sink.path)) / MANIFEST).iterdir():  # an entry, and the compact one that repeats it
+        if not entry.name.startswith("."):
+            entry.write_text(entry.read_text().replace(original, copy.as_uri()))

@@ -1,0 +1,51 @@
+"""Killing a driver in mid-batch: after a batch was planned and before it is committed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+from streamwarden.adapters import processes
+from streamwarden.lifecycle import folder as files
+from streamwarden.stream import StreamSpec
+from support.drivers import Project, until
+
+
+def newest(checkpoint: str, log: str) -> int:
+    """The newest batch in `offsets` or `commits`; -1 if there is none."""
+    try:
+        return max((int(name) for name in os.listdir(Path(checkpoint, log)) if name.isdigit()), default=-1)  # noqa: PTH208
+    except FileNotFoundError:
+        return -1
+
+
+def _in_batch(spec: StreamSpec, after: int) -> bool:
+    return newest(spec.checkpoint, "offsets") > max(newest(spec.checkpoint, "commits"), after)
+
+
+def kill_in_mid_batch(made: Project, spec: StreamSpec, *, after: int, lives: int = 5) -> int:
+    """Start `spec`, and SIGKILL it in a batch beyond `after`; returns that batch, which is then not committed.
+
+    A kill that came just after the commit is followed by another life.
+    """
+    for _ in range(lives):
+        driver = made.start(spec)
+        until(
+            f"a batch of {spec.name} after {after}",
+            partial(_in_batch, spec, after),
+            90,
+            0.002,
+            partial(made.log, driver),
+        )
+        process = files.read_process(made.folder(driver))
+        assert process is not None
+        assert processes.signal_group(process, signal.SIGKILL)
+        until("nothing left", lambda: not made.living())
+        made.await_end(driver)
+        committed, planned = newest(spec.checkpoint, "commits"), newest(spec.checkpoint, "offsets")
+        if planned > committed:
+            return planned
+        after = committed
+    raise AssertionError(f"{lives} kills, and none between a plan and its commit")

@@ -1,0 +1,33 @@
+"""What holds for every job of the catalogue: a stream of its name, and an oracle that shares no code with it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import load_catalog
+from streamwarden.adapters.verification import load_oracle
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+JOBS = sorted((REPOSITORY / "spark_jobs").glob("*.py"))
+
+
+def imported(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    names = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return names | {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.stem)
+def test_an_oracle_is_written_from_the_question_and_needs_no_spark(job: Path) -> None:
+    assert callable(load_oracle(job))
+    modules = imported(job.parent / "oracles" / job.name)
+    own = {name for name in modules if name.startswith(("streamwarden", "spark_jobs"))}
+    assert all(name.startswith("streamwarden.verification.") for name in own)
+    assert not {name.split(".")[0] for name in modules} & {"pyspark", "pandas", "pyarrow", job.stem}
+
+
+def test_every_job_has_a_stream_that_the_catalogue_accepts(tmp_path: Path) -> None:
+    catalog = load_catalog(REPOSITORY, tmp_path)
+    assert catalog.broken == {}
+    assert {job.stem for job in JOBS} <= {Path(spec.job).stem for spec in catalog.streams.values()}

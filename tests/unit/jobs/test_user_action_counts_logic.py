@@ -1,0 +1,303 @@
+"""Counts of users without Spark: random batches, gaps, kills and orders against conservation laws and the oracle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row
+
+from streamwarden.adapters.verification import load_oracle
+from streamwarden.errors import ConfigError
+from streamwarden.verification.batches import moment
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from support.ticking import JOBS, Ticking, job_module
+
+JOB = job_module("user_action_counts")
+ORACLE = load_oracle(JOBS / "user_action_counts.py")
+SILENCE = 10_000
+ARGS = ("timeout=10s",)
+USERS = (1, 2, -3)
+START = 1_760_000_000_000
+RUBBISH = (
+    "not json",
+    '{"user_id":1}',
+    '{"user_id":null,"action":"x"}',
+    '{"user_id":"1","action":"x"}',
+    '{"user_id":4294967296,"action":"x"}',
+    "[]",
+)
+
+
+class Batch(NamedTuple):
+    """A batch as it is drawn: files of (user, rubbish before it)."""
+
+    gap_ms: int
+    files: list[list[tuple[int, bool]]]
+    killed: bool
+
+
+ACTIONS = st.tuples(st.sampled_from(USERS), st.booleans())
+GAPS = st.one_of(st.sampled_from([1, 5_000, 9_999, 10_000, 10_001]), st.integers(1, 25_000))
+BATCHES = st.lists(
+    st.builds(Batch, GAPS, st.lists(st.lists(ACTIONS, max_size=5), max_size=3), st.booleans()), min_size=1, max_size=12
+)
+
+
+class Run(NamedTuple):
+    """What a history came to. `sent`: user -> (time, action)."""
+
+    out: list[Any]
+    ticking: Ticking
+    sent: dict[int, list[tuple[int, str]]]
+    files: dict[str, list[str]]
+    facts: RunFacts
+
+
+def run(batches: list[Batch], *, quiet: bool = False) -> Run:
+    """Drive the processor through the batches; `quiet`: and through three empty ones after a long silence."""
+    ticking = Ticking(JOB.Counts(JOB.timeout(ARGS)))
+    at, out = START, []
+    sent: dict[int, list[tuple[int, str]]] = {user: [] for user in USERS}
+    files: dict[str, list[str]] = {}
+    read, times = {}, {}
+    if quiet:
+        batches = [*batches, Batch(100_000, [], False), Batch(1, [], True), Batch(100_000, [], False)]
+    for number, batch in enumerate(batches):
+        at += batch.gap_ms
+        rows: dict[int, list[Row]] = {}
+        names = []
+        for index, actions in enumerate(batch.files):
+            name = f"{number:02d}-{index}.json"
+            names.append(name)
+            lines = files[name] = []
+            for user, rubbish in actions:
+                action = f"{name}/{len(lines)}"
+                if rubbish:
+                    lines.append(RUBBISH[len(lines) % len(RUBBISH)])
+                lines.append(json.dumps({"user_id": user, "action": action}))
+                sent[user].append((at, action))
+                rows.setdefault(user, []).append(Row(action=action, file_modified=number, file_name=name))
+        for found in rows.values():  # a shuffle keeps the order within a file only
+            found.sort(key=lambda row: row.file_name, reverse=True)
+        read[number] = [Path(name) for name in names]
+        times[number] = at
+        out += ticking.batch(at, rows, killed=batch.killed)
+    facts = RunFacts(files=read, watermarks=dict.fromkeys(times, 0), committed=len(batches) - 1, times=times, args=ARGS)
+    return Run(out, ticking, sent, files, facts)
+
+
+def expectation(run: Run) -> Expectation:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, lines in run.files.items():
+            path = Path(folder, name)
+            path.write_text("".join(f"{line}\n" for line in lines))
+            os.utime(path, (START / 1000 + int(name[:2]),) * 2)
+        return ORACLE(sorted(Path(folder).iterdir()), run.facts)
+
+
+def judged(run: Run, out: list[Any] | None = None) -> Reconciliation:
+    wanted = expectation(run)
+    actual = [
+        ((row["user_id"], moment(row["at_ms"]), row["status"]), (row["count"], row["last_action"], row["added"]))
+        for row in (run.out if out is None else out)
+    ]
+    return reconcile(wanted.rows, actual, problems=wanted.problems)
+
+
+def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
+    return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+
+
+@given(BATCHES)
+@settings(max_examples=80, deadline=None)
+def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
+    """Two ways to count the same actions: one batch after another with timers, and the whole history at once."""
+    made = run(batches)
+    outcome = judged(made)
+    assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
+    assert outcome.problems == ()
+    books = expectation(made).books
+    assert books.emitted == books.pairs == books.records - books.malformed == sum(map(len, made.sent.values()))
+
+
+@given(BATCHES)
+@settings(max_examples=80, deadline=None)
+def test_what_is_told_adds_up_to_what_was_done(batches: list[Batch]) -> None:
+    """The ledger: actions in = added out at any time, and = final counts + the counts of those who stay."""
+    made = run(batches)
+    assert sum(row["added"] for row in made.out) == sum(map(len, made.sent.values()))
+    known = {user: JOB.User(*value) for user, value in made.ticking.state()["user"].items()}
+    for user, actions in made.sent.items():
+        rows = [row for row in made.out if row["user_id"] == user]
+        final = sum(row["count"] for row in rows if row["status"] == "TIMEOUT")
+        assert final + (known[user].actions if user in known else 0) == len(actions)
+        actions_at = {at: [action for when, action in actions if when == at] for at, _ in actions}
+        updates = [row for row in rows if row["status"] == "UPDATE"]
+        assert [row["at_ms"] for row in updates] == list(actions_at)
+        assert [row["last_action"] for row in updates] == [each[-1] for each in actions_at.values()]
+        for earlier, later in pairwise(rows):  # in the order in which they came out
+            if later["status"] == "TIMEOUT":  # never without an action since the last one
+                assert earlier["status"] == "UPDATE"
+                assert (later["count"], later["last_action"]) == (earlier["count"], earlier["last_action"])
+                assert later["at_ms"] == earlier["at_ms"] + SILENCE
+            else:
+                carried = earlier["count"] if earlier["status"] == "UPDATE" else 0
+                assert later["count"] == carried + later["added"]
+                assert (later["at_ms"] - earlier["at_ms"] <= SILENCE) or earlier["status"] == "TIMEOUT"
+
+
+@given(BATCHES)
+@settings(max_examples=30, deadline=None)
+def test_each_user_who_came_leaves_and_nothing_stays_of_them(batches: list[Batch]) -> None:
+    made = run(batches, quiet=True)
+    assert made.ticking.timers() == []
+    assert made.ticking.state() == {"user": {}}
+    for user, actions in made.sent.items():
+        statuses = [row["status"] for row in made.out if row["user_id"] == user]
+        assert statuses[-1:] == (["TIMEOUT"] if actions else [])
+
+
+@given(BATCHES)
+@settings(max_examples=30, deadline=None)
+def test_each_user_has_one_timer(batches: list[Batch]) -> None:
+    ticking = run(batches).ticking
+    known = {user: JOB.User(*value) for user, value in ticking.state()["user"].items()}
+    assert sorted(ticking.timers()) == sorted((user, each.timer_ms) for user, each in known.items())
+
+
+@given(BATCHES)
+@settings(max_examples=30, deadline=None)
+def test_a_batch_that_was_killed_and_ran_again_changes_nothing(batches: list[Batch]) -> None:
+    killed = run([batch._replace(killed=True) for batch in batches])
+    whole = run([batch._replace(killed=False) for batch in batches])
+    assert killed.out == whole.out
+    assert killed.ticking.state() == whole.ticking.state()
+
+
+# By example
+
+
+def one_user(*steps: tuple[int, int]) -> list[tuple[str, int, int]]:
+    """Steps of (milliseconds since the last one, actions) -> (status, count, milliseconds since the first action)."""
+    made = run([Batch(gap, [[(1, False)] * actions] if actions else [], False) for gap, actions in steps])
+    return [(row["status"], row["count"], row["at_ms"] - START - steps[0][0]) for row in made.out]
+
+
+def test_a_user_is_told_and_forgotten_after_the_silence() -> None:
+    assert one_user((1, 3), (10_000, 0)) == [("UPDATE", 3, 0)]
+    assert one_user((1, 3), (10_000, 0), (1, 0), (90_000, 0)) == [("UPDATE", 3, 0), ("TIMEOUT", 3, 10_000)]
+
+
+def test_actions_in_time_keep_a_user() -> None:
+    assert one_user((1, 1), (10_000, 1), (10_000, 1)) == [
+        ("UPDATE", 1, 0),
+        ("UPDATE", 2, 10_000),
+        ("UPDATE", 3, 20_000),
+    ]
+
+
+def test_who_comes_back_begins_at_one_again() -> None:
+    """The first batch after the silence is the one that they come back in: as after an outage."""
+    assert one_user((1, 2), (60_000, 1)) == [("UPDATE", 2, 0), ("TIMEOUT", 2, 10_000), ("UPDATE", 1, 60_000)]
+
+
+def test_a_shortened_timeout_holds_from_the_next_action_on() -> None:
+    user = JOB.User(actions=1, last_action="a", last_ms=0, timer_ms=30_000)
+    assert JOB.advance(user, 1, "b", 1_000, 5_000).user.timer_ms == 6_000
+
+
+@pytest.mark.parametrize("arg", ["5m", "timeout=", "timeout=soon", "timeout=0", "silence=5m", "timeout"])
+def test_a_timeout_that_makes_no_sense_is_refused(arg: str) -> None:
+    with pytest.raises(ConfigError, match="timeout=DURATION"):
+        JOB.timeout((arg,))
+
+
+@pytest.mark.parametrize(
+    ("args", "milliseconds"),
+    [((), 300_000), (("timeout=5m",), 300_000), (("timeout=1 h",), 3_600_000), (("timeout=1m", "timeout=250 ms"), 250)],
+)
+def test_job_and_oracle_read_the_same_timeout(args: tuple[str, ...], milliseconds: int) -> None:
+    timeout = ORACLE.__globals__["_timeout"]  # type: ignore[attr-defined]
+    assert JOB.timeout(args) == timeout(args) == milliseconds
+
+
+# What the oracle must condemn
+
+
+@pytest.fixture(scope="module")
+def history() -> Run:
+    """Two users; one left and came back."""
+    one, two = (1, False), (2, False)
+    return run(
+        [
+            Batch(1, [[one, two, one]], False),
+            Batch(5_000, [[two]], False),
+            Batch(10_000, [], False),
+            Batch(5_000, [[(1, True)]], False),
+        ]
+    )
+
+
+def changed(row: Any, **changes: Any) -> Row:
+    return Row(**{**row.asDict(), **changes})
+
+
+def test_the_right_output_is_right(history: Run) -> None:
+    told = [(row["user_id"], row["status"], row["count"], row["added"]) for row in history.out]
+    assert told == [
+        (1, "UPDATE", 2, 2),
+        (2, "UPDATE", 1, 1),
+        (2, "UPDATE", 2, 1),
+        (1, "TIMEOUT", 2, 0),
+        (1, "UPDATE", 1, 1),
+        (2, "TIMEOUT", 2, 0),
+    ]
+    assert judged(history).exactly_once
+
+
+def test_a_lost_row_is_caught(history: Run) -> None:
+    assert counters(judged(history, history.out[1:])) == (1, 0, 0, 0)
+
+
+def test_a_second_timeout_without_an_action_between_is_caught(history: Run) -> None:
+    again = changed(history.out[3], at_ms=history.out[3]["at_ms"] + SILENCE)
+    assert counters(judged(history, [*history.out, again])) == (0, 0, 1, 0)
+    assert counters(judged(history, [*history.out, history.out[3]])) == (0, 1, 0, 0)
+
+
+@pytest.mark.parametrize("change", [{"count": 3}, {"added": 1}, {"last_action": "logout"}])
+def test_an_altered_value_is_caught(history: Run, change: dict[str, Any]) -> None:
+    first, *others = history.out
+    assert counters(judged(history, [changed(first, **change), *others])) == (0, 0, 0, 1)
+
+
+def test_a_user_who_was_not_forgotten_is_caught(history: Run) -> None:
+    forged = [changed(row, count=3) if row == history.out[4] else row for row in history.out]
+    assert counters(judged(history, forged)) == (0, 0, 0, 1)
+
+
+def test_a_timeout_that_never_came_is_caught(history: Run) -> None:
+    assert counters(judged(history, history.out[:-1])) == (1, 0, 0, 0)
+
+
+def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
+    wanted = expectation(history._replace(facts=replace(history.facts, first=2)))
+    assert sorted((key[0], key[2]) for key in wanted.rows) == [(1, "TIMEOUT"), (1, "UPDATE"), (2, "TIMEOUT")]
+    assert (wanted.books.emitted_before, wanted.books.emitted) == (4, 1)
+
+
+def test_a_batch_without_a_time_leaves_no_verdict(history: Run) -> None:
+    from streamwarden.errors import VerificationError
+
+    with pytest.raises(VerificationError, match="batch 0 has no time"):
+        expectation(history._replace(facts=replace(history.facts, times={})))
