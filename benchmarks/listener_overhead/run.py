@@ -39,6 +39,9 @@ from streamwarden.stream import SinkSpec, SourceSpec, StateSpec, StreamSpec, Tri
 WARM_UP = 25
 """Batches before the first block: the JVM compiles its hot code in them."""
 
+PATIENCE = 300.0
+"""Seconds for the batches of one block."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -89,7 +92,8 @@ def measure(folder: Path, pairs: int, block: int, rows: int) -> list[Block]:
         trigger=TriggerSpec(processing_time=0.0),
         state=StateSpec(shuffle_partitions=2),
     )
-    wanted = WARM_UP + 2 * pairs * (block + 2) + 20
+    # Each block takes the batch of the switch, its own, and what runs until the poll notices the last of them.
+    wanted = WARM_UP + 2 * pairs * (block + 5) + 50
     publish(folder / "input", wanted, rows)
     builder = SparkSession.builder
     for key, value in spark_conf(spec).items():
@@ -180,9 +184,12 @@ def blocks_of(reports: Any, schedule: list[tuple[float, float, bool]]) -> list[B
 
 def await_batch(query: Any, batch: int) -> None:
     """Wait for the report of `batch`; the poll is slow, so that it costs both sides the same next to nothing."""
+    deadline = time.monotonic() + PATIENCE
     while query.lastProgress is None or query.lastProgress["batchId"] < batch:
         if not query.isActive:
             raise SystemExit(f"the query ended: {query.exception()}")
+        if time.monotonic() > deadline:
+            raise SystemExit(f"no batch {batch} within {PATIENCE:.0f} s: the input has run out, or the query hangs")
         time.sleep(0.1)
 
 
@@ -196,7 +203,9 @@ def publish(folder: Path, files: int, rows: int) -> None:
         hour, minute = divmod(minute, 60)
         stamp = f"2026-01-{1 + hour // 24:02d}T{hour % 24:02d}:{minute:02d}:{second:02d}Z"
         lines = (f'{{"id":{i},"key":{key},"at":"{stamp}","amount":{i % 97}.5}}\n' for i, key in enumerate(keys))
-        (folder / f"{number:06d}.json").write_text("".join(lines))
+        path = folder / f"{number:06d}.json"
+        path.write_text("".join(lines))
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # the order in which Spark reads them
 
 
 def report(blocks: list[Block], given: argparse.Namespace) -> str:

@@ -1,11 +1,14 @@
-"""A migrated store for all unit tests: the migrations run once, and each test gets a copy of the file."""
+"""A migrated store for all tests that want one: the migrations run once, and each test gets a copy of the file."""
 
 import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from streamwarden.adapters.store import Store
+
+settings.register_profile("quick", max_examples=20)  # `make test-unit`; `make test` tries each property 100 times
 
 
 @pytest.fixture(scope="session")
