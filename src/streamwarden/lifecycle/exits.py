@@ -70,6 +70,7 @@ CAUSES: Final = (
         r"STREAMING_CHECKPOINT_MISSING_METADATA_FILE|STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
         r"|CANNOT_LOAD_STATE_STORE|AUTO_SNAPSHOT_REPAIR_FAILED|STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"
         r"|BATCH_METADATA_NOT_FOUND|MISSING_TIMESTAMP_OFFSET|Incomplete log file|Log file was malformed"
+        r"|STDS_FAILED_TO_READ_OPERATOR_METADATA|CheckpointInfo length: 0"
         r"|MALFORMED_LOG_FILE|UNEXPECTED_STATE_STORE|RocksDB .*(?:corrupt|Corruption)"
         r"|batch \d+ doesn't exist|does not exist.*(?:offsets|sources|commits)/\d+",
         curable=False,
@@ -90,7 +91,7 @@ CAUSES: Final = (
     _cause(
         r"\b(?:ConfigError|JobError|CheckpointError|SyntaxError|IndentationError|ImportError|ModuleNotFoundError"
         r"|NameError)\b|ParseException|AnalysisException|UNRESOLVED_COLUMN|TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND"
-        r"|DATA_SOURCE_NOT_FOUND|UNSUPPORTED_STREAMING_OPERATOR|STREAMING_OUTPUT_MODE",
+        r"|DATA_SOURCE_NOT_FOUND|UNSUPPORTED_STREAMING_OPERATOR|UNSUPPORTED_FEATURE|STREAMING_OUTPUT_MODE",
         curable=False,
         next_step="correct the job or the stream's YAML file, then start the stream again",
     ),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.config import load_catalog
+from streamwarden.adapters.jobs_reference import page
 from streamwarden.adapters.verification import load_oracle
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -31,3 +32,15 @@ def test_every_job_has_a_stream_that_the_catalogue_accepts(tmp_path: Path) -> No
     catalog = load_catalog(REPOSITORY, tmp_path)
     assert catalog.broken == {}
     assert {job.stem for job in JOBS} <= {Path(spec.job).stem for spec in catalog.streams.values()}
+
+
+def test_the_page_of_the_jobs_is_true() -> None:
+    """Otherwise: python -m streamwarden.adapters.jobs_reference > docs/jobs.md"""
+    assert (REPOSITORY / "docs/jobs.md").read_text() == page(REPOSITORY)
+
+
+def test_each_job_says_what_bounds_its_state_and_what_it_guarantees() -> None:
+    for job in JOBS:
+        text = ast.get_docstring(ast.parse(job.read_text())) or ""
+        told = [word for word in ("State", "bounds it", "Guarantee, end to end") if word in text]
+        assert told == ["State", "bounds it", "Guarantee, end to end"] or "How not to do it" in text, job
