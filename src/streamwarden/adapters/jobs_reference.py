@@ -12,7 +12,7 @@ from typing import Final
 
 from streamwarden.adapters.config import load_catalog
 from streamwarden.stream import StreamSpec
-from streamwarden.units import format_size, format_duration
+from streamwarden.units import format_duration, format_size
 
 _HEAD: Final = """\
 # Jobs
