@@ -108,7 +108,11 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
 def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:
     world.publish(2)
     supervisor = subprocess.Popen(
-        command(world, "start", "counts", "--supervise"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command(world, "start", "counts", "--supervise"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     try:
 
