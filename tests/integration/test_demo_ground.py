@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[3] / "scripts" / "demo"
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "demo"
 
 # A parent that starts a child in a session of its own, as Airflow and the keeper do, tells its pid and waits.
 FAMILY = """
