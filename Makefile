@@ -23,7 +23,7 @@ test: lint types layers ## everything that CI runs
 	@$(BIN)/python -m pytest tests
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
-	@$(BIN)/python -m pytest tests/unit -n 2 --hypothesis-profile=quick
+	@$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check
