@@ -11,21 +11,16 @@ another type, or no id, time, origin or carrier.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from streamwarden.verification.batch_oracle import WindowedQuestion, answer, json_object
+from streamwarden.verification.batch_oracle import WindowedQuestion, answer
+from streamwarden.verification.lines import instant, json_object
 from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.windows import Row, Sliding
 
 _MINUTE: Final = 60_000
-_INSTANT: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(Z|[+-][0-9]{2}:[0-9]{2})"
-)
 _INT: Final = range(-(2**31), 2**31)
 
 
@@ -47,16 +42,9 @@ def decode(line: str) -> Row | None:
 
 
 def _instant(value: object) -> int | None:
-    return _milliseconds(value) if isinstance(value, str) else None
-
-
-@lru_cache(maxsize=2**16)
-def _milliseconds(text: str) -> int | None:
     """Unix milliseconds of an ISO-8601 instant with milliseconds and a zone; None for anything else."""
-    if not _INSTANT.fullmatch(text):
-        return None
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
+        return instant(value) if isinstance(value, str) else None
     except ValueError:
         return None
 

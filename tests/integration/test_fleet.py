@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.exit_recorder import tail
 from streamwarden.adapters.fleet import Fleet, new_driver_id, stream_of
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.store import Store
@@ -236,6 +235,6 @@ def test_spark_is_the_one_that_is_installed_with_this_package() -> None:
 
 
 def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert tail(tmp_path / "none") == ""
+    assert files.tail(tmp_path / "none") == ""
     (tmp_path / "log").write_text("x" * 100 + "end")
-    assert tail(tmp_path / "log", 5) == "xxend"
+    assert files.tail(tmp_path / "log", 5) == "xxend"

@@ -17,14 +17,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.java import find_java
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
 from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec
 
 MAKING_TIMEOUT: Final = 600.0
-"""Seconds; it takes about half a minute on two idle cores."""
+"""Seconds; it takes about one minute on two idle cores."""
 
 _SILENT: Final = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 """The JVM lists the thousands of classes that it leaves out, and each start that cannot use the archive: no news."""
@@ -63,21 +62,20 @@ def flags(archive: Path) -> tuple[str, ...]:
     return (f"-XX:SharedArchiveFile={archive}", *_SILENT)
 
 
-def make(java_home: Path | None = None) -> Path:
+def make(java_home: Path) -> Path:
     """Run a small stream to its end and archive the classes it needed; returns the archive. Replaces an older one.
 
     Raises:
-        ProcessError: no usable Java, or the stream or the JVM failed.
+        ProcessError: the stream or the JVM failed.
     """
-    java = find_java() if java_home is None else java_home
     _folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="streamwarden-prepare-") as scratch:
         folder = Path(scratch)
-        part = _folder() / f".{_key(java)}.{os.getpid()}.jsa"
+        part = _folder() / f".{_key(java_home)}.{os.getpid()}.jsa"
         try:
             done = subprocess.run(
                 _command(folder, part),
-                env=_environment(java),
+                env=_environment(java_home),
                 cwd=scratch,
                 capture_output=True,
                 text=True,
@@ -93,7 +91,7 @@ def make(java_home: Path | None = None) -> Path:
                     next_step="drivers run without the archive too, slower to start; correct the cause and run "
                     "`streamwarden prepare` again",
                 )
-            archive = _folder() / f"classes-{_key(java)}-{part.stat().st_size}.jsa"
+            archive = _folder() / f"classes-{_key(java_home)}-{part.stat().st_size}.jsa"
             part.replace(archive)
         except subprocess.TimeoutExpired as error:
             raise ProcessError(
@@ -135,9 +133,9 @@ def _command(folder: Path, archive: Path) -> list[str]:
     return [submit, "--properties-file", str(properties), str(training), str(folder)]
 
 
-def _environment(java: Path) -> dict[str, str]:
+def _environment(java_home: Path) -> dict[str, str]:
     own = {
-        "JAVA_HOME": str(java),
+        "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from streamwarden.adapters import keeper, processes
 from streamwarden.adapters.backfill import fill_from_logs, load_spill
@@ -19,8 +19,6 @@ from streamwarden.lifecycle.exits import ProcessExit, compose
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
-
-_TAIL: Final = 64 * 1024
 
 
 class ExitRecorder:
@@ -59,7 +57,7 @@ class ExitRecorder:
             ended,
             now=self._clock(),
             stop=files.read_stop(folder),
-            log_tail=tail(folder / files.LOG),
+            log_tail=files.tail(folder / files.LOG),
             cut_batch=self._cut_batch(record),
         )
         self._store.drivers.exited(record.driver_id, found)
@@ -102,13 +100,3 @@ class ExitRecorder:
             return log_position(*open_path(record.checkpoint)).gap > 0
         except (StreamwardenError, OSError):
             return None
-
-
-def tail(path: Path, size: int = _TAIL) -> str:
-    """The last `size` bytes of a text file; empty if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -29,7 +29,7 @@ def page(project: Path) -> str:
     """The whole page, in Markdown. Raises ConfigError for a project that is none."""
     streams = load_catalog(project, project / "var").streams
     names = sorted(streams)
-    index = [f"- [{name}](#{name}): {_first_sentence(_docstring(Path(streams[name].job)))}" for name in names]
+    index = [f"- [{name}](#{name}): {_first_paragraph(_docstring(Path(streams[name].job)))}" for name in names]
     return _HEAD + "\n".join(index) + "\n\n" + "\n".join(_section(streams[name], project) for name in names)
 
 
@@ -68,7 +68,7 @@ def _docstring(file: Path) -> str:
     return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
 
 
-def _first_sentence(text: str) -> str:
+def _first_paragraph(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 

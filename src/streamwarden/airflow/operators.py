@@ -18,13 +18,13 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
 
-from streamwarden.adapters.exit_recorder import tail
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.submitting import submission
 from streamwarden.airflow.supervision_incidents import close_incident, open_incident
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StreamwardenError
+from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.supervisor import Down, Finished, Hold, Launch, Move, Wait, Watch, gave_up, next_move
 from streamwarden.stream import RestartPolicy, StreamSpec
@@ -167,7 +167,7 @@ class StreamOperator(SparkSubmitOperator):
         if record is None or record.exit is None:
             return
         # Airflow starts the trigger's log file anew at each deferral: what led to this end would be lost with it.
-        last = tail(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
+        last = files.tail(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
         self.log.info("::group::The last lines of the driver's log")
         for line in last:
             self.log.info("%s", line)

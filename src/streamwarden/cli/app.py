@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
-from streamwarden.cli import checking, drilling, hosting, housekeeping, inspecting, replaying, streams, validating
+from streamwarden.cli import checking, drilling, housekeeping, inspecting, preparing, replaying, streams, validating
 from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import Session
@@ -62,8 +62,8 @@ for _part in (validating, streams, inspecting, checking):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
-hosting.register(app)
-app.add_typer(housekeeping.app, name="store")
+preparing.register(app)
+housekeeping.register(app)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""`store migrate`, `store prune`: the housekeeping of the progress store."""
+"""`store migrate`, `store prune`, `sweep`: the housekeeping of the progress store and of the data folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
 
-app = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
+_store = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
 
 
-@app.command("migrate")
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("sweep")(sweep)
+    app.add_typer(_store, name="store")
+
+
+@_store.command("migrate")
 def migrate(context: typer.Context) -> int:
     """Bring the store to this version's tables; every other command does it too, where it must."""
     store = workspace(context).store
@@ -22,20 +28,14 @@ def migrate(context: typer.Context) -> int:
     return Exit.OK
 
 
-@app.command("prune")
+@_store.command("prune")
 def prune(
     context: typer.Context,
     keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which single batches are kept.")] = "7 days",
     json: AsJson = False,
 ) -> int:
     """Roll old batches up into hourly numbers and remove them. Checkpoints and drivers are never touched."""
-    from streamwarden.units import parse_duration
-
-    try:
-        seconds = parse_duration(keep)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--keep") from None
-    gone = workspace(context).store.prune(time.time(), keep=seconds)
+    gone = workspace(context).store.prune(time.time(), keep=_seconds(keep))
     if json:
         as_json(gone)
     else:
@@ -44,3 +44,26 @@ def prune(
             f"{gone.verdict_changes} verdicts, {gone.hourly} hourly rows"
         )
     return Exit.OK
+
+
+def sweep(
+    context: typer.Context,
+    keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder stays.")] = "30 days",
+) -> int:
+    """Remove the folders of old drills and of their forks' drivers. What the drills found stays in the store."""
+    from streamwarden.adapters.sweep import sweep as sweep_folders
+
+    seconds = _seconds(keep)
+    place = workspace(context)
+    gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
+    say(f"removed {gone.drills} folders of drills and {gone.fork_drivers} of their forks' drivers")
+    return Exit.OK
+
+
+def _seconds(keep: str) -> float:
+    from streamwarden.units import parse_duration
+
+    try:
+        return parse_duration(keep)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--keep") from None

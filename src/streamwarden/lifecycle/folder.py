@@ -65,6 +65,16 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
+def tail(path: Path, size: int = 64 * 1024) -> str:
+    """The last `size` bytes of a text file; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def read_document(path: Path) -> dict[str, Any] | None:
     """The JSON object in `path`; None if there is no such file or it holds none."""
     try:

@@ -11,12 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 from streamwarden.verification.batches import moment, replayed
-from streamwarden.verification.lines import json_object
 from streamwarden.verification.oracle import Books, Expectation, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.windows import Row, Sliding, aggregate
-
-__all__ = ["WindowedQuestion", "answer", "json_object"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.batch_oracle import WindowedQuestion, answer, json_object
+from streamwarden.verification.batch_oracle import WindowedQuestion, answer
+from streamwarden.verification.lines import json_object
 from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.windows import Row, Sliding
 
@@ -144,8 +145,3 @@ def test_a_run_that_committed_nothing_owes_nothing(files: list[Path]) -> None:
     expectation = answer(QUESTION, files, RunFacts(files={}, watermarks={}, committed=None))
     assert expectation.rows == {}
     assert len(expectation.problems) == 3
-
-
-@pytest.mark.parametrize("line", ["not json", "42", "[1]", '"text"', "null", '{"cut": "of'])
-def test_only_a_json_object_is_a_record(line: str) -> None:
-    assert json_object(line) is None
