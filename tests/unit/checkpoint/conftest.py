@@ -1,6 +1,8 @@
 """Checkpoints that real Sparks wrote."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -18,3 +20,10 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archives]:
 def unpack(archives: Archives) -> Unpack:
     """Lays out the checkpoint of this name in a folder."""
     return archives.unpack
+
+
+@pytest.fixture(scope="session")
+def whole(archives: Archives, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The checkpoint of this name, laid out once for all tests that only read it."""
+    root = tmp_path_factory.mktemp("whole")
+    return cache(lambda name: archives.unpack(name, root / name))

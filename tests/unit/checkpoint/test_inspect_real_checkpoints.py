@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import fsspec
@@ -18,15 +19,14 @@ FS = LocalFiles()
 Inspect = Callable[[str], CheckpointReport]
 
 
-@pytest.fixture
-def inspect(unpack: Unpack, tmp_path: Path) -> Inspect:
-    """Unpacks the checkpoint of this name and reads it."""
+@pytest.fixture(scope="session")
+def inspect(whole: Callable[[str], Path]) -> Inspect:
+    """Reads the checkpoint of this name."""
 
     def inspect_one(name: str) -> CheckpointReport:
-        root = tmp_path / name
-        return read_checkpoint(FS, str(unpack(name, root)), output=str(root / "output"))
+        return read_checkpoint(FS, str(whole(name)), output=str(whole(name).parent / "output"))
 
-    return inspect_one
+    return cache(inspect_one)
 
 
 def test_there_are_archives_of_three_spark_versions() -> None:
@@ -56,8 +56,8 @@ def test_the_report_is_json(name: str, inspect: Inspect) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, unpack: Unpack, tmp_path: Path) -> None:
-    local = read_checkpoint(FS, str(unpack(name, tmp_path)))
+def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, whole: Callable[[str], Path]) -> None:
+    local = read_checkpoint(FS, str(whole(name)))
     memory = fsspec.filesystem("memory")
     memory.put(local.path, f"/remote/{name}", recursive=True)
     fs, path = open_path(f"memory://remote/{name}")
