@@ -4,7 +4,14 @@ One query (JSON files -> watermark -> windowed aggregation -> parquet, RocksDB w
 files back to back. Every few batches the listener is added or removed; its reports go through the driver's own store
 link to a SQLite store, as in production. Durations come from Spark's own `recentProgress`, which needs no listener.
 Each block with the listener is paired with the block without it that stands next to it (on-off, off-on in turn, so that
-a trend cancels out). The figure is the median of the pairs' ratios, with a bootstrap confidence interval.
+a trend cancels out). Two figures:
+
+- What it can cost at most: how much more CPU time the threads use that work for the listener or the store (in Python:
+  all but the main one; in the JVM: the listener bus and the gateway's threads), as a share of a batch's duration. None
+  of it is on the batch's own thread, so a batch becomes longer by this much only if the machine has no idle core at all
+  and all of it comes out of the batch's time. What the driver's supervision uses anyway is given beside it.
+- What it is seen to cost: the median of the pairs' ratios of durations, with a bootstrap confidence interval. Batches
+  vary by several per cent, so some hundred pairs are needed before this one tells 1 %.
 
     python benchmarks/listener_overhead/run.py [--pairs 40] [--block 5] [--rows 20000]
 """
@@ -16,11 +23,14 @@ import json
 import math
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,16 +47,60 @@ from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import SinkSpec, SourceSpec, StateSpec, StreamSpec, TriggerSpec
 
 WARM_UP = 25
-"""Batches before the first block: the JVM compiles its hot code in them."""
+"""Batches before the first block: the JVM compiles its hot code in them, and the link to the store is used first."""
 
 PATIENCE = 300.0
 """Seconds for the batches of one block."""
 
 
 @dataclass(frozen=True)
+class Cpu:
+    """CPU seconds so far of the threads that serve the listener."""
+
+    python: float
+    jvm: float
+
+    def __sub__(self, other: Cpu) -> Cpu:
+        return Cpu(self.python - other.python, self.jvm - other.jvm)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A stretch of batches with or without the listener, in Unix seconds, and what it used."""
+
+    began: float
+    ended: float
+    listening: bool
+    cpu: Cpu
+
+
+@dataclass(frozen=True)
 class Block:
     listening: bool
     durations: tuple[float, ...]
+    seconds: float
+    """From its first moment to its last, with the parts of batches at both ends."""
+    cpu: Cpu
+
+
+class Accountant:
+    """Reads the CPU clocks of threads: Python's by the system, the JVM's by its own management bean."""
+
+    JVM_THREADS = re.compile(r"spark-listener-group-streams|Thread-\d+")
+    """The bus that calls the listener, and the gateway's threads that serve the calls it makes."""
+
+    def __init__(self, spark: Any) -> None:
+        self._bean = spark._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+
+    def read(self) -> Cpu:
+        python = sum(
+            time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+            for thread in threading.enumerate()
+            if thread is not threading.main_thread() and thread.ident is not None
+        )
+        infos = (self._bean.getThreadInfo(number) for number in self._bean.getAllThreadIds())
+        counted = (each.getThreadId() for each in infos if each and self.JVM_THREADS.fullmatch(each.getThreadName()))
+        return Cpu(python, sum(self._bean.getThreadCpuTime(number) for number in counted) / 1e9)
 
 
 def main() -> int:
@@ -112,11 +166,10 @@ def measure(folder: Path, pairs: int, block: int, rows: int) -> list[Block]:
         )
         link = open_link(folder, spec)
         query = start_query(frame, spec)
-        await_batch(query, WARM_UP)
-        schedule = alternate(spark, query, link, pairs, block)
+        turns = alternate(spark, query, link, pairs, block)
         query.stop()
         link.close()
-        return blocks_of(query.recentProgress, schedule)
+        return blocks_of(query.recentProgress, turns)
     finally:
         spark.stop()
 
@@ -147,38 +200,44 @@ def open_link(folder: Path, spec: StreamSpec) -> StoreLink:
     return link
 
 
-def alternate(spark: Any, query: Any, link: StoreLink, pairs: int, block: int) -> list[tuple[float, float, bool]]:
-    """Add and remove the listener; returns (from, to, listening) of each block, Unix seconds.
-
-    The batch in which it is switched belongs to no block.
-    """
+def alternate(spark: Any, query: Any, link: StoreLink, pairs: int, block: int) -> list[Turn]:
+    """Add and remove the listener; the batch in which it is switched belongs to no turn."""
     from streamwarden.spark.listener import ProgressListener
 
     listener = ProgressListener(link.emit)
-    schedule = []
+    accountant = Accountant(spark)
+    turns = []
     order = [state for pair in range(pairs) for state in ((True, False) if pair % 2 == 0 else (False, True))]
-    listening = False
+    spark.streams.addListener(listener)
+    await_batch(query, WARM_UP)
+    listening = True
     for state in order:
         if state != listening:
             (spark.streams.addListener if state else spark.streams.removeListener)(listener)
             listening = state
         await_batch(query, query.lastProgress["batchId"] + 2)
-        began = time.time()
+        before, began = accountant.read(), time.time()
         await_batch(query, query.lastProgress["batchId"] + block + 1)
-        schedule.append((began, time.time(), state))
-    return schedule
+        ended = time.time()
+        turns.append(Turn(began, ended, state, accountant.read() - before))
+    return turns
 
 
-def blocks_of(reports: Any, schedule: list[tuple[float, float, bool]]) -> list[Block]:
-    """The batches that ran wholly within each block."""
+def blocks_of(reports: Any, turns: list[Turn]) -> list[Block]:
+    """The batches that ran wholly within each turn."""
     batches = [
         (parse_timestamp(each["timestamp"]), each["durationMs"]["triggerExecution"] / 1000)
         for each in map(json.loads, (report.json for report in reports))
         if each["numInputRows"] > 0
     ]
     return [
-        Block(state, tuple(took for at, took in batches if began <= at and at + took <= ended))
-        for began, ended, state in schedule
+        Block(
+            turn.listening,
+            tuple(took for at, took in batches if turn.began <= at and at + took <= turn.ended),
+            turn.ended - turn.began,
+            turn.cpu,
+        )
+        for turn in turns
     ]
 
 
@@ -209,39 +268,47 @@ def publish(folder: Path, files: int, rows: int) -> None:
 
 
 def report(blocks: list[Block], given: argparse.Namespace) -> str:
-    """Markdown: the median ratio with its 95 % interval, and what it rests on."""
+    """Markdown: both figures with their 95 % intervals, and what they rest on."""
     pairs = [
         (a, b) if a.listening else (b, a)
         for a, b in zip(blocks[::2], blocks[1::2], strict=True)
         if len(a.durations) >= 2 and len(b.durations) >= 2
     ]
     logs = [math.log(statistics.median(on.durations) / statistics.median(off.durations)) for on, off in pairs]
-    low, high = interval(logs)
+    supervision = [off.cpu.python / off.seconds for _, off in pairs]
+    python = [on.cpu.python / on.seconds - off.cpu.python / off.seconds for on, off in pairs]
+    jvm = [on.cpu.jvm / on.seconds - off.cpu.jvm / off.seconds for on, off in pairs]
+    shares = [sum(each) for each in zip(python, jvm, strict=True)]
     on = [took for pair in pairs for took in pair[0].durations]
     off = [took for pair in pairs for took in pair[1].durations]
 
-    def percent(value: float) -> str:
-        return f"{100 * (math.exp(value) - 1):+.2f} %"
+    def ratio(value: float) -> str:
+        return f"{math.expm1(value):+.2%}"
 
-    return "\n".join(
-        [
-            "| listener overhead on batch duration | value |",
-            "|---|---|",
-            f"| median of the pairs' ratios | **{percent(statistics.median(logs))}** |",
-            f"| 95 % confidence interval (bootstrap) | {percent(low)} … {percent(high)} |",
-            f"| pairs, batches with and without | {len(pairs)}, {len(on)} and {len(off)} |",
-            f"| median batch with, without | {statistics.median(on):.3f} s, {statistics.median(off):.3f} s |",
-            f"| standard deviation of a pair's log ratio | {statistics.stdev(logs):.3f} |",
-            f"| rows a batch, batches a block | {given.rows}, {given.block} |",
-        ]
-    )
+    rows = {
+        "listener overhead on batch duration": "value",
+        "---": "---",
+        "at most: CPU time used, of the batch's duration": f"**{statistics.mean(shares):.2%}**",
+        "… its 95 % interval": " … ".join(f"{each:.2%}" for each in interval(shares, statistics.mean)),
+        "… in Python, in the JVM": f"{statistics.mean(python):.2%}, {statistics.mean(jvm):.2%}",
+        "beside it: lease and stop requests": f"{statistics.mean(supervision):.2%} of the time, at any length of batch",
+        "seen: median of the pairs' ratios": ratio(statistics.median(logs)),
+        "… its 95 % interval (bootstrap)": " … ".join(map(ratio, interval(logs))),
+        "… standard deviation of a pair's log ratio": f"{statistics.stdev(logs):.3f}",
+        "pairs, batches with and without": f"{len(pairs)}, {len(on)} and {len(off)}",
+        "median batch with, without": f"{statistics.median(on):.3f} s, {statistics.median(off):.3f} s",
+        "rows a batch, batches a block": f"{given.rows}, {given.block}",
+    }
+    return "\n".join(f"| {name} | {value} |" for name, value in rows.items())
 
 
-def interval(values: list[float], rounds: int = 5000) -> tuple[float, float]:
-    """95 % percentile bootstrap of the median."""
+def interval(
+    values: list[float], of: Callable[[list[float]], float] = statistics.median, rounds: int = 5000
+) -> tuple[float, float]:
+    """95 % percentile bootstrap of the median, or of another statistic."""
     chance = random.Random(11)  # noqa: S311 (resampling)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(rounds))
-    return medians[round(0.025 * rounds)], medians[round(0.975 * rounds)]
+    found = sorted(of(chance.choices(values, k=len(values))) for _ in range(rounds))
+    return found[round(0.025 * rounds)], found[round(0.975 * rounds)]
 
 
 if __name__ == "__main__":

@@ -16,9 +16,13 @@ from streamwarden.units import Bytes, Seconds
 NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A stream's name becomes a DAG id, a folder and a key of the store: nothing else is allowed in it."""
 
+CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
+"""The full name of a JVM class, with its package."""
+
 
 class SourceKind(StrEnum):
     FILES = "files"
+    RATE = "rate"  # Spark's generator of counted rows, by the clock
     SCRIPT = "script"  # the job is a whole PySpark script with a source of its own
 
 
@@ -45,13 +49,26 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """Where input comes from. `path` is a folder of files in `format`, each published whole (by rename)."""
+    """Where input comes from. `path` is a folder of files in `format`, each published whole (by rename).
+
+    Args:
+        parts: subfolders of `path`, each a file source of its own, for a job that reads more than one; in the order in
+            which the query has them (of a join: left, then right).
+    """
 
     kind: SourceKind = SourceKind.FILES
     path: str | None = None
+    parts: tuple[str, ...] = ()
     format: str = "json"
     max_files_per_trigger: int | None = None
     options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folder of each file source, in the query's order; none if there is no path."""
+        if self.path is None:
+            return ()
+        return tuple(f"{self.path.rstrip('/')}/{part}" for part in self.parts) or (self.path,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +91,27 @@ class TriggerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSpec:
-    """The state store of the query. `shuffle_partitions` is fixed by the checkpoint at its first batch."""
+    """The state store of the query. `shuffle_partitions` is fixed by the checkpoint at its first batch.
 
-    backend: Backend = Backend.ROCKSDB
+    Args:
+        backend: one of Spark's own, or the full class name of another StateStoreProvider; its jar goes into
+            `spark.conf`, as `spark.jars`. The driver fails with a clear error if the class is not there.
+    """
+
+    backend: Backend | str = Backend.ROCKSDB
     changelog: bool = True
     shuffle_partitions: int = 4
     ttl: Seconds | None = None
     encoding: Encoding = Encoding.UNSAFEROW
+
+    def __post_init__(self) -> None:
+        if self.backend in list(Backend):
+            object.__setattr__(self, "backend", Backend(self.backend))
+        elif CLASS_PATTERN.fullmatch(self.backend) is None:
+            raise ValueError(
+                f"backend is {self.backend!r}, allowed is 'rocksdb', 'hdfs' or the full name of a provider's class, "
+                "such as com.example.MyStateStoreProvider"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,14 @@ def test_the_right_output_is_accepted_by_every_expectation() -> None:
     assert {"expect_compound_columns_to_be_unique", "expect_table_row_count_to_equal"} < set(names)
 
 
+def test_a_key_of_one_column_is_judged_as_well() -> None:
+    columns = {"key_columns": ("flight_id",), "value_columns": ("flights",)}
+    wanted: dict[Key, Values] = {(f"UA{number}",): (number,) for number in range(5)}
+    assert judge(reconcile(wanted, list(wanted.items()), records=1000, **columns)).success  # type: ignore[arg-type]
+    doubled = judge(reconcile(wanted, [*wanted.items(), (("UA3",), (3,))], records=1000, **columns))  # type: ignore[arg-type]
+    assert ("output", "expect_column_values_to_be_unique") in failed(doubled)
+
+
 def test_the_result_is_plain_json_for_the_journal() -> None:
     judgement = judge(reconciled(RIGHT[1:]))
     assert json.loads(json.dumps([judgement.result, list(judgement.expectations)])) is not None

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 
 from streamwarden.adapters import replay as replay_module
-from streamwarden.adapters.flights import FLIGHTS, _archive, departures
+from streamwarden.adapters.flights import FLIGHTS, _data_file, departures
 from streamwarden.adapters.replay import ReplayStats, replay
 from streamwarden.errors import ConfigError
 
@@ -72,7 +73,7 @@ def test_departures_agree_with_the_clock_on_the_wall_through_midnight_and_both_c
 ) -> None:
     """`dep_time` is the wall clock in New York as a number, 2400 at midnight, with no day; it is not what we read."""
     raw = pd.read_csv(
-        _archive(),
+        _data_file("flights.csv.zip"),
         usecols=["year", "month", "day", "carrier", "flight", "origin", "dep_time", "sched_dep_time"],
     )
     raw["flight_id"] = (
@@ -110,11 +111,34 @@ def test_the_limit_never_cuts_a_file(tmp_path: Path) -> None:
         files_skipped=0,
         flights=600,
         cancelled=stats.cancelled,
+        observations=0,
         first=stats.first,
         last=stats.last,
         seconds=stats.seconds,
     )
     assert [path.name for path in published(tmp_path)] == ["flights-000000-000299.json", "flights-000300-000599.json"]
+
+
+def test_flights_and_weather_are_published_on_one_clock(tmp_path: Path) -> None:
+    stats = replay(tmp_path, parts=("flights", "weather"), limit=5000)
+    assert stats.flights == len(list(rows(tmp_path / "flights"))) == 5000
+    weather = list(rows(tmp_path / "weather"))
+    assert len(weather) == stats.observations > 300
+    assert all(tuple(line) == ("observed_at", "origin", "temp", "wind_speed", "precip", "visib") for line in weather)
+    assert len({(line["observed_at"], line["origin"]) for line in weather}) == len(weather)
+    both = sorted([*published(tmp_path / "flights"), *published(tmp_path / "weather")], key=lambda p: p.stat().st_mtime)
+    newest = {"departed_at": "", "observed_at": ""}
+    for path in both:
+        last = json.loads(path.read_text().splitlines()[-1])
+        for key in newest.keys() & last.keys():
+            newest[key] = last[key] or newest[key]
+        ends = [datetime.fromisoformat(instant) for instant in newest.values() if instant]
+        assert max(ends) - min(ends) < timedelta(hours=24), "neither side runs ahead"
+
+
+def test_a_part_that_nothing_can_be_replayed_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing to replay for the part 'planes'"):
+        replay(tmp_path, parts=("flights", "planes"))
 
 
 def test_the_last_file_of_the_year_holds_what_is_left(

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.expectations import judge
+from streamwarden.adapters.forks import fork
 from streamwarden.adapters.outputs import read_output
 from streamwarden.adapters.verification import verify
 from streamwarden.stream import Backend, SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
@@ -212,6 +213,20 @@ def test_a_bounded_run_ends_with_its_input(made: Project, story: Story) -> None:
     assert outcome.exactly_once, outcome.to_dict()
     assert outcome.records == story.sent + len(BAD)
     assert outcome.expected == len(USERS)  # all in one batch: the clock beside the actions knows no bounds
+
+
+def test_a_fork_reads_the_schema_of_its_state_from_its_own_checkpoint(
+    made: Project, story: Story, tmp_path: Path
+) -> None:
+    """Spark writes where it lies as an absolute path."""
+    forked = fork(story.spec, into=tmp_path / "fork", rewind=0)
+    schema = Path(story.spec.checkpoint) / "state" / "0" / "_stateSchema"
+    schema.rename(schema.with_name("_elsewhere"))
+    try:
+        end = made.await_end(made.start(forked.spec))
+    finally:
+        schema.with_name("_elsewhere").rename(schema)
+    assert end.kind == "completed", end
 
 
 # Forged output

@@ -16,13 +16,17 @@ Rows = list[dict[str, Any]]
 
 
 def copied(spec: StreamSpec, folder: Path) -> StreamSpec:
-    """The run, with copies of its manifest, checkpoint and input below `folder`; the data files are the real ones."""
+    """The run, with copies of its manifest, checkpoint and input (of the rate source there is none) below `folder`; the
+    data files are the real ones."""
     shutil.copytree(Path(str(spec.sink.path)) / MANIFEST, folder / "output" / MANIFEST)
     shutil.copytree(spec.checkpoint, folder / "checkpoint")
-    shutil.copytree(str(spec.source.path), folder / "input")
+    source = spec.source
+    if source.path is not None:
+        shutil.copytree(source.path, folder / "input")
+        source = replace(source, path=str(folder / "input"))
     return replace(
         spec,
-        source=replace(spec.source, path=str(folder / "input")),
+        source=source,
         sink=replace(spec.sink, path=str(folder / "output")),
         checkpoint=str(folder / "checkpoint"),
     )

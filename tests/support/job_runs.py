@@ -28,14 +28,14 @@ WRITTEN = 1_700_000_000
 """Modification time of the first input file, Unix seconds: 14 November 2023, 22:13:20. Each next one is a second on."""
 
 
-def publish(folder: Path, texts: Iterable[Sequence[str]]) -> None:
-    """One file for each sequence of lines, in the order in which Spark reads them."""
+def publish(folder: Path, texts: Iterable[Sequence[str]], *, name: str = "") -> None:
+    """One file for each sequence of lines, in the order in which Spark reads them; `name` begins all their names."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, lines in enumerate(texts):
-        hidden = folder / f".{number:04d}"
+        hidden = folder / f".{name}{number:04d}"
         hidden.write_text("".join(f"{line}\n" for line in lines))
         os.utime(hidden, (WRITTEN + number, WRITTEN + number))
-        hidden.rename(folder / f"{number:04d}.json")
+        hidden.rename(folder / f"{name}{number:04d}.json")
 
 
 def stream(name: str, data: Path, backend: Backend) -> StreamSpec:

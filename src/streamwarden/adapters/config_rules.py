@@ -155,11 +155,27 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
     ]
 
 
+def _parts(parts: tuple[str, ...]) -> list[Problem]:
+    problems = []
+    for index, part in enumerate(parts):
+        if not NAME_PATTERN.fullmatch(part):
+            allowed = f"a folder's name that matches {NAME_PATTERN.pattern}"
+            problems.append(Problem(key=("source", "parts", index), observed=show(part), allowed=allowed))
+        elif part in parts[:index]:
+            allowed = "each folder once"
+            problems.append(Problem(key=("source", "parts", index), observed=show(part), allowed=allowed))
+    return problems
+
+
 def _kinds(spec: StreamSpec) -> list[Problem]:
     problems = []
     if spec.source.kind is SourceKind.FILES and spec.source.path is None:
         observed, allowed = "missing", "the folder that `kind: files` reads"
         problems.append(Problem(key=("source", "path"), observed=observed, allowed=allowed, next_step="add `path: …`"))
+    if spec.source.kind is not SourceKind.FILES and spec.source.path is not None:
+        allowed = f"no path: `kind: {spec.source.kind}` reads no folder"
+        problems.append(Problem(key=("source", "path"), observed=show(spec.source.path), allowed=allowed))
+    problems += _parts(spec.source.parts)
     if spec.sink.kind is SinkKind.PARQUET and spec.sink.path is None:
         observed, allowed = "missing", "the folder that `kind: parquet` writes"
         problems.append(Problem(key=("sink", "path"), observed=observed, allowed=allowed, next_step="add `path: …`"))

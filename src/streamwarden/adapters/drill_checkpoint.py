@@ -52,14 +52,16 @@ class ForkCheckpoint:
         return (Path(fork.checkpoint) / COMMITS / str(batch)).is_file()
 
     def unplanned_files(self, fork: ForkView) -> int:
-        """Input files that the log of the fork's source does not have. A fork has one source, its linked input."""
+        """Input files that the logs of the fork's sources do not have."""
+        folders = spec_from_dict(dict(fork.spec)).source.folders
         planned = {
             local_path(file.path).name
-            for files in source_entries(self._files, fork.checkpoint).values()
+            for source in range(len(folders))
+            for files in source_entries(self._files, fork.checkpoint, source).values()
             for file in files
         }
-        inputs = input_files(Path(str(spec_from_dict(dict(fork.spec)).source.path)))
-        return sum(path.name not in planned for path in inputs)
+        inputs = [path for folder in folders for path in input_files(Path(folder))]
+        return sum(path.name not in planned for path in inputs)  # names are distinct: a fork needs that
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""

@@ -65,7 +65,7 @@ class DrillForks:
             output=bounded.sink.path,
             batch=made.batch,
             files=made.unseen_files,
-            batches_left=batches_left(bounded, made.unseen_files),
+            batches_left=batches_left(bounded, made.longest_queue),
             input_digest=made.input_digest,
             spec=spec_to_dict(bounded),
         )
@@ -89,6 +89,6 @@ def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:
     name = f"{made.origin[:40]}{SUFFIX}_{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
     source = spec.source
     if batches is not None:
-        source = replace(source, max_files_per_trigger=max(1, math.ceil(made.unseen_files / batches)))
+        source = replace(source, max_files_per_trigger=max(1, math.ceil(made.longest_queue / batches)))
     spark = replace(spec.spark, conf={_RETAIN: _RETAINED, **spec.spark.conf})
     return replace(spec, name=name, source=source, spark=spark)

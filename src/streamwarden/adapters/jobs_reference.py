@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.config import load_catalog
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import SourceKind, StreamSpec
 from streamwarden.units import format_duration, format_size
 
 _HEAD: Final = """\
@@ -51,13 +51,20 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
         trigger = f"each {format_duration(spec.trigger.processing_time)}"
     backend = f"{spec.state.backend}{', changelog' if spec.state.changelog else ''}"
     rows = {
-        "source": f"{spec.source.format} files in `{_below(spec.source.path, data)}`",
+        "source": _source(spec, data),
         "sink": f"{spec.sink.kind} in `{_below(spec.sink.path, data)}`, {spec.sink.mode}",
         "trigger": trigger,
         "state": f"{backend}, {spec.state.shuffle_partitions} partitions",
         "memory": f"{format_size(spec.spark.driver_memory)} for the driver, `{spec.spark.master}`",
     }
     return [f"| {name} | {value} |" for name, value in rows.items()]
+
+
+def _source(spec: StreamSpec, data: Path) -> str:
+    if spec.source.kind is SourceKind.RATE:
+        return f"Spark's rate source, {spec.source.options.get('rowsPerSecond', '1')} rows a second"
+    folders = " and ".join(f"`{_below(folder, data)}`" for folder in spec.source.folders)
+    return f"{spec.source.format} files in {folders}"
 
 
 def _below(path: str | None, data: Path) -> str:

@@ -1,6 +1,7 @@
 """Replays the flights of 2013 as JSON-lines files, in the order in which they really departed, at a chosen speed-up.
 
-The event time is the scheduled departure, so a delay in the real world is lateness in the stream.
+The event time is the scheduled departure, so a delay in the real world is lateness in the stream. For a stream that
+reads flights and weather, both are published, each into a folder of its own, on one clock.
 
 Each file is written under a hidden name in the same folder, synced, and published by a rename: a reader sees a whole
 file or none, and Spark ignores the hidden name. Which flights are in which file depends on `rows_per_file` alone, so a
@@ -14,13 +15,13 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.flights import departures
+from streamwarden.adapters.flights import departures, observations
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
 ROWS_PER_FILE: Final = 500
 """About thirteen hours of departures; 674 files for the year."""
 
+OBSERVATIONS_PER_FILE: Final = 39
+"""Thirteen hours of weather at three airports."""
+
+PARTS: Final = ("flights", "weather")
+"""What can be replayed; also the names of the folders, where there is more than one."""
+
 _SETTINGS: Final = ".replay.json"
 _LOCK: Final = ".replay.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStats:
-    """What a replay did. `flights` and `cancelled` count the files written now and the skipped ones.
+    """What a replay did. `flights`, `cancelled` and `observations` count the files written now and the skipped ones.
 
     Args:
         first, last: instants of the first and last event in order of departure, Unix seconds; None without events.
@@ -46,14 +53,26 @@ class ReplayStats:
     files_skipped: int
     flights: int
     cancelled: int
+    observations: int
     first: float | None
     last: float | None
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to be: the rows that go into it, and the instants (Unix seconds) of the first and last of them."""
+
+    target: Path
+    rows: pd.DataFrame
+    first: float
+    last: float
+
+
 def replay(
     into: Path,
     *,
+    parts: Sequence[str] = (),
     speedup: float | None = None,
     rows_per_file: int = ROWS_PER_FILE,
     limit: int | None = None,
@@ -63,59 +82,83 @@ def replay(
     """Publish the flights into the folder `into` (made if need be) and say what was done.
 
     Args:
+        parts: the folders below `into` to fill, of `PARTS`; none: flights go into `into` itself.
         speedup: event seconds a second; a file is published when its last flight has departed on that clock, which
             starts at the first file that is not there yet. None: as fast as possible.
         rows_per_file: fixed by the first replay into a folder.
-        limit: stop after the file that reaches this many flights: files are always whole.
+        limit: stop after the file that reaches this many flights: files are always whole. Weather goes as far.
         clock, sleep: a monotonic clock in seconds, and how to wait.
 
-    Raises ConfigError for values out of range, another `rows_per_file` than the folder's, or a replay that is running.
+    Raises ConfigError for values out of range, a part that is not known, another `rows_per_file` than the folder's, or
+    a replay that is running.
     """
     _validate(speedup, rows_per_file, limit)
+    _require_known(parts)
     into.mkdir(parents=True, exist_ok=True)
     with _only_one(into):
         _agree_on_rows_per_file(into, rows_per_file)
-        return _publish_all(departures(), into, speedup, rows_per_file, limit, clock, sleep)
+        return _publish_all(_files(into, parts, rows_per_file, limit), speedup, clock, sleep)
+
+
+def _files(into: Path, parts: Sequence[str], rows_per_file: int, limit: int | None) -> list[_File]:
+    """Everything to be published, in the order of publishing: by the last instant in it."""
+    flights = departures()
+    if limit is not None:
+        flights = flights.head(-(-limit // rows_per_file) * rows_per_file)
+    if not parts:
+        return _cut(flights, into, "flights", rows_per_file)
+    files = []
+    if "flights" in parts:
+        files += _cut(flights, into / "flights", "flights", rows_per_file)
+    if "weather" in parts:
+        weather = observations()
+        if limit is not None:
+            weather = weather[weather["order"] <= flights["order"].max()]
+        files += _cut(weather, into / "weather", "weather", OBSERVATIONS_PER_FILE)
+    return sorted(files, key=lambda file: file.last)
+
+
+def _cut(events: pd.DataFrame, folder: Path, name: str, rows_per_file: int) -> list[_File]:
+    folder.mkdir(parents=True, exist_ok=True)
+    instants = events["order"].astype("int64") / _UNITS_PER_SECOND[events["order"].dt.unit]
+    events = events.drop(columns="order")
+    files = []
+    for start in range(0, len(events), rows_per_file):
+        end = min(start + rows_per_file, len(events)) - 1
+        target = folder / f"{name}-{start:06d}-{end:06d}.json"
+        rows = events.iloc[start : end + 1]
+        files.append(_File(target, rows, float(instants.iloc[start]), float(instants.iloc[end])))
+    return files
 
 
 def _publish_all(
-    events: pd.DataFrame,
-    into: Path,
-    speedup: float | None,
-    rows_per_file: int,
-    limit: int | None,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    files: Sequence[_File], speedup: float | None, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> ReplayStats:
-    if limit is not None:
-        events = events.head(-(-limit // rows_per_file) * rows_per_file)
-    instants = events["order"].astype("int64") / _UNITS_PER_SECOND[events["order"].dt.unit]
-    events = events.drop(columns="order")
     started = clock()
     written = skipped = 0
     newest = 0
     origin: tuple[float, float] | None = None  # event instant and clock reading at the first file to be written
-    for start in range(0, len(events), rows_per_file):
-        part = events.iloc[start : start + rows_per_file]
-        target = into / f"flights-{start:06d}-{start + len(part) - 1:06d}.json"
-        if target.exists():
-            newest = _milliseconds(target.stat().st_mtime_ns)
+    for file in files:
+        if file.target.exists():
+            newest = max(newest, _milliseconds(file.target.stat().st_mtime_ns))
             skipped += 1
             continue
         if speedup is not None:
-            origin = origin or (float(instants.iloc[start]), clock())
-            due = origin[1] + (float(instants.iloc[start + len(part) - 1]) - origin[0]) / speedup
+            origin = origin or (file.first, clock())
+            due = origin[1] + (file.last - origin[0]) / speedup
             while (wait := due - clock()) > 0:
                 sleep(wait)
-        newest = _publish(part.to_json(orient="records", lines=True), target, after=newest)
+        newest = _publish(file.rows.to_json(orient="records", lines=True), file.target, after=newest)
         written += 1
+    flights = [file.rows for file in files if "flight_id" in file.rows]
     return ReplayStats(
         files_written=written,
         files_skipped=skipped,
-        flights=len(events),
-        cancelled=int(events["departed_at"].isna().sum()),
-        first=float(instants.iloc[0]) if len(events) else None,
-        last=float(instants.iloc[-1]) if len(events) else None,
+        flights=sum(map(len, flights)),
+        cancelled=sum(int(rows["departed_at"].isna().sum()) for rows in flights),
+        observations=sum(len(file.rows) for file in files) - sum(map(len, flights)),
+        first=min((file.first for file in files), default=None),
+        last=max((file.last for file in files), default=None),
         seconds=clock() - started,
     )
 
@@ -160,6 +203,17 @@ def _validate(speedup: float | None, rows_per_file: int, limit: int | None) -> N
         if not allowed:
             raise ConfigError(
                 f"{name} is {value}", expected="a positive number", where="replay", next_step=f"correct {name}"
+            )
+
+
+def _require_known(parts: Sequence[str]) -> None:
+    for part in parts:
+        if part not in PARTS:
+            raise ConfigError(
+                f"there is nothing to replay for the part {part!r}",
+                expected=f"parts of the source: {', '.join(PARTS)}",
+                where="replay",
+                next_step="publish its files yourself: written under a hidden name, then renamed",
             )
 
 

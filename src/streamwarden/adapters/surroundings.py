@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -70,7 +71,7 @@ def survey(spec: StreamSpec) -> Surroundings:
 
 
 def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> WaitingInput | None:
-    """The files of a flat input folder that the source's log does not name.
+    """The files of flat input folders that the logs of their sources do not name.
 
     None where that cannot be told: no file source, a pattern or subfolders in the path, an age limit that is not
     understood. Raises CheckpointError, OSError.
@@ -82,14 +83,34 @@ def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> Waiti
     oldest = _max_age(options)
     if oldest is None:
         return None
-    folder, path = open_path(source.path)
+    found = [
+        _waiting(folder, oldest, source_entries(files, checkpoint, at)) for at, folder in enumerate(source.folders)
+    ]
+    known = [each for each in found if each is not None]
+    return reduce(_together, known) if len(known) == len(found) else None
+
+
+def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:
+    """What waits in front of two sources of one query; each of its batches reads of both."""
+    since = [each.since for each in (one, other) if each.since is not None]
+    return WaitingInput(
+        files=one.files + other.files,
+        size=one.size + other.size,
+        since=min(since, default=None),
+        planned_files=one.planned_files + other.planned_files,
+        planned_batches=max(one.planned_batches, other.planned_batches),
+    )
+
+
+def _waiting(location: str, oldest: float, log: Mapping[int, tuple[SourceFile, ...]]) -> WaitingInput | None:
+    """None if the folder has subfolders."""
+    folder, path = open_path(location)
     try:
         entries = [entry for entry in folder.entries(path) if not entry.name.startswith((".", "_"))]
     except FileNotFoundError:
         return WaitingInput(files=0, size=0, since=None)
     if any(entry.is_dir for entry in entries):
         return None
-    log = source_entries(files, checkpoint)
     read = [each for batch in log.values() for each in batch]
     known = {_name(each.path) for each in read}  # the folder is flat: a name is a file
     horizon = max((each.timestamp_ms for each in read), default=0) / 1000 - oldest

@@ -14,11 +14,13 @@ from typing import Final, cast
 
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.outputs import Output, local_path, read_output
+from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
-from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
+from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
 
 _LEFTOVERS: Final = 5
@@ -31,23 +33,27 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
     The run must have ended, or at least have read its input: a file that it has yet to read counts as lost.
 
     Args:
-        inputs: the whole bounded input; by default every file in the source's folder.
+        inputs: the whole bounded input; by default every file in the source's folders.
         first: first batch whose output is judged (a fork's output may begin later than batch 0).
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    source, sink = spec.source.path, spec.sink.path
-    if spec.source.kind is not SourceKind.FILES or spec.sink.kind is not SinkKind.PARQUET or not source or not sink:
+    sink = spec.sink.path
+    if spec.source.kind is SourceKind.SCRIPT or spec.sink.kind is not SinkKind.PARQUET or not sink:
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
-            expected="files and parquet",
+            expected="files (or the rate source) and parquet",
             where=spec.name,
-            next_step="verify this stream by hand; the batch oracle reads files only",
+            next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
-    facts = replace(read_facts(spec.checkpoint, first=first), args=spec.args)
-    expectation = oracle(input_files(Path(source)) if inputs is None else inputs, facts)
+    facts = replace(read_facts(spec.checkpoint, sources=max(1, len(spec.source.parts)), first=first), args=spec.args)
+    if spec.source.kind is SourceKind.RATE:
+        facts = replace(facts, rate=read_rate(spec))
+    if inputs is None:
+        inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
+    expectation = oracle(inputs, facts)
     output = read_output(Path(sink), committed=facts.committed, first=first)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
@@ -96,19 +102,28 @@ def load_oracle(job: Path) -> Oracle:
     return cast(Oracle, module.expected)
 
 
-def read_facts(checkpoint: str, *, first: int = 0) -> RunFacts:
-    """What an oracle may know of a run: its committed batches' files, watermarks, times. Raises VerificationError."""
+def read_facts(checkpoint: str, *, sources: int = 1, first: int = 0) -> RunFacts:
+    """What an oracle may know of a run: its committed batches' files, watermarks, times. Raises VerificationError.
+
+    Args:
+        sources: how many file sources the query has.
+    """
     fs = LocalFiles()
     try:
         committed = log_position(fs, checkpoint).committed
         last = -1 if committed is None else committed
-        files = {batch: names for batch, names in file_source_log(fs, checkpoint).items() if batch <= last}
+        logs = [file_source_log(fs, checkpoint, source) for source in range(sources)]
+        files = {
+            batch: [name for log in logs for name in log.get(batch, ())]
+            for batch in sorted(set().union(*logs))
+            if batch <= last
+        }
         planned = {batch: record for batch, record in all_offsets(fs, checkpoint).items() if batch <= last}
         paths = {batch: tuple(local_path(name) for name in names) for batch, names in files.items()}
     except (CheckpointError, ValueError) as error:
         raise VerificationError(
             f"the checkpoint does not say what was read: {error}",
-            expected="whole logs in offsets/, commits/ and sources/0/",
+            expected="whole logs in offsets/, commits/ and sources/",
             where=checkpoint,
             next_step="run `streamwarden inspect` on it",
         ) from error
@@ -118,6 +133,26 @@ def read_facts(checkpoint: str, *, first: int = 0) -> RunFacts:
         committed=committed,
         first=first,
         times={batch: record.timestamp_ms for batch, record in planned.items()},
+    )
+
+
+def read_rate(spec: StreamSpec) -> RateFacts:
+    """What the checkpoint says of a rate source: when it began and where each batch ended. Raises VerificationError."""
+    fs = LocalFiles()
+    try:
+        ends = {batch: record.sources[0] for batch, record in all_offsets(fs, spec.checkpoint).items()}
+        began = int(read_log_file(fs, join(spec.checkpoint, SOURCES, "0", "0")).lines[0])
+    except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
+        raise VerificationError(
+            f"the checkpoint does not say what the rate source gave: {error}",
+            expected="offsets/ and sources/0/0, as Spark wrote them",
+            where=spec.checkpoint,
+            next_step="run `streamwarden inspect` on it",
+        ) from error
+    return RateFacts(
+        began_ms=began,
+        ends={batch: int(str(end)) for batch, end in ends.items() if end is not None},
+        rows_per_second=int(spec.source.options.get("rowsPerSecond", "1")),
     )
 
 

@@ -5,7 +5,8 @@ What is copied, and why in this order, while the query may be running:
 1. `commits/` up to N, then `offsets/` up to N: N was committed when this began, so all that it needs is complete.
 2. `sources/` up to the log offset that batch N ends at, with its compact file: files read later are unseen again.
    Rewritten to the fork's own input: at a start Spark builds batch N's input once more, and refuses paths elsewhere.
-3. State files of versions up to N+1 (the state after batch N) and all state files without a version.
+3. State files of versions up to N+1 (the state after batch N) and all state files without a version. An operator's
+   metadata up to N, rewritten: some name the files of their schema by absolute paths, which would be the origin's.
 4. The sink's manifest up to N, rewritten to the fork's own absolute paths (with the origin's paths Spark's reader would
    silently show only new rows), after it the data files that it names. A manifest that is ahead of the checkpoint
    would lose batches: the file sink skips a batch that its manifest already knows.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
@@ -31,6 +33,7 @@ from streamwarden.checkpoint.layout import (
     OFFSETS,
     SINK_LOG,
     SOURCES,
+    STATE,
     Damaged,
     LogFile,
     chain,
@@ -48,6 +51,9 @@ from streamwarden.stream import NAME_PATTERN, SinkKind, SourceKind, StreamSpec, 
 SUFFIX: Final = "__fork"
 
 _LONGEST: Final = 63
+_OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
+"""An operator's metadata (format 1: one file; format 2: one a batch that changed it), or its checksum."""
+
 _SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
 _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
 """Options (lower case) under which a source would move or delete files, in the origin's archive too."""
@@ -134,6 +140,7 @@ class Fork:
         batch: committed batch of the origin that it starts after; None: it starts from nothing.
         query_id: its own; None for a fork from nothing (Spark makes one when it starts).
         input_files: files in its bounded input; unseen_files: those that it has yet to read.
+        longest_queue: how many of these the source has that has the most: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.
         input_digest: SHA-256 over the sorted list of names and sizes of the whole input.
     """
@@ -144,6 +151,7 @@ class Fork:
     query_id: str | None
     input_files: int
     unseen_files: int
+    longest_queue: int
     batches_left: int | None
     input_digest: str
 
@@ -240,7 +248,7 @@ def checkpoint_links(survey: Survey, places: Places, batch: int) -> Iterator[Lin
     for source, ids in sorted(survey.sources.items()):
         if source not in ends:  # it keeps no log of files: what it has says where it began
             names += [join(SOURCES, str(source), compactible_name(*each)) for each in ids]
-    names += survey.state_files
+    names += [name for name in survey.state_files if _OPERATOR.fullmatch(name) is None]
     for store in survey.stores:
         names += [join(store.folder, file.name) for file in store.files if file.version <= batch + 1]
         names += [join(store.folder, name) for name in sorted(store.other)]
@@ -256,6 +264,32 @@ def source_logs(survey: Survey, batch: int) -> list[str]:
         for at, compact in survey.sources.get(source, ())
         if at <= upto
     ]
+
+
+def operator_logs(survey: Survey, batch: int) -> list[str]:
+    """Metadata of the operators that a fork at `batch` has, below the checkpoint."""
+    found = ((name, _OPERATOR.fullmatch(name)) for name in survey.state_files)
+    return [
+        name
+        for name, match in found
+        if match is not None and not match["sum"] and (match["batch"] is None or int(match["batch"]) <= batch)
+    ]
+
+
+def operator_step(name: str, log: LogFile, checkpoint: str, places: Places) -> Write:
+    """Step 3 for one operator's metadata: the schema files that it names are the fork's own. Raises Damaged."""
+    body = parse_object("".join(log.lines))
+    stores = body.get("stateStoreInfo")
+    for store in stores if isinstance(stores, list) else ():
+        paths = store.get("stateSchemaFilePaths")
+        if paths:
+            try:
+                moved = [to_uri(join(places.checkpoint, _below(to_path(str(path)), checkpoint))) for path in paths]
+            except ValueError as error:
+                raise Damaged(f"the schema of its store {store.get('storeName')}: it {error}") from error
+            store["stateSchemaFilePaths"] = moved
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return Write(join(places.checkpoint, name), f"v{log.version}\n{text}")
 
 
 def source_log_step(name: str, log: LogFile, source: str, places: Places) -> Write:
@@ -341,7 +375,7 @@ def input_digest(files: Iterable[InputFile]) -> str:
 
 
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
-    """Batches that `unseen` files make; None if a limit in bytes decides it. No-data batches come on top."""
+    """Batches that `unseen` files of a source make, no-data batches apart; None if a limit in bytes decides it."""
     options = {key.lower(): value for key, value in spec.source.options.items()}
     if "maxbytespertrigger" in options:
         return None

@@ -31,7 +31,7 @@ class SnapshotFacts:
         size: bytes of those snapshots, all partitions.
     """
 
-    backend: Backend
+    backend: Backend | str
     version: int | None
     size: int
 
@@ -91,7 +91,9 @@ def predict_restart(
             such a batch counts as the mean of the others.
         redone_batch: seconds of one batch in a cold JVM (the first batch of an earlier life).
     """
-    cost = ROW_COST[snapshot.backend]
+    # What a provider of somebody's own costs is not known: take it for the dearer of the two.
+    backend = snapshot.backend if isinstance(snapshot.backend, Backend) else Backend.ROCKSDB
+    cost = ROW_COST[backend]
     terms = [
         Term(
             name="snapshot copy",
@@ -112,7 +114,7 @@ def predict_restart(
         guessed = len(rows_changed) - len(known)
         source = f"{rows:.0f} rows changed in {len(rows_changed)} batches since the snapshot"
         source += f" ({guessed} of them not reported, taken as the mean)" if guessed else ""
-        source += f", {cost * 1e6:g} us each ({snapshot.backend.value})"
+        source += f", {cost * 1e6:g} us each ({backend.value})"
         terms.append(Term(name="state replay", seconds=rows * cost, source=source))
     if redone_batch is None:
         missing.append("redone batch: no earlier life committed a batch")

@@ -46,7 +46,7 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
         "spark.sql.shuffle.partitions": str(state.shuffle_partitions),
-        "spark.sql.streaming.stateStore.providerClass": PROVIDERS[state.backend],
+        "spark.sql.streaming.stateStore.providerClass": provider_class(state.backend),
         "spark.sql.streaming.stateStore.encodingFormat": state.encoding.value,
         "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE_INTERVAL,
         "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(MIN_DELTAS_FOR_SNAPSHOT),
@@ -65,6 +65,11 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
     if spec.spark.master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf | spec.spark.conf
+
+
+def provider_class(backend: Backend | str) -> str:
+    """The full name of the StateStoreProvider's class."""
+    return PROVIDERS[backend] if isinstance(backend, Backend) else backend
 
 
 def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags: Sequence[str] = ()) -> dict[str, str]:

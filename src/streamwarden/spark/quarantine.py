@@ -16,6 +16,8 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +27,7 @@ from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
-from streamwarden.spark.sources import METRIC, FileSource, malformed_rows, registered
+from streamwarden.spark.sources import FileSource, malformed_rows, metric, registered
 from streamwarden.stream import StreamSpec
 
 _RETRY_EVERY: Final = 10.0
@@ -53,17 +55,18 @@ class Quarantines:
 
     def seen(self, progress: Progress) -> None:
         """Take note of a batch's report; never waits."""
-        counted = progress.observed_metrics.get(METRIC)
-        if counted is not None and registered(self._spec.name) is not None and "addBatch" in progress.durations_ms:
-            self._queue.put((progress.query_id, progress.batch_id, int(counted.get("malformed") or 0)))
+        metrics = [progress.observed_metrics.get(metric(place)) for place in registered(self._spec.name)]
+        counted = [int(each.get("malformed") or 0) for each in metrics if each is not None]
+        if counted and "addBatch" in progress.durations_ms:
+            self._queue.put((progress.query_id, progress.batch_id, sum(counted)))
 
     def start(self, spark: Any) -> None:
         """Begin to write, with the batches that an earlier driver committed and did not get to."""
-        source = registered(self._spec.name)
-        if source is None or self._spec.quarantine is None:
+        sources = registered(self._spec.name)
+        if not sources or self._spec.quarantine is None:
             return
         self._thread = threading.Thread(
-            target=self._run, args=(spark, source), name="streamwarden quarantine", daemon=True
+            target=self._run, args=(spark, sources), name="streamwarden quarantine", daemon=True
         )
         self._thread.start()
 
@@ -74,14 +77,14 @@ class Quarantines:
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def _run(self, spark: Any, source: FileSource) -> None:
+    def _run(self, spark: Any, sources: Mapping[int, FileSource]) -> None:
         # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
         counted = self._counted_so_far()
         open_end = None not in counted
         items = _in_order(self._left_over(), counted)
         while True:
             for query_id, batch, count in items:
-                while not self._handle(spark, source, query_id, batch, count):
+                while not self._handle(spark, sources, query_id, batch, count):
                     if self._closing.wait(_RETRY_EVERY):
                         return
             if not open_end:
@@ -108,27 +111,31 @@ class Quarantines:
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
         return []
 
-    def _handle(self, spark: Any, source: FileSource, query_id: str, batch: int, count: int | None) -> bool:
+    def _handle(
+        self, spark: Any, sources: Mapping[int, FileSource], query_id: str, batch: int, count: int | None
+    ) -> bool:
         """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
         if batch <= self._done(query_id):
             return True
         try:
             if count != 0:
-                self._write(spark, source, query_id, batch)
+                self._write(spark, sources, query_id, batch)
             self._mark(query_id, batch)
         except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
             print(f"streamwarden: quarantine of batch {batch}: {shortened(str(error))}", file=sys.stderr, flush=True)
             return False
         return True
 
-    def _write(self, spark: Any, source: FileSource, query_id: str, batch: int) -> None:
+    def _write(self, spark: Any, sources: Mapping[int, FileSource], query_id: str, batch: int) -> None:
+        fs, path = open_path(self._spec.checkpoint)
         try:
-            files = file_source_log(*open_path(self._spec.checkpoint)).get(batch)
+            files = {place: file_source_log(fs, path, place).get(batch) for place in sources}
         except (StreamwardenError, OSError) as error:
             raise RuntimeError(f"its files are not known: {error}") from error
-        if not files:
+        found = [malformed_rows(spark, sources[place], names) for place, names in files.items() if names]
+        if not found:
             return
-        rows = malformed_rows(spark, source, files)
+        rows = reduce(lambda one, other: one.union(other), found)
         target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
         rows.coalesce(1).write.mode("overwrite").json(target)
 

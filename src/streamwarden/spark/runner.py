@@ -30,6 +30,7 @@ from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
+from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.sessions import Sessions, plain_path
 from streamwarden.spark.sinks import start_query
@@ -116,6 +117,7 @@ class Runner:
 
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
+        require_provider(spark, self._spec)
         built = build(spark, self._spec)
         query = start_query(built, self._spec)
         self._built = True

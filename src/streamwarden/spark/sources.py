@@ -16,7 +16,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Final, cast
 
 from streamwarden.errors import ConfigError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import SourceKind, StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CORRUPT: Final = "_corrupt_record"
 METRIC: Final = "input"
-"""Name of the observed metric: `read` and `malformed` rows of each batch."""
+"""Name of the observed metric: `read` and `malformed` rows of each batch (see `metric`)."""
 
 _MALFORMED: Final = "_malformed"
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
@@ -41,12 +41,20 @@ class FileSource:
     not_after: Mapping[str, timedelta] = attribute(default_factory=dict)
 
 
-_registered: dict[str, FileSource] = {}
+_registered: dict[str, dict[int, FileSource]] = {}
 
 
-def registered(stream: str) -> FileSource | None:
-    """What the job of `stream` reads; None if nothing of it can be malformed, or it reads without `read_files`."""
-    return _registered.get(stream)
+def registered(stream: str) -> Mapping[int, FileSource]:
+    """What the job of `stream` reads, by the source's place in the query.
+
+    Empty if nothing of it can be malformed, or the job reads without `read_files`.
+    """
+    return _registered.get(stream, {})
+
+
+def metric(place: int) -> str:
+    """Name of the observed metric of the source at `place`: of a query's metrics no two have one name."""
+    return METRIC if place == 0 else f"{METRIC}_{place}"
 
 
 def read_files(
@@ -57,6 +65,7 @@ def read_files(
     required: Sequence[str] = (),
     not_after: Mapping[str, timedelta] | None = None,
     placed: bool = False,
+    part: str | None = None,
 ) -> DataFrame:
     """A streaming DataFrame of the well-formed rows of the stream's source files.
 
@@ -73,20 +82,16 @@ def read_files(
             file's time is the bound, not the batch's: a batch that runs again must come to the same rows.
         placed: add the columns `file_modified` (Unix ms) and `file_name`, for a job to which the order of rows matters:
             a group's rows of one file stay in their order, unless a shuffle spills; those of two files do not.
+        part: which of the stream's `source.parts` to read; needed where it has some.
 
     Raises:
-        ConfigError: the stream's source is no folder of files, or one of these columns is not in the schema.
+        ConfigError: the stream's source is no folder of files, one of these columns is not in the schema, or `part` is
+            not one of the source's.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
     source = spec.source
-    if source.path is None:
-        raise ConfigError(
-            "the source has no path",
-            expected="source: {kind: files, path: …}",
-            where=spec.file or spec.name,
-            next_step="declare it in the stream's file",
-        )
+    place = _place_of(part, spec)
     fields = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     for argument, named in (("required", required), ("not_after", not_after or {})):
         unknown = [column for column in named if column not in fields.names]
@@ -107,13 +112,49 @@ def read_files(
     if source.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
     known = FileSource(source.format, fields, options, tuple(required), dict(not_after or {}))
-    frame = reader.load(source.path)
+    frame = reader.load(source.folders[place])
     if spec.quarantine is None:
         return _failing(frame, known).select("*", *_place(placed))
     if CORRUPT not in fields.names and not required and not not_after:
         return frame.select("*", *_place(placed))
-    _registered[spec.name] = known
-    return _good(frame, known, _place(placed))
+    _registered.setdefault(spec.name, {})[place] = known
+    return _good(frame, known, metric(place), _place(placed))
+
+
+def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
+    """The rows (`timestamp`, `value`) of Spark's rate source, as the stream's `source` declares it.
+
+    Raises ConfigError if the stream's source is of another kind.
+    """
+    if spec.source.kind is not SourceKind.RATE:
+        raise ConfigError(
+            f"a source of kind {spec.source.kind}",
+            expected="source: {kind: rate, options: {rowsPerSecond: …}}",
+            where=spec.file or spec.name,
+            next_step="declare it in the stream's file",
+        )
+    return spark.readStream.format("rate").options(**spec.source.options).load()
+
+
+def _place_of(part: str | None, spec: StreamSpec) -> int:
+    source = spec.source
+    if source.path is None:
+        raise ConfigError(
+            "the source has no path",
+            expected="source: {kind: files, path: …}",
+            where=spec.file or spec.name,
+            next_step="declare it in the stream's file",
+        )
+    if part is None and not source.parts:
+        return 0
+    if part not in source.parts:
+        raise ConfigError(
+            f"the job reads the part {part!r}" if part else "the job reads no part, and the source has some",
+            expected=f"one of source.parts: {', '.join(source.parts) or '(there are none)'}",
+            where=spec.file or spec.name,
+            next_step="make `source.parts` and the job's calls of read_files agree",
+        )
+    return source.parts.index(part)
 
 
 def _place(wanted: bool) -> list[Column]:
@@ -142,13 +183,13 @@ def _ahead(column: str, most: timedelta) -> Column:
     return f.col(f"`{column}`") > f.col("_metadata.file_modification_time") + f.lit(most)
 
 
-def _good(frame: DataFrame, source: FileSource, place: Sequence[Column]) -> DataFrame:
+def _good(frame: DataFrame, source: FileSource, name: str, place: Sequence[Column]) -> DataFrame:
     from pyspark.sql import functions as f
 
     malformed = f.col(_MALFORMED)
     empty = reduce(and_, [f.col(f"`{column}`").isNull() for column in frame.columns if column != CORRUPT])
     counted = frame.select("*", _malformed(source).alias(_MALFORMED), *place).observe(
-        METRIC,
+        name,
         f.count(f.lit(1)).alias("read"),
         f.count(f.when(malformed, 1)).alias("malformed"),
         # Rows without any known field, a sign of a renamed schema. It also makes every column needed: a wrong value in

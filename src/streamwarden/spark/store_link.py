@@ -199,12 +199,7 @@ class StoreLink:
     def _keep(self, progress: Progress) -> None:
         if not self._is_down():
             try:
-                self._store.batches.upsert_progress(self._stream, progress)
-                planned, committed = self._logged(progress.batch_id)
-                if planned is not None or committed is not None:
-                    self._store.batches.upsert_logged(
-                        self._stream, progress.query_id, progress.batch_id, planned, committed
-                    )
+                self._store.batches.upsert_progress(self._stream, progress, *self._logged(progress.batch_id))
                 return
             except StoreError as error:
                 self._went_down(error)

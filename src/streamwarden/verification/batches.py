@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.errors import VerificationError
 from streamwarden.verification.oracle import RunFacts
@@ -71,6 +71,26 @@ class Replayed(Generic[T]):
             unread = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Side(Generic[T]):
+    """One source of a query: how its lines are read, and what its watermark goes by.
+
+    Args:
+        decode: a line -> its row, or None if the line is malformed.
+        at: a row's event time, Unix milliseconds.
+        delay: how far the watermark stays behind the newest event, milliseconds; None: the query has no watermark.
+        not_after: rows whose event time lies more than these milliseconds after the modification of their file are
+            malformed too; None: any time is possible.
+        moves: whether a row moves the watermark; not the rows that a query leaves out before its watermark.
+    """
+
+    decode: Callable[[str], T | None]
+    at: Callable[[T], int]
+    delay: int | None
+    not_after: int | None = None
+    moves: Callable[[T], bool] = lambda row: True
+
+
 def replayed(
     inputs: Sequence[Path],
     facts: RunFacts,
@@ -81,47 +101,71 @@ def replayed(
     not_after: int | None = None,
     moves: Callable[[T], bool] = lambda row: True,
 ) -> Replayed[T]:
+    """`replayed_sides` of a query with one source; see `Side` for the arguments."""
+    only = Side(decode=decode, at=at, delay=delay, not_after=not_after, moves=moves)
+    return _replayed(inputs, facts, [only], lambda path: only)
+
+
+def replayed_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, Side[Any]]) -> Replayed[Any]:
     """Read every line of `inputs` and put each row into its batch.
 
     Args:
-        decode: a line -> its row, or None if the line is malformed.
-        at: a row's event time, Unix milliseconds.
-        delay: how far the watermark stays behind the newest event, milliseconds; None: the query has no watermark.
-        not_after: rows whose event time lies more than these milliseconds after the modification of their file are
-            malformed too; None: any time is possible.
-        moves: whether a row moves the watermark; not the rows that a query leaves out before its watermark.
+        sides: name of the folder that a file lies in -> the source that reads it. The query's watermark is the least of
+            theirs: 0 until each of them has had an event.
 
     A file that no batch read is a problem; one that two batches read counts once, in the first, and is a problem too.
-    Raises VerificationError if a file cannot be read or a batch is not in the facts.
+    Raises VerificationError if a file cannot be read, is of no side, or a batch is not in the facts.
     """
+
+    def side_of(path: Path) -> Side[Any]:
+        side = sides.get(path.parent.name)
+        if side is None:
+            raise VerificationError(
+                f"an input file that belongs to no source: {path}",
+                expected=f"files in {' or '.join(sides)}",
+                where=str(path.parent),
+                next_step="move it away, or give the source's parts to the oracle",
+            )
+        return side
+
+    return _replayed(inputs, facts, list(sides.values()), side_of)
+
+
+def _replayed(
+    inputs: Sequence[Path], facts: RunFacts, sides: Sequence[Side[T]], side_of: Callable[[Path], Side[T]]
+) -> Replayed[T]:
     files = _place(inputs, facts.files)
     _require_every_batch(facts)
     batches: dict[int | None, list[T]] = {batch: [] for batch in sorted(facts.watermarks)}
     batches[None] = []
+    tops: dict[int, dict[int, int | None]] = {id(side): dict.fromkeys(facts.watermarks) for side in sides}
     records = malformed = 0
     for name, batch in files.batch_of.items():
         path = files.order[name]
-        latest = None if not_after is None else _modified(path) + not_after
+        side = side_of(path)
+        latest = None if side.not_after is None else _modified(path) + side.not_after
+        rows = []
         for line in _lines(path):
             records += 1
-            row = decode(line)
-            if row is None or (latest is not None and at(row) > latest):
+            row = side.decode(line)
+            if row is None or (latest is not None and side.at(row) > latest):
                 malformed += 1
             else:
-                batches[batch].append(row)
-    top = {
-        batch: max((at(row) for row in rows if moves(row)), default=None) if delay is not None else None
-        for batch, rows in batches.items()
-        if batch is not None
-    }
-    marks = watermarks(top, delay or 0)
+                rows.append(row)
+        batches[batch] += rows
+        moving = [side.at(row) for row in rows if side.moves(row)] if side.delay is not None else []
+        if batch is not None and moving:
+            known = tops[id(side)][batch]
+            tops[id(side)][batch] = max(moving) if known is None else max(known, *moving)
+    each = [watermarks(tops[id(side)], side.delay or 0) for side in sides]
+    marks = {batch: min(side[batch] for side in each) for batch in sorted(facts.watermarks)}
     return Replayed(
         batches=batches,
         marks=marks,
         committed=-1 if facts.committed is None else facts.committed,
         records=records,
         malformed=malformed,
-        problems=(*files.problems, *_disagreements(marks, facts.watermarks)),
+        problems=(*files.problems, *disagreements(marks, facts.watermarks)),
     )
 
 
@@ -208,7 +252,8 @@ def _unreadable(path: Path, error: OSError) -> VerificationError:
     )
 
 
-def _disagreements(computed: Mapping[int, int], logged: Mapping[int, int]) -> list[str]:
+def disagreements(computed: Mapping[int, int], logged: Mapping[int, int]) -> list[str]:
+    """Watermarks of the checkpoint that are not what the input makes them, as problems."""
     return some(
         "watermark that the input does not explain",
         [

@@ -58,6 +58,13 @@ def integer(raw: object) -> int:
     return raw
 
 
+def number(raw: object) -> float:
+    """A DOUBLE. Raises ValueError for text, true and false."""
+    if type(raw) not in (int, float):
+        raise ValueError(raw)
+    return float(raw)  # type: ignore[arg-type]
+
+
 def instant(raw: object) -> int:
     """A TIMESTAMP of the pattern `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`, in Unix milliseconds. Raises ValueError.
 

@@ -20,6 +20,20 @@ from streamwarden.verification.reconciliation import Key, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateFacts:
+    """What Spark's rate source gave: value v of second s at `began_ms` + s seconds, evenly spread.
+
+    Args:
+        began_ms: Unix milliseconds of its second 0, from `sources/0/0`.
+        ends: batch -> second that it ends before, from `offsets/BATCH`.
+    """
+
+    began_ms: int
+    ends: Mapping[int, int]
+    rows_per_second: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """What the checkpoint of a bounded run says.
 
@@ -30,6 +44,7 @@ class RunFacts:
         first: first batch whose output is judged: 0, or for a fork the batch after the one that it was made at.
         times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds: the clock of a job in processing time.
         args: the stream's `args`, for a job whose question has parameters.
+        rate: of a stream whose source is no folder but Spark's rate source.
     """
 
     files: Mapping[int, Sequence[Path]]
@@ -38,6 +53,7 @@ class RunFacts:
     first: int = 0
     times: Mapping[int, int] = field(default_factory=dict)
     args: tuple[str, ...] = ()
+    rate: RateFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.fork import Fork, fork_name
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
+from support.checkpoints import replace as replace_file
 
 FS = LocalFiles()
 
@@ -79,6 +80,53 @@ def test_manifest_and_source_log_name_the_forks_own_files(origin: StreamSpec, tm
     assert sorted(entries) == [f"{tmp_path}/fork/input/in {index:03d}.json" for index in range(13)]
     on_disk = {str(path) for path in (tmp_path / "fork/output").glob("*.parquet")}
     assert on_disk == set(named), "data files that no entry names are leftovers of cut batches and stay behind"
+
+
+@pytest.mark.parametrize("name", ["spark-4.3.0-processor", "spark-4.3.0-join-columns"])
+@pytest.mark.parametrize("rewind", [0, 1])
+def test_an_operator_names_the_forks_own_schema(name: str, rewind: int, unpack: Unpack, tmp_path: Path) -> None:
+    """Spark writes the schema's files as absolute paths: taken over as they are, they would be the origin's."""
+    root = tmp_path / "origin"
+    unpack(name, root)
+    origin = stream_of(root, files=0)
+    if "join" in name:
+        origin = replace(origin, source=replace(origin.source, path=str(root), parts=("input", "other")))
+    made = fork(origin, into=tmp_path / "fork", rewind=rewind)
+    metadata = Path(made.spec.checkpoint) / "state/0/_metadata/v2"
+    batches = sorted(int(path.name) for path in metadata.iterdir())
+    assert batches, "and no checksums of what was there before"
+    assert batches[-1] <= made.batch  # type: ignore[operator]
+    named = [
+        to_path(path)
+        for batch in batches
+        for store in json.loads((metadata / str(batch)).read_text().split("\n")[1])["stateStoreInfo"]
+        for path in store["stateSchemaFilePaths"]
+    ]
+    assert named
+    assert all(Path(path).is_relative_to(made.spec.checkpoint) and Path(path).is_file() for path in named)
+    assert read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings == ()
+
+
+def test_an_operator_that_names_a_schema_elsewhere_is_refused(unpack: Unpack, tmp_path: Path) -> None:
+    checkpoint = unpack("spark-4.3.0-processor", tmp_path / "origin")
+    metadata = checkpoint / "state/0/_metadata/v2/0"
+    replace_file(metadata, metadata.read_text().replace("/checkpoint/state/", "/elsewhere/state/").encode())
+    with pytest.raises(CheckpointError, match=r"the schema of its store default: it names .*not below"):
+        fork(stream_of(tmp_path / "origin", files=0), into=tmp_path / "fork", rewind=0)
+
+
+def test_a_fork_of_two_sources_ends_with_the_longer_one(origin: StreamSpec, tmp_path: Path) -> None:
+    source = Path(str(origin.source.path))
+    for part, count in (("left", 5), ("right", 2)):
+        (source / part).mkdir()
+        for number in range(count):
+            (source / part / f"{part}-{number}.json").write_text("{}")
+    for path in source.glob("*.json"):
+        path.unlink()
+    both = replace(origin, source=replace(origin.source, parts=("left", "right"), max_files_per_trigger=2))
+    made = fork(both, into=tmp_path / "fork", rewind="all")
+    assert (made.input_files, made.unseen_files, made.longest_queue, made.batches_left) == (7, 7, 5, 3)
+    assert [len(list(Path(folder).iterdir())) for folder in made.spec.source.folders] == [5, 2]
 
 
 def test_files_are_linked_and_scratch_stays_behind(origin: StreamSpec, tmp_path: Path) -> None:

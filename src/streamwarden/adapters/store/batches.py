@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -60,9 +60,12 @@ class Batches:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def upsert_progress(self, stream: str, progress: Progress) -> None:
-        """Keep Spark's report of one batch."""
-        self.upsert_many(stream, [progress])
+    def upsert_progress(
+        self, stream: str, progress: Progress, planned_at: float | None = None, committed_at: float | None = None
+    ) -> None:
+        """Keep Spark's report of one batch, and what its logs say (see `upsert_logged`), if that is known already."""
+        row = replace(from_progress(stream, progress), planned_at=planned_at, committed_at=committed_at)
+        self._database.write(lambda connection: _put_all(connection, [(row, progress.operators)]))
 
     def upsert_many(self, stream: str, reports: Iterable[Progress]) -> None:
         """Keep many reports, a few hundred a transaction."""
