@@ -9,9 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from streamwarden.errors import StreamwardenError
+
+INPUT_METRIC: Final = "input"
+"""Name of the observed metric of a source's rows (`read`, `malformed`); of a second source, `input_1`, and so on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,16 @@ class Progress:
     sink: str
     observed_metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def malformed(self) -> int:
+        """Input rows that could not be used, of all sources that `read_files` reads."""
+        counted = (
+            metric.get("malformed")
+            for name, metric in self.observed_metrics.items()
+            if name == INPUT_METRIC or name.startswith(f"{INPUT_METRIC}_")
+        )
+        return sum(value for value in counted if isinstance(value, int))
 
 
 def parse_progress(text: str | Mapping[str, Any]) -> Progress:

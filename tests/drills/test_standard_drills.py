@@ -20,6 +20,7 @@ from support.drill_project import drill_project, run_drill
 pytestmark = pytest.mark.spark
 
 RECORDS = 100_000
+FEW = 12_000
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,32 @@ def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, f
         assert proof["evidence"]["signal"] == signal.SIGKILL
         assert proof["planned"] == proof["committed"] + 1
         assert_a_stranger_can_check(workspace, run)
+
+
+def test_a_drill_starts_in_the_streams_own_past(tmp_path: Path) -> None:
+    """The fork takes over state, logs and output of a stream that has run, and has its last batches to do again."""
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    few = {"inputs": tmp_path / "flights", "min_records": FEW}
+    with drill_project(tmp_path, fault=FaultKind.KILL_DRIVER, rewind=5, batches=16, **few) as workspace:
+        spec = workspace.stream("flights")
+        workspace.fleet.start(spec, launched_by="test")
+        await_commits(Path(spec.checkpoint), 6)  # 24 files, four a batch
+        workspace.fleet.stop("flights", requested_by="test", reason="it has read its input")
+        run = run_drill(workspace)
+        assert run.passed, run.reason
+        fork, counts = run.facts["fork"], run.facts["reconciliation"]
+        assert fork["batch"] >= 0
+        assert fork["files"] >= 12
+        assert run.facts["fault"]["planned"] > fork["batch"]
+        assert counts["expected"] == counts["actual"] > 100, "the output of the fork's own batches"
+        assert counts["records"] == FEW, "judged by the whole input all the same"
+
+
+def await_commits(checkpoint: Path, count: int) -> None:
+    deadline = time.monotonic() + 180
+    while len([path for path in checkpoint.glob("commits/*") if path.name.isdigit()]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:

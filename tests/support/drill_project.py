@@ -34,7 +34,7 @@ DRILL = """
 name: drill
 stream: flights
 fault: {{kind: {fault}, attempts: {attempts}, within: 2m}}
-fork: {{rewind: all, batches: {batches}}}
+fork: {{rewind: {rewind}, batches: {batches}}}
 steady_state: {{min_batches: 2, within: 3m}}
 recovery: {{target: 2m, deadline: 5m}}
 verification: {{min_records: {min_records}}}
@@ -48,6 +48,7 @@ def drill_project(
     inputs: Path,
     fault: FaultKind,
     job: str = "flight_departures",
+    rewind: int | str = "all",
     batches: int = 14,
     attempts: int = 2,
     min_records: int = 100_000,
@@ -57,6 +58,7 @@ def drill_project(
     Args:
         inputs: folder of replayed flights.
         job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
+        rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
     (jobs / "oracles").mkdir(parents=True)
@@ -69,7 +71,7 @@ def drill_project(
         (
             "drills",
             "drill",
-            DRILL.format(fault=fault.value, attempts=attempts, batches=batches, min_records=min_records),
+            DRILL.format(fault=fault.value, attempts=attempts, rewind=rewind, batches=batches, min_records=min_records),
         ),
     ):
         (root / "config" / folder).mkdir(parents=True)

@@ -34,7 +34,8 @@ def replay(
 ) -> int:
     """Publish the flights of 2013 as JSON files, in the order in which they really departed.
 
-    A stream that reads flights and weather gets both, each in its folder. Each file appears whole. A replay that was interrupted goes on where it was.
+    A stream that reads flights and weather gets both, each in its folder. Each file appears whole. A replay that was
+    interrupted goes on where it was.
     """
     from streamwarden.adapters.replay import ROWS_PER_FILE
     from streamwarden.adapters.replay import replay as publish

@@ -23,6 +23,7 @@ class StreamStatus:
 
     Args:
         since: when the query of the living driver started, or the driver was launched.
+        malformed: input rows that could not be used, and were kept aside.
         worst: the worst verdict of the last evaluation; worst_checks: whose it is, unless it is OK.
         problem: why the newest driver ended, or what is wrong with the file; empty while all is well.
     """
@@ -36,6 +37,7 @@ class StreamStatus:
     last_batch_at: float | None = None
     batches: int = 0
     rows: int = 0
+    malformed: int = 0
     state_bytes: float | None = None
     worst: Status = Status.UNKNOWN
     worst_checks: tuple[str, ...] = ()
@@ -110,6 +112,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         last_batch_at=(last.committed_at or (last.progress.at if last.progress else None)) if last else None,
         batches=total.batches,
         rows=total.rows,
+        malformed=total.malformed,
         state_bytes=measured,
         worst=level,
         worst_checks=() if level is Status.OK else tuple(each.check for each in verdicts if each.status is level)[:3],

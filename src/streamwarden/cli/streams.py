@@ -77,7 +77,7 @@ def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
         age(each.since, now),
         batch,
         number(each.batches),
-        number(each.rows),
+        number(each.rows) + (f" [yellow]({number(each.malformed)} kept aside)[/]" if each.malformed else ""),
         size(each.state_bytes),
         status_word(each.worst) + (f" ({', '.join(each.worst_checks)})" if each.worst_checks else ""),
         f"[red]{each.incidents}[/]" if each.incidents else "0",

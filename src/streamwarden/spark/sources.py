@@ -16,6 +16,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Final, cast
 
 from streamwarden.errors import ConfigError
+from streamwarden.progress import INPUT_METRIC
 from streamwarden.stream import SourceKind, StreamSpec
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CORRUPT: Final = "_corrupt_record"
-METRIC: Final = "input"
-"""Name of the observed metric: `read` and `malformed` rows of each batch (see `metric`)."""
-
 _MALFORMED: Final = "_malformed"
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 
@@ -54,7 +52,7 @@ def registered(stream: str) -> Mapping[int, FileSource]:
 
 def metric(place: int) -> str:
     """Name of the observed metric of the source at `place`: of a query's metrics no two have one name."""
-    return METRIC if place == 0 else f"{METRIC}_{place}"
+    return INPUT_METRIC if place == 0 else f"{INPUT_METRIC}_{place}"
 
 
 def read_files(

@@ -152,14 +152,17 @@ def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monk
 
     def publish(into: Path, **options: object) -> ReplayStats:
         asked.append((into, options))
-        return ReplayStats(files_written=2, files_skipped=1, flights=600, cancelled=3, first=0.0, last=1.0, seconds=0.1)
+        return ReplayStats(
+            files_written=2, files_skipped=1, flights=600, cancelled=3, observations=0, first=0.0, last=1.0, seconds=0.1
+        )
 
     monkeypatch.setattr("streamwarden.adapters.replay.replay", publish)
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--limit", "400", "--speedup", "60")
     assert answer.code == Exit.OK
     assert "2 files written, 1 were there; 600 flights" in answer.out
-    assert asked == [(cli.project.data / "input/a", {"speedup": 60.0, "rows_per_file": ROWS_PER_FILE, "limit": 400})]
+    options = {"parts": (), "speedup": 60.0, "rows_per_file": ROWS_PER_FILE, "limit": 400}
+    assert asked == [(cli.project.data / "input/a", options)]
 
 
 def test_a_replay_with_values_out_of_range_is_told(cli: CommandLine) -> None:

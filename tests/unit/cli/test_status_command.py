@@ -15,6 +15,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from support.command_line import CommandLine
+from support.reports import report
 
 NOW = time.time()
 
@@ -64,6 +65,20 @@ def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None
     assert answer.code == Exit.OK
     stream = answer.json["streams"][0]
     assert (stream["stream"], stream["state"], stream["worst"]) == ("a", "new", "UNKNOWN")
+
+
+def test_rows_that_were_kept_aside_are_told_beside_the_rows(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    counted = {
+        "input": {"read": 600, "malformed": 7},
+        "input_1": {"read": 5, "malformed": 2},
+        "other": {"malformed": 9},
+    }
+    with cli.store() as store:
+        for number in range(2):
+            store.batches.upsert_progress("a", report(number, observedMetrics=counted))
+    assert cli("status", "--json").json["streams"][0]["malformed"] == 2 * 9
+    assert "(18 kept aside)" in cli("status").out.replace("\n", " ")
 
 
 def test_a_driver_whose_process_lives_is_running(cli: CommandLine, living: ProcessIdentity) -> None:

@@ -97,7 +97,8 @@ def test_measurements_keep_their_name_and_source(store: Store) -> None:
 def test_old_raw_rows_go_and_their_roll_ups_stay(store: Store) -> None:
     """Nobody rolled up before: pruning does it first."""
     hours = range(9 * 24)
-    store.batches.upsert_many(STREAM, [batch(number, every=HOUR, rows=2) for number in hours])
+    one_bad = {"input": {"read": 2, "malformed": 1}}
+    store.batches.upsert_many(STREAM, [batch(number, every=HOUR, rows=2, observedMetrics=one_bad) for number in hours])
     store.measurements.add(memory(START + HOUR * number, 1.0) for number in hours)
     now = START + 9 * DAY
     pruned = store.prune(now)
@@ -108,7 +109,8 @@ def test_old_raw_rows_go_and_their_roll_ups_stay(store: Store) -> None:
     assert raw[0].progress.at == now - 7 * DAY
     assert len(store.batches.operators(STREAM, 0)) == 7 * 24
     assert hourly(store, Rolled.ROWS, Statistic.TOTAL) == [(number + 0.5, 2.0) for number in hours]
-    assert (store.batches.summary(STREAM).batches, store.batches.summary(STREAM).rows) == (9 * 24, 2 * 9 * 24)
+    total = store.batches.summary(STREAM)
+    assert (total.batches, total.rows, total.malformed) == (9 * 24, 2 * 9 * 24, 9 * 24)
 
 
 def test_pruning_twice_changes_nothing(store: Store) -> None:

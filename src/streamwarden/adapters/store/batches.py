@@ -20,6 +20,7 @@ from streamwarden.progress import OperatorProgress, Progress
 _CHUNK: Final = 200
 """Batches a transaction when many are loaded: the lock is free again after some 50 ms."""
 
+_TOTALS: Final = (Rolled.BATCHES, Rolled.ROWS, Rolled.MALFORMED)
 _BATCH: Final = batches.select().where(
     batches.c.stream == sa.bindparam("of_stream"),
     batches.c.query_id == sa.bindparam("of_query"),
@@ -36,6 +37,7 @@ class Summary:
     Args:
         batches: committed batches.
         rows: input rows of the batches that Spark reported; a batch known from the logs only adds none.
+        malformed: those of them that could not be used.
         unreported: raw batches whose report was lost.
         first_at, last_at: Unix seconds of the oldest and newest raw batch.
         last: the newest committed batch.
@@ -44,6 +46,7 @@ class Summary:
     stream: str
     batches: int
     rows: int
+    malformed: int
     unreported: int
     first_at: float | None
     last_at: float | None
@@ -195,6 +198,7 @@ def _columns(row: BatchRow) -> dict[str, Any]:
         "executed": report is not None and report.executed,
         "duration_ms": report and report.duration_ms,
         "rows": report and report.rows,
+        "malformed": report and report.malformed,
         "watermark": report and report.watermark,
         "origin": row.origin.value,
         "progress": report and report.text,
@@ -211,6 +215,7 @@ def _read(row: Row[Any]) -> BatchRow:
             text=row.progress,
             duration_ms=row.duration_ms,
             rows=row.rows,
+            malformed=row.malformed or 0,
             watermark=row.watermark,
         )
     return BatchRow(
@@ -230,6 +235,7 @@ def _summarize(connection: Connection, stream: str) -> Summary:
         sa.select(
             sa.func.count().label("batches"),
             sa.func.sum(sa.case((batches.c.executed, batches.c.rows), else_=0)).label("rows"),
+            sa.func.sum(sa.case((batches.c.executed, batches.c.malformed), else_=0)).label("malformed"),
             sa.func.sum(sa.case((batches.c.executed, 0), else_=1)).label("unreported"),
             sa.func.min(batches.c.at).label("first_at"),
             sa.func.max(batches.c.at).label("last_at"),
@@ -237,7 +243,7 @@ def _summarize(connection: Connection, stream: str) -> Summary:
     ).one()
     old = connection.execute(
         sa.select(hourly.c.name, sa.func.sum(hourly.c.total).label("total"))
-        .where(hourly.c.stream == stream, hourly.c.hour < before, hourly.c.name.in_((Rolled.ROWS, Rolled.BATCHES)))
+        .where(hourly.c.stream == stream, hourly.c.hour < before, hourly.c.name.in_(_TOTALS))
         .group_by(hourly.c.name)
     )
     totals = {row.name: int(row.total) for row in old}
@@ -247,6 +253,7 @@ def _summarize(connection: Connection, stream: str) -> Summary:
         stream=stream,
         batches=raw.batches + totals.get(Rolled.BATCHES, 0),
         rows=int(raw.rows or 0) + totals.get(Rolled.ROWS, 0),
+        malformed=int(raw.malformed or 0) + totals.get(Rolled.MALFORMED, 0),
         unreported=int(raw.unreported or 0),
         first_at=raw.first_at,
         last_at=raw.last_at,

@@ -34,6 +34,7 @@ class Report:
     text: str
     duration_ms: int
     rows: int
+    malformed: int
     watermark: float | None
 
     @property
@@ -89,6 +90,7 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
             text=json.dumps(progress.raw, ensure_ascii=False, separators=(",", ":")),
             duration_ms=progress.duration_ms,
             rows=progress.rows,
+            malformed=progress.malformed,
             watermark=progress.watermark,
         ),
     )

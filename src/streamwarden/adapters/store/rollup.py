@@ -29,6 +29,7 @@ class Rolled(StrEnum):
 
     BATCHES = "progress.batches"  # each counts 1, so the total is their number, with those known from the logs only
     ROWS = "progress.rows"
+    MALFORMED = "progress.malformed"
     DURATION = "progress.duration_ms"
     STATE_ROWS = "progress.state_rows"  # per batch, all operators
     STATE_MEMORY = "progress.state_memory_bytes"
@@ -38,6 +39,7 @@ class Rolled(StrEnum):
 _UNITS: Final[Mapping[Rolled, str]] = {
     Rolled.BATCHES: "batches",
     Rolled.ROWS: "rows",
+    Rolled.MALFORMED: "rows",
     Rolled.DURATION: "ms",
     Rolled.STATE_ROWS: "rows",
     Rolled.STATE_MEMORY: "bytes",
@@ -100,7 +102,11 @@ def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
     within = _is_within(batches)
     done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
     finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
-    ran = sa.select(batches.c.rows, batches.c.duration_ms).where(*within, batches.c.executed).subquery()
+    ran = (
+        sa.select(batches.c.rows, batches.c.malformed, batches.c.duration_ms)
+        .where(*within, batches.c.executed)
+        .subquery()
+    )
     same_batch = (batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))
     state = (
         sa.select(
@@ -115,7 +121,7 @@ def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
     )
     kinds: tuple[dict[Rolled, sa.ColumnElement[Any]], ...] = (
         {Rolled.BATCHES: finished.c.one},
-        {Rolled.ROWS: ran.c.rows, Rolled.DURATION: ran.c.duration_ms},
+        {Rolled.ROWS: ran.c.rows, Rolled.MALFORMED: ran.c.malformed, Rolled.DURATION: ran.c.duration_ms},
         {Rolled.STATE_ROWS: state.c.rows, Rolled.STATE_MEMORY: state.c.memory, Rolled.STATE_SST: state.c.sst},
     )
     return tuple(
