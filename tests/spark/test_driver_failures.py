@@ -247,7 +247,8 @@ def test_a_stop_that_comes_while_the_driver_starts_up_is_obeyed_before_its_first
 
 def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(made: Project) -> None:
     """Rows that do not fit and no quarantine: the stream fails on them, it never drops them."""
-    made.publish(1, extra=("{broken",))
+    huge = json.dumps({"id": 1, "key": 1, "at": "2026-01-01T00:00:00Z", "note": "x" * (2**20 + 1)})
+    made.publish(1, extra=("{broken", "", huge))
     strict = made.spec("strict", COUNTS, quarantine=None, trigger=TriggerSpec(available_now=True))
     record = end_of(made, strict)
     assert (record.kind, record.curable) == (ExitKind.FAILED, False)
@@ -259,6 +260,7 @@ def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(made
     assert record.message == "the query ended by itself: all its input is processed"
     kept = list(Path(lenient.quarantine or "").glob("query=*/batch=*/*.json"))
     rows = [json.loads(line) for path in kept for line in path.read_text().splitlines()]
-    assert [(row["raw"], row["reason"], Path(row["file"]).name) for row in rows] == [
-        ("{broken", "not a JSON object", f"{made.published - 1:06d}.json")
-    ]
+    told = sorted((row["number"], row["reason"]) for row in rows)
+    assert told == [(21, "not a JSON object"), (22, f"has note of {2**20 + 1} bytes, more than {2**20}")]
+    assert {Path(row["file"]).name for row in rows} == {f"{made.published - 1:06d}.json"}
+    assert [row["raw"] for row in rows if "raw" in row] == ["{broken"]

@@ -152,6 +152,8 @@ def test_malformed_rows_are_counted_and_kept_aside_with_reason_and_file(life: Li
     assert reasons[MALFORMED[0]] == "does not fit the schema: key is no int: zwei"
     assert reasons[MALFORMED[1]] == "not a JSON object"
     assert {Path(row["file"]).name for row in rows} == {"000000.json"}
+    lines = (life.project.input / "000000.json").read_text().splitlines()
+    assert [lines[row["number"] - 1] for row in rows] == [row.get("raw", row["parsed"]) for row in rows]
     assert [path.name for path in root.glob("query=*/*")] == ["batch=0"]
 
 

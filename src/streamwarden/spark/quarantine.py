@@ -2,8 +2,8 @@
 
 When a batch's report counts malformed rows, the batch's files are read once more and these rows are written:
 
-    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, reason, parsed: what could be read of it
-                                                (raw is absent from a row that parses and lacks a required column)
+    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, number: its place there, reason, parsed:
+                                                what could be read of it (raw is absent from a row that parses)
 
 A batch's files are fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
 itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.

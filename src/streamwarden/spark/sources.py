@@ -1,8 +1,8 @@
 """Reading files as a stream, with rows that cannot be used counted and kept aside.
 
 A job calls `read_files` and gets the good rows. The malformed ones (they do not fit the schema, lack a column that the
-job requires, or tell of a time that lies ahead of their own file) are counted inside the query (`observedMetrics` of
-its progress, under `input`); `quarantine` keeps them aside.
+job requires, hold a text that is too long, or tell of a time that lies ahead of their own file) are counted inside the
+query (`observedMetrics` of its progress, under `input`); `quarantine` keeps them aside.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CORRUPT: Final = "_corrupt_record"
+LONGEST: Final = 2**20
+"""Bytes of the longest text in a good row: a huge one is a burden to every state and every output that it goes into."""
+
 _MALFORMED: Final = "_malformed"
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 
@@ -67,10 +70,10 @@ def read_files(
 ) -> DataFrame:
     """A streaming DataFrame of the well-formed rows of the stream's source files.
 
-    Rows that do not fit `schema`, are null in a `required` column, or lie too far ahead in a `not_after` column are
-    counted and go to the stream's quarantine. A stream without a quarantine fails on the first such row instead:
-    nothing is dropped silently. In formats that carry a schema of their own (parquet, orc) only what these columns hold
-    can be wrong.
+    Rows that do not fit `schema`, are null in a `required` column, hold a STRING of more than LONGEST bytes, or lie
+    too far ahead in a `not_after` column are counted and go to the stream's quarantine. A stream without a quarantine
+    fails on the first such row instead: nothing is dropped silently. In formats that carry a schema of their own
+    (parquet, orc) only what these columns hold can be wrong.
 
     Args:
         schema: of the source, as a StructType or as DDL (`id BIGINT, at TIMESTAMP`).
@@ -113,7 +116,7 @@ def read_files(
     frame = reader.load(source.folders[place])
     if spec.quarantine is None:
         return _failing(frame, known).select("*", *_place(placed))
-    if CORRUPT not in fields.names and not required and not not_after:
+    if CORRUPT not in fields.names and not required and not not_after and not _texts(known):
         return frame.select("*", *_place(placed))
     _registered.setdefault(spec.name, {})[place] = known
     return _good(frame, known, metric(place), _place(placed))
@@ -171,7 +174,22 @@ def _malformed(source: FileSource) -> Column:
     lacking = [f.col(f"`{column}`").isNull() for column in source.required]
     corrupt = [f.col(CORRUPT).isNotNull()] if CORRUPT in source.schema.names else []
     ahead = [f.coalesce(_ahead(column, most), f.lit(False)) for column, most in source.not_after.items()]
-    return reduce(or_, [*corrupt, *lacking, *ahead], f.lit(False))
+    huge = [f.coalesce(_huge(column), f.lit(False)) for column in _texts(source)]
+    return reduce(or_, [*corrupt, *lacking, *ahead, *huge], f.lit(False))
+
+
+def _texts(source: FileSource) -> list[str]:
+    """The columns of type STRING."""
+    from pyspark.sql.types import StringType
+
+    fields = source.schema.fields
+    return [field.name for field in fields if field.name != CORRUPT and isinstance(field.dataType, StringType)]
+
+
+def _huge(column: str) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.octet_length(f"`{column}`") > LONGEST  # which Spark knows without counting
 
 
 def _ahead(column: str, most: timedelta) -> Column:
@@ -201,7 +219,7 @@ def _failing(frame: DataFrame, source: FileSource) -> DataFrame:
     """For a stream without a quarantine: a row that the schema alone cannot refuse ends the query."""
     from pyspark.sql import functions as f
 
-    if not source.required and not source.not_after:
+    if not source.required and not source.not_after and not _texts(source):
         return frame
     told = f.concat(
         f.lit("a row "),
@@ -215,22 +233,31 @@ def _failing(frame: DataFrame, source: FileSource) -> DataFrame:
 
 
 def malformed_rows(spark: SparkSession, source: FileSource, files: tuple[str, ...]) -> DataFrame:
-    """The malformed rows of `files`: raw text, file, reason, what could be parsed. A batch DataFrame."""
+    """The malformed rows of `files`: raw text, file, number, reason, what could be parsed. A batch DataFrame.
+
+    `number` is the row's place in its file, from 1 on. In a file of lines it is the line's number, blank ones apart.
+    """
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     frame = spark.read.format(source.format).options(**source.options).schema(source.schema).load(list(files))
     fields = [f.col(f"`{field.name}`") for field in source.schema.fields if field.name != CORRUPT]
     raw = f.col(CORRUPT) if CORRUPT in source.schema.names else f.lit(None).cast("string")
+    # A large file is read in blocks by several tasks; within a task the numbers rise with the rows.
+    place = Window.partitionBy("file").orderBy("block", "at")
     return (
         frame.select(
             raw.alias("raw"),
             f.col("_metadata.file_path").alias("file"),
+            f.col("_metadata.file_block_start").alias("block"),
+            f.monotonically_increasing_id().alias("at"),
             f.to_json(f.struct(*fields)).alias("parsed"),  # all columns, so that none is pruned and left unparsed
             _malformed(source).alias("malformed"),
             _unusable(source).alias("unusable"),
         )
+        .withColumn("number", f.row_number().over(place))
         .where("malformed")
-        .select("raw", "file", _reason(source).alias("reason"), "parsed")
+        .select("raw", "file", "number", _reason(source).alias("reason"), "parsed")
     )
 
 
@@ -244,6 +271,10 @@ def _unusable(source: FileSource) -> Column:
     for column, most in source.not_after.items():
         text = f.concat(f.lit(f"has {column} ahead of its file: "), f.col(f"`{column}`").cast("string"))
         told.append(f.when(_ahead(column, most), text))
+    for column in _texts(source):
+        size = f.octet_length(f"`{column}`").cast("string")
+        text = f.concat(f.lit(f"has {column} of "), size, f.lit(f" bytes, more than {LONGEST}"))
+        told.append(f.when(_huge(column), text))
     return f.concat_ws("; ", *told)
 
 

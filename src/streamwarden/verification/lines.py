@@ -1,7 +1,7 @@
 """One line of JSON as a row of named, typed fields, or nothing: what Spark's JSON reader makes of it, written again.
 
 A missing field and a JSON null are None. A value of another type makes the whole line malformed, as does text that is
-no JSON object. Fields that are not asked for are ignored.
+no JSON object, or a text beyond all measure. Fields that are not asked for are ignored.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _INSTANT: Final = re.compile(
 )
 _INT: Final = range(-(2**31), 2**31)
 _LONG: Final = range(-(2**63), 2**63)
+_LONGEST: Final = 2**20
 
 
 def json_object(line: str) -> dict[str, object] | None:
@@ -47,8 +48,11 @@ def fields(line: str, schema: Mapping[str, Callable[[object], object]]) -> dict[
 
 
 def text(raw: object) -> str:
-    """A STRING. Anything else than a JSON string is taken as its JSON text."""
-    return raw if isinstance(raw, str) else json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
+    """A STRING. Anything else than a JSON string is taken as its JSON text. Raises ValueError above a mebibyte."""
+    found = raw if isinstance(raw, str) else json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
+    if len(found) > _LONGEST // 4 and len(found.encode()) > _LONGEST:  # a character is four bytes at most
+        raise ValueError(f"{len(found)} characters")
+    return found
 
 
 def integer(raw: object) -> int:

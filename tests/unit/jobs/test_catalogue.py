@@ -24,7 +24,8 @@ def test_an_oracle_is_written_from_the_question_and_needs_no_spark(job: Path) ->
     assert callable(load_oracle(job))
     modules = imported(job.parent / "oracles" / job.name)
     own = {name for name in modules if name.startswith(("streamwarden", "spark_jobs"))}
-    assert all(name.startswith("streamwarden.verification.") for name in own)
+    allowed = "streamwarden.verification.", "streamwarden.units", "streamwarden.errors"
+    assert all(name.startswith(allowed) for name in own)
     assert not {name.split(".")[0] for name in modules} & {"pyspark", "pandas", "pyarrow", job.stem}
 
 

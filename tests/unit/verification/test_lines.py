@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streamwarden.verification.lines import fields, instant, integer, json_object, text
+from streamwarden.verification.lines import fields, instant, integer, json_object, number, text
 
 AT = 1_357_035_300_000
 
@@ -37,6 +37,9 @@ def test_one_wrong_field_makes_the_whole_line_malformed() -> None:
         (instant, "2013-01-02T04:15:00.000+18:00", AT),
         (instant, 1_357_035_300, AT),
         (instant, -1, -1000),
+        (text, "€" * (2**20 // 3), "€" * (2**20 // 3)),
+        (number, 3, 3.0),
+        (number, 1e-3, 0.001),
         (instant, 2**62, 0),  # 2**62 x 10**6 is a multiple of 2**64
     ],
 )
@@ -47,6 +50,10 @@ def test_a_value_that_fits(kind: Callable[[object], object], raw: object, value:
 @pytest.mark.parametrize(
     ("kind", "raw"),
     [
+        (text, "x" * (2**20 + 1)),
+        (text, "€" * (2**20 // 3 + 1)),
+        (number, "1.5"),
+        (number, True),
         (integer, "1"),
         (integer, 1.0),
         (integer, True),
