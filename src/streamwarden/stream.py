@@ -96,6 +96,7 @@ class StateSpec:
     Args:
         backend: one of Spark's own, or the full class name of another StateStoreProvider; its jar goes into
             `spark.conf`, as `spark.jars`. The driver fails with a clear error if the class is not there.
+        bounded_by: what bounds the state where nothing in the query does, in words (`the number of customers`).
     """
 
     backend: Backend | str = Backend.ROCKSDB
@@ -103,6 +104,7 @@ class StateSpec:
     shuffle_partitions: int = 4
     ttl: Seconds | None = None
     encoding: Encoding = Encoding.UNSAFEROW
+    bounded_by: str = ""
 
     def __post_init__(self) -> None:
         if self.backend in list(Backend):

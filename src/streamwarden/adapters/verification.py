@@ -17,6 +17,7 @@ from streamwarden.adapters.outputs import Output, local_path, read_output
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
+from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
@@ -48,7 +49,8 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
-    facts = replace(read_facts(spec.checkpoint, sources=max(1, len(spec.source.parts)), first=first), args=spec.args)
+    facts = read_facts(spec.checkpoint, sources=max(1, len(spec.source.parts)), first=first)
+    facts = replace(facts, args=spec.args, ttl=spec.state.ttl)
     if spec.source.kind is SourceKind.RATE:
         facts = replace(facts, rate=read_rate(spec))
     if inputs is None:
@@ -120,10 +122,11 @@ def read_facts(checkpoint: str, *, sources: int = 1, first: int = 0) -> RunFacts
         }
         planned = {batch: record for batch, record in all_offsets(fs, checkpoint).items() if batch <= last}
         paths = {batch: tuple(local_path(name) for name in names) for batch, names in files.items()}
-    except (CheckpointError, ValueError) as error:
+        state = state_fields(fs, checkpoint)
+    except (CheckpointError, Damaged, ValueError) as error:
         raise VerificationError(
             f"the checkpoint does not say what was read: {error}",
-            expected="whole logs in offsets/, commits/ and sources/",
+            expected="whole logs in offsets/, commits/ and sources/, and state schemas",
             where=checkpoint,
             next_step="run `streamwarden inspect` on it",
         ) from error
@@ -133,6 +136,7 @@ def read_facts(checkpoint: str, *, sources: int = 1, first: int = 0) -> RunFacts
         committed=committed,
         first=first,
         times={batch: record.timestamp_ms for batch, record in planned.items()},
+        state={batch: fields for batch, fields in state.items() if batch <= last},
     )
 
 

@@ -84,6 +84,26 @@ def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
     return StateSchema(store=store, path=path, version=int(version[1:]), families=tuple(families))
 
 
+def state_fields(fs: FileSystem, path: str, operator: int = 0) -> dict[int, frozenset[str]]:
+    """Batch that changed the schema -> the fields (`VARIABLE.FIELD`) of the operator's values from that batch on.
+
+    Only schemas of format 3 have a history. A batch that was cut and planned again may have two files: they are equal.
+    Raises Damaged for a file that cannot be understood.
+    """
+    found = {}
+    folder = join(STATE, str(operator), FAMILIES)
+    for store in list_or_empty(fs, path, folder):
+        for name in list_or_empty(fs, path, folder, store):
+            match = _NAME.fullmatch(name)
+            if match is None:
+                continue
+            where = join(folder, store, name)
+            schema = parse_schema(store, where, fs.read(join(path, where)))
+            fields = [f"{family.name}.{field}" for family in schema.families for field in family.value]
+            found[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
+    return found
+
+
 def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
     """The file that the operator's metadata names last, or else that of the newest batch."""
     if any(each in names for each in named):

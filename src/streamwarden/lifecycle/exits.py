@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.state_change import state_change
 from streamwarden.lifecycle.stop import StopRequest
 
 MESSAGE_LIMIT: Final = 600
@@ -55,8 +56,21 @@ CAUSES: Final = (
         next_step="raise spark.driver_memory of the stream, or make its batches smaller (max_files_per_trigger)",
     ),
     _cause(
+        r"STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+        curable=False,
+        next_step="a field of Avro-encoded state may come, go, move or widen (INT to BIGINT), nothing else: undo the "
+        "change, or give the field a new name and read the old one while it is there, or start with a new checkpoint "
+        "path",
+    ),
+    _cause(
+        r"STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED|STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+        curable=False,
+        next_step="the state's schema has changed too often: raise the setting that the message names in spark.conf of "
+        "the stream, or start with a new checkpoint path",
+    ),
+    _cause(
         r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_KEY_ROW_FORMAT|STATE_STORE_VALUE_ROW_FORMAT"
-        r"|STATE_STORE_.*SCHEMA_|STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+        r"|STATE_STORE_.*SCHEMA_|STATE_STORE_INVALID_CONFIG_AFTER_RESTART|STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
         curable=False,
         next_step="the job's state no longer fits the checkpoint: undo the change of the job or the state settings, "
         "or start with a new checkpoint path",
@@ -112,6 +126,9 @@ def failure(error_class: str | None, message: str, *, at: float, cut_batch: bool
             unless the cause is known to be (a full disk, no memory).
     """
     cause = classify(error_class, message)
+    change = state_change(message)
+    if change is not None:  # first: Spark prints both schemas whole and leaves it to the reader to compare them
+        message = f"{change}: {message}"
     if cause is None:
         curable = built
         next_step = (

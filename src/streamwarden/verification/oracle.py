@@ -44,6 +44,8 @@ class RunFacts:
         first: first batch whose output is judged: 0, or for a fork the batch after the one that it was made at.
         times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds: the clock of a job in processing time.
         args: the stream's `args`, for a job whose question has parameters.
+        ttl: the stream's `state.ttl`, seconds; None: nothing expires.
+        state: batch -> the fields (`VARIABLE.FIELD`) of the state's values, of transformWithState, from this batch on.
         rate: of a stream whose source is no folder but Spark's rate source.
     """
 
@@ -53,6 +55,8 @@ class RunFacts:
     first: int = 0
     times: Mapping[int, int] = field(default_factory=dict)
     args: tuple[str, ...] = ()
+    ttl: float | None = None
+    state: Mapping[int, frozenset[str]] = field(default_factory=dict)
     rate: RateFacts | None = None
 
 

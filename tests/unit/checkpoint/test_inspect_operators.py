@@ -9,7 +9,9 @@ import pytest
 
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.findings import Consequence
+from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.report import CheckpointReport, OperatorReport, read_checkpoint
+from streamwarden.checkpoint.schemas import state_fields
 from support.checkpoints import Unpack, replace
 
 FS = LocalFiles()
@@ -179,3 +181,16 @@ def test_older_metadata_of_a_processor_stands_in_for_the_newest(unpack: Unpack, 
     report = read_checkpoint(FS, str(tmp_path / "checkpoint"))
     assert report.findings == ()
     assert report.operators[0].name == "transformWithStateInPySparkExec"
+
+
+def test_the_fields_of_the_state_are_told_by_the_batch_that_they_came_with(unpack: Unpack, tmp_path: Path) -> None:
+    """Of schemas with a history; a file that cannot be understood is not passed over."""
+    checkpoint = unpack("spark-4.3.0-processor", tmp_path)
+    (fields,) = state_fields(FS, str(checkpoint)).items()
+    assert fields[0] == 0
+    assert {"seconds"} <= {name.partition(".")[0] for name in fields[1]}
+    assert state_fields(FS, str(unpack("spark-4.3.0-rocksdb", tmp_path / "other"))) == {}
+    (file,) = [path for path in (checkpoint / "state/0/_stateSchema/default").iterdir() if path.name.startswith("0_")]
+    replace(file, file.read_bytes()[:-9])
+    with pytest.raises(Damaged, match="ends in the middle"):
+        state_fields(FS, str(checkpoint))

@@ -1,0 +1,23 @@
+"""The same query under Spark alone: no runner, no listener, no lease, no store. Arguments: spec.json, where to report.
+
+Its settings come from the same properties file as the supervised driver's. Writes Spark's own reports, one a line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from streamwarden.adapters.config import spec_from_dict
+from streamwarden.spark.jobs import load_build
+from streamwarden.spark.sinks import start_query
+
+if __name__ == "__main__":
+    spec = spec_from_dict(json.loads(Path(sys.argv[1]).read_text()))
+    spark = SparkSession.builder.getOrCreate()
+    query = start_query(load_build(Path(spec.job))(spark, spec), spec)
+    query.awaitTermination()
+    Path(sys.argv[2]).write_text("".join(report.json + "\n" for report in query.recentProgress))

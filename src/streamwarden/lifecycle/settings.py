@@ -1,0 +1,46 @@
+"""Spark's settings as numbers, and what is known of their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streamwarden.units import parse_duration
+
+STATE_STORE: Final = "spark.sql.streaming.stateStore"
+DELTAS: Final = f"{STATE_STORE}.minDeltasForSnapshot"
+MAINTENANCE: Final = f"{STATE_STORE}.maintenanceInterval"
+RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
+IN_MEMORY: Final = "spark.sql.streaming.maxBatchesToRetainInMemory"
+
+DEFAULTS: Final = {DELTAS: 10.0, MAINTENANCE: 60.0, RETAIN: 100.0, IN_MEMORY: 2.0}
+"""Spark's own (4.3), intervals in seconds."""
+
+HEAP_SHARE: Final = 0.25
+"""Of the heap that HDFS-backed state may take: a batch holds the version it builds beside those it keeps, and the
+garbage collector needs as much room again."""
+
+
+def number(conf: Mapping[str, str], key: str, default: float | None = None) -> float:
+    """A setting as a number; the default (Spark's) if it is not set, or is none."""
+    fallback = DEFAULTS.get(key, 0.0) if default is None else default
+    try:
+        return float(conf.get(key, fallback))
+    except ValueError:
+        return fallback
+
+
+def seconds(conf: Mapping[str, str], key: str) -> float:
+    """An interval in seconds; Spark takes a bare number of it for milliseconds. The default if it is none."""
+    text = conf.get(key)
+    if text is None:
+        return DEFAULTS[key]
+    try:
+        return float(text) / 1000 if text.strip().isdigit() else parse_duration(text)
+    except ValueError:
+        return DEFAULTS[key]
+
+
+def flag(conf: Mapping[str, str], key: str, default: bool) -> bool:
+    """A setting that is true or false."""
+    return conf.get(key, str(default)).strip().lower() == "true"

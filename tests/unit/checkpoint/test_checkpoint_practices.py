@@ -1,0 +1,40 @@
+"""What the rules of `lint` read from the checkpoints of queries that have run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.practices.checkpoint_reader import operators_of
+from streamwarden.practices.facts import Bound, Kind
+
+
+@pytest.mark.parametrize(
+    ("archive", "kind", "bound"),
+    [
+        ("spark-4.3.0-hdfs", Kind.AGGREGATION, Bound.WATERMARK),
+        ("spark-4.3.0-sessions", Kind.AGGREGATION, Bound.WATERMARK),
+        ("spark-4.3.0-join", Kind.JOIN, Bound.UNKNOWN),
+        ("spark-4.3.0-processor", Kind.PROCESSOR, Bound.UNKNOWN),
+    ],
+)
+def test_an_operator_is_known_by_its_name_and_its_key(
+    whole: Callable[[str], Path], archive: str, kind: Kind, bound: Bound
+) -> None:
+    found = operators_of(read_checkpoint(LocalFiles(), str(whole(archive))))
+    assert (kind, bound, "state/0") in {(each.kind, each.bound, each.where) for each in found}
+
+
+def test_without_a_watermark_nothing_leaves_the_state(whole: Callable[[str], Path]) -> None:
+    report = replace(read_checkpoint(LocalFiles(), str(whole("spark-4.3.0-join"))), watermark_ms=None)
+    (operator,) = operators_of(report)
+    assert operator.bound is Bound.NONE
+
+
+def test_an_operator_without_a_name_is_not_judged(whole: Callable[[str], Path]) -> None:
+    (operator,) = operators_of(read_checkpoint(LocalFiles(), str(whole("spark-3.5.6-hdfs"))))
+    assert operator.bound is Bound.UNKNOWN
+    assert "older than Spark 4" in operator.why

@@ -1,0 +1,70 @@
+"""Sizes of state rows, from the changelogs and deltas that real Sparks wrote."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.advising import state_files
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
+
+FILES = LocalFiles()
+
+
+def change(checkpoint: Path, pattern: str) -> str:
+    return str(min(checkpoint.glob(f"state/0/0/{pattern}")))
+
+
+@pytest.mark.parametrize(
+    ("archive", "pattern", "row"),
+    [
+        ("spark-4.3.0-hdfs", "1.delta", (1, 56, 24)),
+        ("spark-3.5.6-hdfs", "1.delta", (1, 56, 24)),
+        ("spark-4.3.0-changelog", "1.changelog", (1, 57, 25)),  # a byte before each for the encoding's version
+        ("spark-4.3.0-format2", "1_*.changelog", (1, 57, 25)),  # the lineage stands before the rows
+    ],
+)
+def test_a_window_and_its_count_have_the_same_size_in_every_format(
+    whole: Callable[[str], Path], archive: str, pattern: str, row: tuple[int, int, int]
+) -> None:
+    rows, keys, values = row
+    assert sample_rows(FILES, change(whole(archive), pattern), 1) == RowSizes(rows=rows, keys=keys, values=values)
+
+
+def test_column_families_have_a_byte_for_the_kind_of_each_record(whole: Callable[[str], Path]) -> None:
+    found = sample_rows(FILES, change(whole("spark-4.3.0-processor"), "1.changelog"), 1000)
+    assert found == RowSizes(rows=18, keys=276, values=92)
+
+
+def test_a_sample_ends_where_it_is_told_to(whole: Callable[[str], Path]) -> None:
+    path = change(whole("spark-4.3.0-processor"), "1.changelog")
+    assert sample_rows(FILES, path, 5).rows == 5
+
+
+def test_the_plain_size_comes_from_the_heads_of_the_blocks(whole: Callable[[str], Path]) -> None:
+    path = change(whole("spark-4.3.0-processor"), "1.changelog")
+    assert plain_bytes(FILES, path) == 724
+
+
+def test_a_cut_file_is_damaged(whole: Callable[[str], Path], tmp_path: Path) -> None:
+    cut = tmp_path / "1.changelog"
+    cut.write_bytes(Path(change(whole("spark-4.3.0-processor"), "1.changelog")).read_bytes()[:-30])
+    for read in (lambda: plain_bytes(FILES, str(cut)), lambda: sample_rows(FILES, str(cut), 1000)):
+        with pytest.raises(Damaged):
+            read()
+
+
+def test_the_state_directory_of_a_checkpoint_is_summed_up(whole: Callable[[str], Path]) -> None:
+    found = state_files(FILES, str(whole("spark-4.3.0-changelog")))
+    assert found.bytes == sum(found.by_partition.values()) > 0
+    assert found.instances == len(found.snapshots) == len(found.by_partition)
+    assert found.rows > 0
+    assert all(stored > 0 and plain > 0 for stored, plain in found.changed.values())
+
+
+def test_a_store_without_changelogs_tells_no_row(whole: Callable[[str], Path]) -> None:
+    found = state_files(FILES, str(whole("spark-4.3.0-rocksdb")))
+    assert (found.rows, dict(found.changed)) == (0, {})
+    assert any(found.snapshots)

@@ -1,0 +1,392 @@
+"""Heartbeats without Spark: random batches, gaps, kills, late readings and expiry against a ledger and the oracle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row
+
+from streamwarden.adapters.verification import load_oracle
+from streamwarden.errors import ConfigError
+from streamwarden.stream import StateSpec, StreamSpec
+from streamwarden.verification.batches import moment
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from support.oracle_runs import iso
+from support.ticking import JOBS, Ticking, job_module
+
+JOB = job_module("device_heartbeats")
+ORACLE = load_oracle(JOBS / "device_heartbeats.py")
+BY_CLOCK = ("heartbeat=10s", "inactive=25s")
+BY_EVENT = (*BY_CLOCK, "time=event", "late=15s")
+TTL_MS = 60_000
+START = 1_760_000_000_000
+DEVICES = ("d-1", "d-2")
+RUBBISH = (
+    '{"device_id":"d-1","session_id":"a"}',
+    "not json",
+    '{"device_id":"d-1","session_id":null,"state":"x"}',
+    "[]",
+)
+
+
+class Batch(NamedTuple):
+    """A batch as it is drawn: files of (device, session, state, milliseconds back in event time, rubbish before)."""
+
+    gap_ms: int
+    files: list[list[tuple[str, str, str, int, bool]]]
+    killed: bool
+
+
+READINGS = st.tuples(
+    st.sampled_from(DEVICES), st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 30_000), st.booleans()
+)
+GAPS = st.one_of(st.sampled_from([1, 9_999, 10_000, 10_001, 25_000, 25_001, 60_000]), st.integers(1, 70_000))
+BATCHES = st.lists(
+    st.builds(Batch, GAPS, st.lists(st.lists(READINGS, max_size=6), max_size=3), st.booleans()), min_size=1, max_size=12
+)
+
+
+class Run(NamedTuple):
+    """What a history came to. `clock`: the time, or the watermark, that the last batch has passed."""
+
+    out: list[Any]
+    ticking: Ticking
+    files: dict[str, list[str]]
+    facts: RunFacts
+    clock: int
+
+
+def run(batches: list[Batch], *, by_event: bool = False, ttl_ms: int | None = None, quiet: bool = False) -> Run:
+    """Drive the processor through the batches; `quiet`: and through two more after a long silence."""
+    args = BY_EVENT if by_event else BY_CLOCK
+    rules = JOB.rules_of(args)
+    ticking = Ticking(
+        JOB.Heartbeats(rules, ttl_ms), by_event=by_event, expire={"begun": ttl_ms} if ttl_ms is not None else None
+    )
+    now, mark, newest, out = START, 0, 0, []
+    files: dict[str, list[str]] = {}
+    read, times, marks = {}, {}, {}
+    if quiet:
+        last = [[("d-0", "a", "end", 0, False)]] if by_event else []  # only a reading moves the watermark
+        batches = [*batches, Batch(1_000_000, last, False), Batch(1_000, [], True)]
+    for number, batch in enumerate(batches):
+        now += batch.gap_ms
+        closed, mark = mark, max(mark, newest - rules.late)
+        rows: dict[str, list[Row]] = defaultdict(list)
+        for index, readings in enumerate(batch.files):
+            name = f"{number:02d}-{index}.json"
+            lines = files[name] = []
+            for device, session, state, back, rubbish in readings:
+                at = now - back
+                fields = {"device_id": device, "session_id": session, "state": state, "event_time": iso(at)}
+                lines += [RUBBISH[len(lines) % len(RUBBISH)]] if rubbish else []
+                lines.append(json.dumps(fields))
+                newest = max(newest, at) if by_event else 0
+                if not by_event or at > closed:
+                    row = Row(session_id=session, state=state, at_ms=at, file_modified=number, file_name=name)
+                    rows[device].append(row)
+        for found in rows.values():  # a shuffle keeps the order within a file only
+            found.sort(key=lambda row: row.file_name, reverse=True)
+        read[number] = [Path(f"{number:02d}-{index}.json") for index in range(len(batch.files))]
+        times[number], marks[number] = now, mark
+        out += ticking.batch(mark if by_event else now, rows, killed=batch.killed)
+    facts = RunFacts(
+        files=read,
+        watermarks=marks,
+        committed=len(batches) - 1,
+        times=times,
+        args=args,
+        ttl=None if ttl_ms is None else ttl_ms / 1000,
+    )
+    return Run(out, ticking, files, facts, mark if by_event else now)
+
+
+def expectation(made: Run) -> Expectation:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, lines in made.files.items():
+            path = Path(folder, name)
+            path.write_text("".join(f"{line}\n" for line in lines))
+            os.utime(path, (START / 1000 + 3600 + int(name[:2]),) * 2)
+        return ORACLE(sorted(Path(folder).iterdir()), made.facts)
+
+
+def rows_of(out: list[Any]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
+    return [
+        (
+            (row.device_id, row.session_id, moment(row.at_ms), row.kind),
+            (row.number, moment(row.started_ms), row.readings, row.added, row.state),
+        )
+        for row in out
+    ]
+
+
+def judged(made: Run, out: list[Any] | None = None) -> Reconciliation:
+    wanted = expectation(made)
+    return reconcile(wanted.rows, rows_of(made.out if out is None else out), problems=wanted.problems)
+
+
+def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
+    return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+
+
+MODES = st.sampled_from([{"ttl_ms": TTL_MS}, {}, {"by_event": True}])
+
+
+@given(BATCHES, MODES)
+@settings(deadline=None)
+def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str, Any]) -> None:
+    """Two ways to answer: point after point with what is kept between them, and each session's history at once."""
+    made = run(batches, **mode)
+    outcome = judged(made)
+    assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
+    assert outcome.problems == ()
+    books = expectation(made).books
+    untold = sum(map(len, made.ticking.state()["untold"].values()))
+    assert (books.emitted, books.open) == (sum(row.added for row in made.out), untold)
+    assert books.records - books.malformed == books.emitted + books.open + books.dropped
+
+
+@given(BATCHES, MODES)
+@settings(deadline=None)
+def test_each_reading_is_told_once_and_each_session_ends_once(batches: list[Batch], mode: dict[str, Any]) -> None:
+    """The ledger: rows of a session carry on where the one before left off, on the grid, and the last one is its END.
+
+    It needs neither the times of the readings nor the oracle.
+    """
+    made = run(batches, **mode, quiet=True)
+    sessions = defaultdict(list)
+    for row in made.out:
+        if row.device_id in DEVICES:
+            sessions[row.device_id, row.session_id, row.started_ms].append(row)
+    for (device, _, started), rows in sessions.items():
+        assert [row.kind for row in rows] == ["HEARTBEAT"] * (len(rows) - 1) + ["END"]
+        told = 0
+        for row in rows:
+            told += row.added
+            assert row.readings == told
+        beats = [row.at_ms for row in rows[:-1]]
+        first = JOB.first_point(started, device, 10_000)
+        assert beats == [first + 10_000 * number for number in range(len(beats))]
+        assert len({row.number for row in rows}) == 1
+    kept = [json.loads(line) for lines in made.files.values() for line in lines if "event_time" in line]
+    told = sum(rows[-1].readings for rows in sessions.values())
+    assert told == sum(each["device_id"] in DEVICES for each in kept) - expectation(made).books.dropped
+
+
+@given(BATCHES)
+@settings(deadline=None)
+def test_by_event_time_the_batches_do_not_matter(batches: list[Batch]) -> None:
+    """All readings in one batch, or each file in one of its own: the same rows, if none was late."""
+    files = [[(d, s, x, 0, False) for d, s, x, _, _ in readings] for batch in batches for readings in batch.files]
+    apart = [Batch(batch.gap_ms, batch.files, False) for batch in batches]
+    now, spread = 0, []
+    for batch in apart:
+        now += batch.gap_ms
+        spread.append(Batch(batch.gap_ms, [[(d, s, x, 0, False) for d, s, x, _, _ in f] for f in batch.files], False))
+    at, together = 0, []
+    for batch in apart:
+        at += batch.gap_ms
+        together += [[(d, s, x, now - at, False) for d, s, x, _, _ in f] for f in batch.files]
+    assert sum(map(len, files)) == sum(map(len, together))
+    one = run([Batch(now, together, False)], by_event=True, quiet=True)
+    many = run(spread, by_event=True, quiet=True)
+    assert sorted(map(repr, rows_of(one.out))) == sorted(map(repr, rows_of(many.out)))
+
+
+@given(BATCHES, MODES)
+@settings(deadline=None)
+def test_nothing_stays_of_a_device_that_fell_silent(batches: list[Batch], mode: dict[str, Any]) -> None:
+    """But how many sessions it had, until that expires."""
+    made = run(batches, **mode, quiet=True)
+    state = made.ticking.state()
+    silent = {name: {key for key in held if key in DEVICES} for name, held in state.items()}
+    assert not silent["sessions"]
+    assert not silent["untold"]
+    assert [timer for timer in made.ticking.timers() if timer[0] in DEVICES] == []
+    assert not silent["begun"] or mode.get("ttl_ms")
+
+
+@given(BATCHES, MODES)
+@settings(deadline=None)
+def test_a_device_with_anything_to_tell_has_one_timer_and_no_other_has_any(
+    batches: list[Batch], mode: dict[str, Any]
+) -> None:
+    made = run(batches, **mode)
+    state = made.ticking.state()
+    assert sorted(device for device, _ in made.ticking.timers()) == sorted(
+        set(state["sessions"]) | set(state["untold"])
+    )
+    for device, timer in made.ticking.timers():
+        assert timer == JOB.first_point(timer, device, 10_000)
+        assert timer >= made.clock
+
+
+@given(BATCHES, MODES)
+@settings(deadline=None)
+def test_a_batch_that_was_killed_and_ran_again_changes_nothing(batches: list[Batch], mode: dict[str, Any]) -> None:
+    killed = run([batch._replace(killed=True) for batch in batches], **mode)
+    whole = run([batch._replace(killed=False) for batch in batches], **mode)
+    assert killed.out == whole.out
+    assert killed.ticking.state() == whole.ticking.state()
+
+
+# By example
+
+
+def beats(*steps: tuple[int, str], **mode: Any) -> list[tuple[str, str, int, int, int]]:
+    """Steps of (milliseconds since the last one, session of a reading or "") of one device; rows from its grid on."""
+    grid = JOB.first_point(START, "d-1", 10_000) - START
+    found = run(
+        [
+            Batch(gap + (grid if number == 0 else 0), [[("d-1", name, "x", 0, False)]] if name else [], False)
+            for number, (gap, name) in enumerate(steps)
+        ],
+        **mode,
+    )
+    return [(row.session_id, row.kind, row.at_ms - START - grid, row.added, row.number) for row in found.out]
+
+
+def test_a_heartbeat_comes_when_its_time_is_over_and_counts_what_came_until_then() -> None:
+    assert beats((0, "a"), (4_000, "a"), (6_000, "a")) == [("a", "HEARTBEAT", 0, 1, 1)]
+    assert beats((0, "a"), (4_000, "a"), (6_000, "a"), (1, "")) == [
+        ("a", "HEARTBEAT", 0, 1, 1),
+        ("a", "HEARTBEAT", 10_000, 2, 1),
+    ]
+
+
+def test_after_an_outage_each_missed_heartbeat_is_told_as_of_its_time() -> None:
+    rows = beats((1, "a"), (600_000, "a"))
+    assert rows == [
+        ("a", "HEARTBEAT", 10_000, 1, 1),
+        ("a", "HEARTBEAT", 20_000, 0, 1),
+        ("a", "END", 25_001, 0, 1),
+    ]
+
+
+def test_a_silence_of_just_the_limit_does_not_end_a_session() -> None:
+    assert beats((0, "a"), (25_000, "a"), (5_001, ""))[-1] == ("a", "HEARTBEAT", 30_000, 1, 1)
+    assert [row[1] for row in beats((0, "a"), (25_001, "a"), (5_001, ""))[-2:]] == ["END", "HEARTBEAT"]
+
+
+def test_a_session_id_that_comes_again_begins_anew_and_has_the_next_number() -> None:
+    rows = beats((0, "a"), (26_000, "a"), (5_000, ""), ttl_ms=TTL_MS)
+    assert rows[-2:] == [("a", "END", 25_000, 0, 1), ("a", "HEARTBEAT", 30_000, 1, 2)]
+
+
+def test_a_device_is_forgotten_with_its_last_session_or_when_its_number_expires() -> None:
+    steps = (0, "a"), (1, ""), (40_000, "b"), (10_001, "")
+    assert beats(*steps)[-1][4] == 1
+    assert beats(*steps, ttl_ms=TTL_MS)[-1][4] == 2
+    assert beats(*steps, ttl_ms=50_000)[-1][4] == 1
+
+
+def test_a_heartbeat_is_told_when_the_clock_has_passed_it_and_not_before() -> None:
+    assert len(beats((0, "a"), (10_000, ""))) == 1
+    assert len(beats((0, "a"), (10_001, ""))) == 2
+
+
+def test_by_event_time_an_older_reading_that_comes_second_is_told_in_its_time() -> None:
+    """The timer was set for the newer one: it moves."""
+    files = [
+        [[("d-1", "a", "x", 0, False)]],
+        [[("d-1", "a", "x", 18_000, False), ("d-2", "b", "x", 0, False)]],
+        [],
+    ]
+    made = run([Batch(14_000, readings, False) for readings in files], by_event=True)
+    assert made.clock < START + 14_000  # the newer reading's own heartbeat is not due yet
+    assert judged(made).exactly_once
+    assert [(row.device_id, row.readings) for row in made.out] == [("d-1", 1)]
+
+
+def test_devices_do_not_beat_at_once() -> None:
+    phases = {JOB.first_point(START, f"d-{number}", 30_000) - START for number in range(1_000)}
+    assert len(phases) > 900
+
+
+@pytest.mark.parametrize(
+    "arg", ["30s", "heartbeat=", "heartbeat=soon", "inactive=0", "inactive=-1", "time=wall", "late=1m", "=1s", "ttl=1d"]
+)
+def test_args_that_make_no_sense_are_refused(arg: str) -> None:
+    with pytest.raises(ConfigError, match="args: "):
+        JOB.rules_of((arg,))
+
+
+def test_the_rules_have_defaults() -> None:
+    assert JOB.rules_of(()) == (30_000, 120_000, False, 60_000)
+    assert JOB.rules_of(("time=event", "late=10m", "heartbeat=250 ms")) == (250, 120_000, True, 600_000)
+
+
+def test_a_ttl_by_events_time_is_refused_with_the_reason() -> None:
+    spec = StreamSpec(name="x", job="x.py", checkpoint="x", args=BY_EVENT, state=StateSpec(ttl=60.0))
+    with pytest.raises(ConfigError, match="by the clock only"):
+        JOB.build(None, spec)
+
+
+# What the oracle must condemn
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["by_clock", "by_event"])
+def history(request: pytest.FixtureRequest) -> Run:
+    """Two sessions of one device that overlap; the second one is active in the end."""
+    batches = [
+        Batch(1, [[("d-1", "a", "x", 0, False)]], False),
+        Batch(9_000, [[("d-1", "a", "y", 0, True), ("d-1", "b", "x", 0, False)]], False),
+        Batch(30_000, [[("d-1", "b", "z", 9_000, False)]], False),
+        Batch(20_000, [[("d-2", "c", "x", 0, False)]], False),
+        Batch(20_000, [[("d-2", "c", "y", 0, False)]], False),
+        Batch(10, [], False),
+    ]
+    return run(batches, by_event=request.param)
+
+
+def changed(row: Any, **changes: Any) -> Row:
+    return Row(**{**row.asDict(), **changes})
+
+
+def test_the_right_output_is_right(history: Run) -> None:
+    assert judged(history).exactly_once
+    assert {row.kind for row in history.out} == {"HEARTBEAT", "END"}
+    assert len(history.out) > 5
+
+
+def test_a_lost_heartbeat_is_caught(history: Run) -> None:
+    assert counters(judged(history, history.out[1:])) == (1, 0, 0, 0)
+
+
+def test_a_heartbeat_that_came_out_twice_is_caught(history: Run) -> None:
+    assert counters(judged(history, [*history.out, history.out[0]])) == (0, 1, 0, 0)
+
+
+def test_a_heartbeat_of_a_session_that_is_over_is_caught(history: Run) -> None:
+    end = next(row for row in history.out if row.kind == "END")
+    ghost = changed(end, kind="HEARTBEAT", added=0)
+    assert counters(judged(history, [*history.out, ghost])) == (0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("change", [{"readings": 9}, {"added": 9}, {"state": "?"}, {"number": 9}, {"started_ms": 1}])
+def test_an_altered_row_is_caught(history: Run, change: dict[str, Any]) -> None:
+    first, *others = history.out
+    assert counters(judged(history, [changed(first, **change), *others])) == (0, 0, 0, 1)
+
+
+def test_a_session_that_ended_too_early_is_caught(history: Run) -> None:
+    early = [changed(row, at_ms=row.at_ms - 1) if row.kind == "END" else row for row in history.out]
+    lost, _, unexpected, _ = counters(judged(history, early))
+    assert lost == unexpected > 0
+
+
+def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
+    later = history._replace(facts=replace(history.facts, first=4))
+    whole, rest = expectation(history), expectation(later)
+    assert 0 < len(rest.rows) < len(whole.rows)
+    assert rest.books.emitted_before + rest.books.emitted == whole.books.emitted
