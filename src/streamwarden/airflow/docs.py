@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.lifecycle.submission import redacted
+from streamwarden.practices.finding import Finding
 from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration
 
@@ -22,8 +23,8 @@ stream to stop at a batch boundary.
 """
 
 
-def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> str:
-    """What the stream does, how it is run, its specification and its thresholds."""
+def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings: Sequence[Finding] = ()) -> str:
+    """What the stream does, how it is run, what `lint` finds in its files, its specification and its thresholds."""
     policy = spec.restart
     budget = f"{policy.budget.count} in {format_duration(policy.budget.per)}"
     return "\n\n".join(
@@ -36,6 +37,8 @@ def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> str:
             f"{format_duration(policy.healthy_after)} of health forgive all. Out of budget, or after a failure that a "
             "restart cannot cure, this DAG fails, pauses itself, and an incident says what to do. Unpause it to try "
             "again.",
+            "#### Practices",
+            _findings(findings),
             "#### Specification",
             _table(("key", "value"), _flatten({**asdict(spec), "spark": _shown_spark(spec)})),
             "#### Thresholds",
@@ -69,6 +72,13 @@ def drill_doc(spec: DrillSpec) -> str:
             _table(("key", "value"), _flatten(asdict(spec))),
         ]
     )
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "Nothing found in the stream's file and its job; `streamwarden lint` also looks at what it has done."
+    rows = [(f"{each.rule} {each.severity}", f"{each.observed} ({each.origin}). {each.remedy}") for each in findings]
+    return _table(("rule", "what, and the remedy"), rows)
 
 
 def _shown_spark(spec: StreamSpec) -> Mapping[str, Any]:

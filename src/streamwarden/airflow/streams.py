@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from airflow.sdk import DAG
 
-from streamwarden.adapters.config import load_catalog, load_thresholds
+from streamwarden.adapters.config import load_catalog, load_drills, load_thresholds
+from streamwarden.adapters.linting import lint_declared
 from streamwarden.airflow.docs import broken_doc, stream_doc
 from streamwarden.airflow.operators import REATTACH, StreamOperator
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import Thresholds
+from streamwarden.practices.finding import Finding
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 TASK_ID: Final = "run"
@@ -26,7 +29,8 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     project = project_of(dag_file)
     catalog = load_catalog(project, data_of(project))
     thresholds = _thresholds(project)
-    dags = [stream_dag(spec, project, thresholds) for spec in catalog.streams.values()]
+    drills = tuple(load_drills(project)[0].values())
+    dags = [stream_dag(spec, project, thresholds, lint_declared(spec, drills)) for spec in catalog.streams.values()]
     for stem, error in catalog.broken.items():
         # A file that no stream can be named after never had a DAG, so none can be lost.
         name = stem if NAME_PATTERN.fullmatch(stem) else None
@@ -34,13 +38,15 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     return {dag.dag_id: dag for dag in dags}
 
 
-def stream_dag(spec: StreamSpec, project: Path, thresholds: Thresholds | ConfigError) -> DAG:
+def stream_dag(
+    spec: StreamSpec, project: Path, thresholds: Thresholds | ConfigError, findings: Sequence[Finding] = ()
+) -> DAG:
     """The DAG that keeps `spec` running: always one active run, which restarts, stops and starts inside itself."""
     return _dag(
         spec.name,
         project,
         description=spec.description or f"Keeps the stream {spec.name} running",
-        doc=stream_doc(spec, thresholds),
+        doc=stream_doc(spec, thresholds, findings),
         owner=spec.owner,
         tags={TAG, "stream", *spec.tags},
     )

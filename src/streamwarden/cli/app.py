@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
-from streamwarden.cli import checking, drilling, housekeeping, inspecting, preparing, replaying, streams, validating
+from streamwarden.cli import (
+    advising,
+    checking,
+    drilling,
+    housekeeping,
+    inspecting,
+    linting,
+    preparing,
+    replaying,
+    streams,
+    validating,
+)
 from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import Session
@@ -58,7 +69,7 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, streams, inspecting, checking):
+for _part in (validating, linting, streams, inspecting, checking, advising):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)

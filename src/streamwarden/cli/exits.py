@@ -25,10 +25,16 @@ class Exit(IntEnum):
 
 _MEANINGS = {
     Exit.OK: "done, and the answer is good",
-    Exit.BAD: "the answer is bad: a driver failed, a check is CRITICAL, a checkpoint is damaged, a drill deviated",
+    Exit.BAD: (
+        "the answer is bad: a driver failed, a check is CRITICAL, a checkpoint is damaged, a drill deviated, "
+        "a rule of `lint` is broken"
+    ),
     Exit.USAGE: "the command line or a file of the configuration is wrong; trying again does not help",
     Exit.UNAVAILABLE: "store, process, Java or lease could not be had now; nothing was decided",
-    Exit.UNDECIDED: "no verdict: every check is UNKNOWN, or the drill was aborted or failed itself",
+    Exit.UNDECIDED: (
+        "no verdict: every check is UNKNOWN, the drill was aborted or failed itself, a rule of `lint` could not be "
+        "judged, or `advise` has too little history"
+    ),
     Exit.DEFECT: "a defect of Streamwarden itself; the message says where its traceback is",
     Exit.INTERRUPTED: "ended by Ctrl-C",
 }

@@ -13,6 +13,7 @@ from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
+    from streamwarden.practices.finding import Finding
 
 
 def register(app: typer.Typer) -> None:
@@ -21,19 +22,27 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(context: typer.Context, json: AsJson = False) -> int:
-    """Check every stream, every drill and the thresholds. Exit code 2 if a file cannot be used."""
+    """Check every stream, every drill and the thresholds. Exit code 2 if a file cannot be used.
+
+    Shows also what `lint` finds in the streams' files and jobs; that a practice is broken makes no file invalid.
+    """
     good, wrong = _judge(workspace(context))
+    findings = _findings(workspace(context))
     if json:
         as_json(
             {
                 "valid": not wrong,
                 "files": [{"file": file, "kind": kind, "name": name} for kind, name, file in good],
                 "errors": [_as_data(kind, name, error) for kind, name, error in wrong],
+                "findings": findings,
             }
         )
     else:
         for kind, name, _file in good:
             say(f"[green]✓[/] {kind} {text(name)}")
+            for finding in findings if kind == "stream" else ():
+                if finding.stream == name:
+                    say(f"  [yellow]{finding.rule} {finding.severity}:[/] {text(finding.observed)}")
         for kind, name, error in wrong:
             say(f"[red]✗[/] {kind} {text(name)}\n  {text(error)}")
         tally = f"{len(good)} valid, {len(wrong)} broken"
@@ -65,6 +74,14 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     except ConfigError as error:
         wrong.append(("thresholds", "of the project", error))
     return good, wrong
+
+
+def _findings(space: Workspace) -> list[Finding]:
+    """What the rules find without a store and a checkpoint."""
+    from streamwarden.adapters.linting import lint_declared
+
+    drills = tuple(space.drills().values())
+    return [found for _, spec in sorted(space.catalog().streams.items()) for found in lint_declared(spec, drills)]
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:

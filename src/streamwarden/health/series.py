@@ -112,6 +112,13 @@ def wall_times(spec: StreamSpec, progresses: Iterable[Progress], field: str) -> 
     return times
 
 
+def checkpoint_seconds(spec: StreamSpec, progresses: Sequence[Progress]) -> list[float]:
+    """Seconds of wall time that each batch spent on its checkpoint: both logs, and the commit of its state."""
+    logs = [each.durations_ms.get("walCommit", 0) + each.durations_ms.get("commitOffsets", 0) for each in progresses]
+    state = wall_times(spec, progresses, "commit_ms")
+    return [round(both / 1000 + commit, 9) for both, commit in zip(logs, state, strict=True)]
+
+
 def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
     """(batch id, live state bytes of all operators) of each report.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.series import cores, reports, wall_times
+from streamwarden.health.series import checkpoint_seconds, cores, reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
-from streamwarden.progress import Progress
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -16,8 +15,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not found:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long a checkpoint took")
     observations = [
-        (each.batch_id, round(_logs_ms(each) / 1000 + state, 9))
-        for each, state in zip(found, wall_times(window.spec, found, "commit_ms"), strict=True)
+        (each.batch_id, seconds) for each, seconds in zip(found, checkpoint_seconds(window.spec, found), strict=True)
     ]
     last = found[-1]
     evidence: dict[str, object] = {
@@ -27,10 +25,6 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         "cores": cores(window.spec),
     }
     return judge_series(CHECK, window, thresholds, observations, what="checkpointing a batch took", evidence=evidence)
-
-
-def _logs_ms(progress: Progress) -> int:
-    return progress.durations_ms.get("walCommit", 0) + progress.durations_ms.get("commitOffsets", 0)
 
 
 CHECK = Check(

@@ -1,0 +1,42 @@
+"""A piece of advice: what to do about one thing, and every number that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    KEEP = "keep"
+    CHANGE = "change"
+    UNKNOWN = "unknown"  # too little is known to advise anything
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Args: unit: `rows`, `bytes`, `seconds`, `%`, …, empty for a ratio; source: where it was measured, or how."""
+
+    name: str
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Args:
+    says: what was found and what to do, in a sentence or two.
+    settings: setting -> value to set, where something is to be changed.
+    """
+
+    topic: str
+    status: Status
+    says: str
+    numbers: tuple[Number, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def unknown(topic: str, why: str, *numbers: Number) -> Advice:
+    """Nothing is advised from nothing."""
+    return Advice(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)

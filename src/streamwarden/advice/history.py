@@ -1,0 +1,100 @@
+"""What advice is made from: one stream's own history, gathered once. Sequences are oldest first; times in seconds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from streamwarden.health.series import batch_seconds, has_run
+from streamwarden.health.window import Batch, Measurement
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.progress import Progress
+from streamwarden.stream import StreamSpec
+
+ENOUGH: Final = 20
+"""Reports of batches that rates and medians are taken from; fewer say more about a start than about a stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFiles:
+    """What the checkpoint's state directory says, all operators together.
+
+    Args:
+        bytes: under `state/`, all versions that are kept.
+        by_partition: bytes of each partition.
+        instances: state stores (operators x partitions x stores).
+        snapshots: of each instance, the versions of which it keeps a snapshot: one may be behind the others.
+        oldest, newest: the versions between which something is kept.
+        rows, keys, values: sampled rows of the kept changes, and the bytes of their keys and values.
+        changed: version -> (stored, plain) bytes of its changelogs or deltas, of a sample of versions.
+    """
+
+    bytes: int
+    by_partition: Mapping[int, int]
+    instances: int
+    snapshots: tuple[tuple[int, ...], ...] = ()
+    oldest: int = 0
+    newest: int = 0
+    rows: int = 0
+    keys: int = 0
+    values: int = 0
+    changed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Args:
+    conf: Spark's settings in force, as the runner submits them.
+    batches: of the checkpoint's query, the newest few hundred.
+    files: None if the checkpoint could not be read.
+    acceptable_recovery: longest recovery that is accepted, with where that stands.
+    problems: what could not be read, and why.
+    """
+
+    spec: StreamSpec
+    conf: Mapping[str, str]
+    now: float
+    batches: tuple[Batch, ...] = ()
+    drivers: tuple[DriverRecord, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    files: StateFiles | None = None
+    acceptable_recovery: tuple[float, str] = (90.0, "the default target of a drill")
+    problems: tuple[str, ...] = ()
+
+    def reports(self) -> list[Progress]:
+        """Of batches that ran."""
+        return [each.progress for each in self.batches if each.progress is not None and has_run(each.progress)]
+
+    def with_rows(self) -> list[Progress]:
+        """Reports of batches that had input."""
+        return [each for each in self.reports() if each.rows > 0]
+
+    def batch_seconds(self) -> float | None:
+        """Median duration of a batch."""
+        taken = batch_seconds(self.batches)
+        return statistics.median(taken) if taken else None
+
+    def too_few(self, found: Sequence[Progress]) -> str:
+        """Why nothing can be told from `found`; empty if enough is there."""
+        if len(found) >= ENOUGH:
+            return ""
+        return f"too little history: {len(found)} batches with rows were reported, {ENOUGH} are needed"
+
+
+def changed_rows(report: Progress) -> int:
+    """State rows that a batch updated or removed, all operators together."""
+    return sum(each.rows_updated + each.rows_removed for each in report.operators)
+
+
+def state_rows(report: Progress) -> int:
+    """Rows in the state after the batch, all operators together."""
+    return sum(each.rows_total for each in report.operators)
+
+
+def arrivals(reports: Sequence[Progress]) -> float | None:
+    """Input rows a second over the time that the reports span, from start to start; None for one instant."""
+    if len(reports) < 2 or reports[-1].at <= reports[0].at:
+        return None
+    return sum(each.rows for each in reports[:-1]) / (reports[-1].at - reports[0].at)

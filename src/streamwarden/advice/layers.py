@@ -1,0 +1,70 @@
+"""How often RocksDB's snapshots hold a row: its levels, followed through the batches.
+
+A snapshot flushes what changed since the one before into a new file. When there are four of those, they are merged with
+all that is below into one whole copy. Files are kept as long as a kept snapshot names one of them, so that the state
+directory holds several copies of the state at any time. The merge runs beside the batches; its result is in the next
+snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MERGE_AT: Final = 4
+"""RocksDB's `level0_file_num_compaction_trigger`, which Spark leaves alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one batch did to the state: version N+1 is the state after batch N. `total`: rows after it."""
+
+    version: int
+    total: int
+    new: int
+    updated: int
+
+
+def rows_kept(start: int, changes: Sequence[Change], snapshots: Collection[int]) -> float:
+    """Rows in all files that the kept snapshots name, each copy counted.
+
+    Args:
+        start: rows before the first change: they count as one whole copy, made by an earlier merge.
+        changes: oldest first, without a gap.
+        snapshots: versions whose snapshot is kept. Those before the oldest of them were made at the same distance.
+    """
+    files: list[tuple[int, float]] = [(0, float(start))] if start else []
+    kept: dict[int, float] = {}
+    merged = 0 if not start else 1  # whole copies stand first in `files`
+    number = 0
+    new, updated, flushed = 0.0, 0.0, start
+    made = _made(changes, snapshots)
+    for change in changes:
+        new, updated = new + change.new, updated + change.updated
+        if change.version not in made:
+            continue
+        if len(files) - merged >= MERGE_AT:
+            number += 1
+            files, merged = [(number, float(flushed))], 1
+        number += 1
+        files.append((number, min(change.total, new + _distinct(updated, change.total))))
+        new, updated, flushed = 0.0, 0.0, change.total
+        if change.version in snapshots:
+            kept |= dict(files)
+    return sum(kept.values())
+
+
+def _distinct(times: float, rows: int) -> float:
+    """Expected number of different rows among `rows` that are hit by `times` updates at random."""
+    return rows * (1 - math.exp(-times / rows)) if rows else 0.0
+
+
+def _made(changes: Sequence[Change], snapshots: Collection[int]) -> set[int]:
+    """Versions of which a snapshot was made: those that are kept, and before them one at the same distance."""
+    kept = sorted(snapshots)
+    if len(kept) < 2 or not changes:
+        return set(kept)
+    step = max(1, round((kept[-1] - kept[0]) / (len(kept) - 1)))
+    return set(kept) | set(range(kept[0], changes[0].version - 1, -step))

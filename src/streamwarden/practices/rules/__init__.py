@@ -1,0 +1,32 @@
+"""The rules, one module each. The order is the order in which people see them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamwarden.practices.finding import Rule
+from streamwarden.practices.rules import (
+    backend,
+    cleanup,
+    documentation,
+    drills,
+    encoding,
+    metrics,
+    sink,
+    snapshots,
+    unbounded,
+    versions,
+)
+
+RULES: Final[tuple[Rule, ...]] = (
+    unbounded.RULE,
+    backend.RULE,
+    snapshots.RULE,
+    metrics.RULE,
+    versions.RULE,
+    cleanup.RULE,
+    drills.RULE,
+    encoding.RULE,
+    sink.RULE,
+    documentation.RULE,
+)

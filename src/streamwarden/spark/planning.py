@@ -1,0 +1,42 @@
+"""The program that spark-submit runs for `streamwarden lint --plan`: builds a job's query and writes down its plan.
+
+Argument: a folder with `spec.json`; it writes `plan.txt`, the analyzed logical plan, or `problem.txt`, why there is
+none. The job's `build` is called; the query that it returns is not started.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    # spark-submit put this file's folder first: its modules must not stand before the standard library's.
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+
+from streamwarden.adapters.config import spec_from_dict
+from streamwarden.spark.jobs import load_build
+
+
+def main(folder: Path) -> None:
+    """Build, analyze, write."""
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    spec = spec_from_dict(json.loads((folder / "spec.json").read_text(encoding="utf-8")))
+    spark = SparkSession.builder.getOrCreate()
+    try:
+        built: Any = load_build(Path(spec.job))(spark, spec)
+        frame = built._df if isinstance(built, DataStreamWriter) else built
+        if not isinstance(frame, DataFrame):
+            raise TypeError(f"build() returned {type(built).__name__}")
+        text = frame._jdf.queryExecution().analyzed().toString()
+    except Exception as error:  # whatever the job or the analyzer raises is what the person needs to see
+        (folder / "problem.txt").write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
+        return
+    (folder / "plan.txt").write_text(str(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,119 @@
+"""Every stream of the repository as the DAG that its file makes, in a real Airflow: started, committing, stopped.
+
+What each of them writes is judged by tests/spark; here the question is whether the files in config/streams and
+spark_jobs, as they are shipped, run in Airflow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.replay import replay
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.stream import SourceKind, StreamSpec
+from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+
+NAMES = sorted(path.stem for path in (REPOSITORY / "config" / "streams").glob("*.yaml"))
+LONG = 240.0
+EVENTS = ({"event_time": "2026-01-05T09:00:00.000Z", "user_id": 7, "action": "login"},)
+ACTIONS = ({"user_id": 7, "action": "login"},)
+SESSIONS = ({"id": "web:7", "data": "a", "is_last": True},)
+READINGS = ({"device_id": "d-7", "session_id": "s-1", "state": "charging", "event_time": "2026-01-05T09:00:00.000Z"},)
+PURCHASES = ({"customer": "c-7", "amount": 1250},)
+
+
+def lines(*rows: dict[str, object]) -> Callable[[StreamSpec], None]:
+    def publish(spec: StreamSpec) -> None:
+        part = Path(spec.source.folders[0]) / ".0.part"
+        part.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(part, (1_800_000_000, 1_800_000_000))
+        part.rename(part.with_name("0.json"))
+
+    return publish
+
+
+def flights(spec: StreamSpec) -> None:
+    replay(Path(str(spec.source.path)), parts=spec.source.parts, limit=1000)
+
+
+def nothing(spec: StreamSpec) -> None:
+    """The source is a generator."""
+
+
+INPUTS: dict[str, Callable[[StreamSpec], None]] = {
+    "aircraft_rotations": flights,
+    "device_heartbeats": lines(*READINGS),
+    "device_heartbeats_event_time": lines(*READINGS),
+    "event_windows": lines(*EVENTS),
+    "flight_dedup": flights,
+    "flight_dedup_unbounded": flights,
+    "flight_departures": flights,
+    "flight_weather": flights,
+    "state_evolution": lines(*PURCHASES),
+    "user_action_counts": lines(*ACTIONS),
+    "user_sessions": lines(*SESSIONS),
+    "windowed_values": nothing,
+}
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Airflow, Workspace]]:
+    root = tmp_path_factory.mktemp("catalogue")
+    airflow = Airflow(root / "airflow", REPOSITORY, root / "data")
+    space = Workspace.open(REPOSITORY, root / "data", environ={})
+    try:
+        with running(airflow):
+            wanted = {f"stream_{name}" for name in NAMES}
+            wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
+            yield airflow, space
+    finally:
+        for name in NAMES:
+            space.fleet.stop(name, requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
+        space.close()
+
+
+def test_each_stream_has_an_input_here() -> None:
+    assert sorted(INPUTS) == NAMES
+
+
+def test_no_file_of_the_repository_breaks_a_dag(installation: tuple[Airflow, Workspace]) -> None:
+    airflow, _ = installation
+    assert airflow.import_errors() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stream_runs_as_a_dag(name: str, installation: tuple[Airflow, Workspace]) -> None:
+    airflow, space = installation
+    spec = space.stream(name)
+    if spec.source.kind is SourceKind.FILES:
+        for folder in spec.source.folders:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        INPUTS[name](spec)
+    dag = f"stream_{name}"
+
+    def story() -> str:
+        task, record = airflow.task(dag), space.store.drivers.latest(name)
+        told = airflow.log(dag, task, task["try_number"])[-3000:] if task else "no task yet"
+        return f"{record}\n{told}"
+
+    def reported() -> bool:
+        return space.store.batches.summary(name).batches > 0
+
+    airflow.pause(dag, False)
+    wait_for("a committed batch", reported, timeout=LONG, explain=story)
+    wait_for("a task that waits deferred", lambda: (airflow.task(dag) or {}).get("state") == "deferred", timeout=LONG)
+    summary = space.store.batches.summary(name)
+    assert summary.rows > 0 or spec.source.kind is SourceKind.RATE, story()
+    airflow.pause(dag, True)
+    seen = space.fleet.stop(name, requested_by="test", reason="it runs")
+    assert seen is not None
+    assert seen.exit is not None
+    assert seen.exit.kind is ExitKind.STOPPED, story()

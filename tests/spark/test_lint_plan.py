@@ -1,0 +1,46 @@
+"""`lint --plan` on the repository's jobs: the query is built and analyzed, and never started."""
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import load_catalog
+from streamwarden.adapters.planning import logical_plan
+from streamwarden.errors import JobError
+from streamwarden.practices.facts import Bound, Kind
+from streamwarden.practices.plan_reader import read_plan
+from streamwarden.stream import StreamSpec
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def stream(name: str, data: Path) -> StreamSpec:
+    spec = load_catalog(ROOT, data).streams[name]
+    assert spec.source.path is not None
+    Path(spec.source.path).mkdir(parents=True)
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "bound"),
+    [
+        ("flight_dedup_unbounded", Kind.DEDUPLICATION, Bound.NONE),
+        ("flight_dedup", Kind.DEDUPLICATION, Bound.WATERMARK),
+        ("aircraft_rotations", Kind.AGGREGATION, Bound.WATERMARK),
+    ],
+)
+def test_the_plan_of_a_job_tells_what_bounds_its_state(name: str, kind: Kind, bound: Bound, tmp_path: Path) -> None:
+    spec = stream(name, tmp_path)
+    (operator,) = read_plan(logical_plan(spec), spec.sink.mode).operators
+    assert (operator.kind, operator.bound) == (kind, bound)
+    assert not Path(spec.checkpoint).exists()
+
+
+def test_a_job_that_cannot_be_built_says_why_and_what_was_read_instead(tmp_path: Path) -> None:
+    """Its input folder is not there."""
+    spec = load_catalog(ROOT, tmp_path).streams["flight_dedup"]
+    with pytest.raises(JobError, match="PATH_NOT_FOUND") as raised:
+        logical_plan(spec)
+    assert raised.value.next_step == "the job's text was read instead"

@@ -1,0 +1,145 @@
+"""`lint` and `advise`: for people, for programs, and what their exit codes say."""
+
+import pytest
+
+from streamwarden.adapters import planning
+from streamwarden.cli.exits import Exit
+from support.command_line import CommandLine
+from support.reports import START, operator, report
+
+DRILL = "name: kill\nstream: {stream}\nfault: {{kind: kill_driver}}\n"
+GOOD = '''\
+    """Orders.
+
+    State: one row for each order of the last hour.
+    """
+    def build(spark, spec):
+        orders = spark.readStream.json("in").withWatermark("at", "1 hour")
+        return orders.dropDuplicatesWithinWatermark(["id"])
+'''
+BAD = GOOD.replace('.withWatermark("at", "1 hour")', "").replace("dropDuplicatesWithinWatermark", "dropDuplicates")
+OPAQUE = "def build(spark, spec):\n    return elsewhere(spark)\n"
+
+
+def stream(cli: CommandLine, job: str, name: str = "orders") -> None:
+    cli.project.write("spark_jobs/job.py", job)
+    cli.project.stream(name)
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream=name))
+
+
+def test_a_good_stream_is_0(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    answer = cli("lint")
+    assert answer.code == Exit.OK
+    assert "✓ orders: nothing found" in answer.out
+
+
+def test_unbounded_state_is_1_and_says_where_and_what_to_do(cli: CommandLine) -> None:
+    stream(cli, BAD)
+    answer = cli("lint", "orders")
+    assert answer.code == Exit.BAD
+    assert "SW101" in answer.out
+    assert "job file: line 7" in answer.out
+    assert "dropDuplicatesWithinWatermark" in answer.out
+
+
+def test_a_warning_is_0_or_1_if_strict(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    cli.project.stream("others")
+    assert cli("lint", "others").code == Exit.OK
+    assert cli("lint", "others", "--strict").code == Exit.BAD
+
+
+def test_a_job_that_cannot_be_followed_is_undecided(cli: CommandLine) -> None:
+    stream(cli, OPAQUE)
+    answer = cli("lint")
+    assert answer.code == Exit.UNDECIDED
+    assert "what state the job keeps is not known" in answer.out
+
+
+def test_programs_get_each_finding_with_its_source(cli: CommandLine) -> None:
+    stream(cli, BAD)
+    answer = cli("lint", "--json")
+    (finding,) = answer.json["streams"]["orders"]["findings"]
+    assert (finding["rule"], finding["severity"], finding["origin"]) == ("SW101", "error", "job file")
+    assert answer.json["streams"]["orders"]["not_read"] == []
+
+
+def test_linting_makes_no_store(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    cli("lint")
+    assert not cli.project.data.exists()
+
+
+def test_with_a_store_the_history_is_read(cli: CommandLine) -> None:
+    """The drill of a stream that has run was never completed; a batch is mostly checkpoint."""
+    stream(cli, GOOD)
+    with cli.store() as store:
+        slow = {"triggerExecution": 1000, "addBatch": 100, "walCommit": 400, "commitOffsets": 400}
+        store.batches.upsert_progress("orders", report(0, durationMs=slow, batchDuration=1000))
+    found = {each["rule"]: each for each in cli("lint", "--json").json["streams"]["orders"]["findings"]}
+    assert found["SW107"]["origin"] == found["SW103"]["origin"] == "history"
+    assert "never completed" in found["SW107"]["observed"]
+
+
+PLAN = "~Deduplicate [id#0]\n+- StreamingRelation x, [id#0]\n"
+
+
+def test_a_plan_that_was_asked_for_is_read_instead_of_the_job(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream(cli, OPAQUE)
+    monkeypatch.setattr(planning, "logical_plan", lambda spec: PLAN)
+    found = cli("lint", "--plan", "--json").json["streams"]["orders"]["findings"]
+    assert ("SW101", "logical plan") in {(each["rule"], each["origin"]) for each in found}
+
+
+def test_without_a_plan_the_text_is_read_and_the_reason_is_told(cli: CommandLine) -> None:
+    """A script starts its own query: no Spark is started for it."""
+    cli.project.write("spark_jobs/job.py", BAD)
+    cli.project.stream("orders", "source: {kind: script}\n")
+    path = cli.project.root / "config/streams/orders.yaml"
+    path.write_text(path.read_text().replace("source: {path: input/orders}\n", ""))
+    answer = cli("lint", "--plan", "--json")
+    told = answer.json["streams"]["orders"]
+    assert "no plan without running it" in told["not_read"][0]
+    assert told["findings"][0]["origin"] == "job file"
+
+
+def test_validate_shows_findings_and_stays_0(cli: CommandLine) -> None:
+    stream(cli, BAD)
+    answer = cli("validate")
+    assert answer.code == Exit.OK
+    assert "SW101 error" in answer.out
+    assert cli("validate", "--json").json["findings"][0]["rule"] == "SW101"
+
+
+def test_with_no_history_advise_is_undecided(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    answer = cli("advise", "orders")
+    assert answer.code == Exit.UNDECIDED
+    assert "too little history" in answer.out
+    assert "No number was measured yet." in answer.out
+
+
+def test_advice_comes_with_its_numbers(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    with cli.store() as store:
+        for batch in range(30):
+            store.batches.upsert_progress(
+                "orders",
+                report(batch, at=START + 10 * batch, batchDuration=2000, stateOperators=[operator(numRowsUpdated=100)]),
+            )
+    answer = cli("advise", "orders", "--json")
+    assert answer.code == Exit.OK
+    assert answer.json["batches"] == 30
+    told = {each["topic"]: each for each in answer.json["advice"]}
+    assert told["checkpoint interval"]["status"] == "keep"
+    assert {each["name"] for each in told["trigger"]["numbers"]} >= {"rows a second", "cost of a row"}
+    assert told["state size"]["status"] == "unknown"
+    assert "there is no state under" in answer.json["not_read"][0]
+    assert "T_checkpoint_cost" in cli("advise", "orders").out
+
+
+def test_advise_needs_a_stream_that_is_there(cli: CommandLine) -> None:
+    assert cli("advise", "nobody").code == Exit.USAGE
