@@ -69,6 +69,23 @@ def action_lines(rows: int) -> Iterator[str]:
         yield json.dumps({"user_id": chance.randrange(rows // 5), "action": f"a{number % 9}"})
 
 
+def reading_lines(rows: int) -> Iterator[str]:
+    """Of 1,000 devices with ten sessions each, 500 a second."""
+    chance = random.Random(4)  # noqa: S311 (test data)
+    for number in range(rows):
+        at = START + timedelta(milliseconds=number * 2)
+        stamp = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+        device, session = chance.randrange(1000), chance.randrange(10)
+        yield json.dumps({"device_id": f"d{device}", "session_id": f"s{session}", "state": "on", "event_time": stamp})
+
+
+def purchase_lines(rows: int) -> Iterator[str]:
+    """Some five of each customer."""
+    chance = random.Random(5)  # noqa: S311 (test data)
+    for number in range(rows):
+        yield json.dumps({"customer": f"c{chance.randrange(rows // 5)}", "amount": 100 + number % 900})
+
+
 def write(folder: Path, lines: Iterator[str], rows: int) -> None:
     """`FILES` files, in the order in which Spark reads them."""
     folder.mkdir(parents=True)
@@ -95,6 +112,8 @@ INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "flight_dedup": flights,
     "flight_weather": flights,
     "event_windows": lines_of(event_lines),
+    "device_heartbeats_event_time": lines_of(reading_lines),
+    "state_evolution": lines_of(purchase_lines),
     "user_sessions": lines_of(session_lines),
     "user_action_counts": lines_of(action_lines),
 }
