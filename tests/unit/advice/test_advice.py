@@ -15,6 +15,7 @@ from support.advice import batch, files, history
 from support.health_windows import NOW, driver, measured, spec
 
 RUN = batch(0).run_id
+MIB = 2**20
 
 
 def steady(count: int = 30, **fields) -> History:
@@ -120,7 +121,25 @@ def test_the_heap_has_room_for_four_times_the_state_that_lies_on_it(state, wante
     resident = (measured("resident_bytes", 1_000_000_000, NOW - 60),)
     advice = memory.advise(history(reports, on_heap, measurements=resident))
     assert advice.settings.get("spark.driver_memory") == wanted
-    assert numbers(advice)["limit"] == 1_250_000_000
+    heap = 2289 * MIB if wanted else 2 * 10**9
+    assert numbers(advice)["limit"] == heap + 384 * MIB
+
+
+@pytest.mark.parametrize(
+    ("backend", "heap", "peak", "limit"),
+    [
+        (Backend.HDFS, 1000 * MIB, 100 * MIB, 1384 * MIB),
+        (Backend.HDFS, 8000 * MIB, 100 * MIB, 8800 * MIB),
+        (Backend.ROCKSDB, 1000 * MIB, 100 * MIB, 1896 * MIB),
+        (Backend.ROCKSDB, 1000 * MIB, 1600 * MIB, 2000 * MIB),
+    ],
+)
+def test_the_limit_of_a_process_is_never_less_than_its_full_heap_needs(backend, heap, peak, limit) -> None:
+    """A heap fills up some day; what was seen so far is no bound."""
+    of = spec(state=StateSpec(backend=backend), spark=SparkSpec(master="local[2]", driver_memory=heap))
+    reports = [batch(0, backend=str(backend), memoryUsedBytes=1_000_000)]
+    advice = memory.advise(history(reports, of, measurements=(measured("resident_bytes", peak, NOW),)))
+    assert numbers(advice)["limit"] == limit
 
 
 def test_rocksdbs_memory_is_beside_the_heap() -> None:
