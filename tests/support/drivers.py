@@ -69,12 +69,12 @@ def minute_of(number: int) -> str:
 class Project:
     """`spec(...)` makes a stream of a job's text; `publish` adds an input file; `close` kills what still runs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, url: str | None = None) -> None:
         self.root = root
         self.data = root / "var"
         self.input = self.data / "input"
         self.input.mkdir(parents=True)
-        self.url = f"sqlite:///{self.data / 'streamwarden.db'}"
+        self.url = url or f"sqlite:///{self.data / 'streamwarden.db'}"
         self.store = Store(self.url)
         self.store.migrate()
         self.fleet = Fleet(self.store, self.data)
@@ -167,8 +167,9 @@ class Project:
 
 
 @contextlib.contextmanager
-def project(root: Path) -> Iterator[Project]:
-    made = Project(root)
+def project(root: Path, url: str | None = None) -> Iterator[Project]:
+    """A project in `root`; its store is a SQLite file, unless `url` names another."""
+    made = Project(root, url)
     try:
         yield made
     finally:

@@ -53,10 +53,29 @@ _CAUSES: Final = (
         "free space there; running streams go on meanwhile, and their progress is loaded later",
     ),
     (
-        ("no such table", "no such column", "does not exist", "undefinedtable"),
+        ("no such table", "no such column", 'relation "', 'column "'),
         "the store has not been migrated",
         "the tables of this version of Streamwarden",
         "run any `streamwarden` command: it migrates the store first",
+    ),
+    (
+        ("password authentication failed", "no pg_hba.conf entry", 'role "'),
+        "the database does not let this user in",
+        "the user and password of the store's URL to be right, and the server to take connections from this host",
+        "correct STREAMWARDEN_STORE_URL, or the user's rights on the server",
+    ),
+    (
+        ("connection refused", "could not translate host name", "name or service not known", "timeout expired"),
+        "the database server cannot be reached",
+        "a server that listens at the host and port of the store's URL",
+        "start it, or correct STREAMWARDEN_STORE_URL; running streams go on meanwhile, and their progress is loaded "
+        "later",
+    ),
+    (
+        ('database "',),
+        "the server has no such database",
+        "the database that the store's URL names",
+        "create it: `createdb NAME`; its tables are made by the next `streamwarden` command",
     ),
     (
         ("no module named",),

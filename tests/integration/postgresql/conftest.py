@@ -1,0 +1,52 @@
+"""The store's own tests, on a real PostgreSQL instead of SQLite: each gets a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from support.postgres_server import PostgreSQL, running
+
+pytest.register_assert_rewrite(
+    "unit.store.test_store_batches",
+    "unit.store.test_store_books",
+    "unit.store.test_store_lease",
+    "unit.store.test_store_retention",
+)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgreSQL]:
+    with running() as it:
+        with Store(it.create("migrated")) as store:
+            store.migrate()
+        yield it
+
+
+@pytest.fixture
+def store_url(server: PostgreSQL, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of this test's own migrated, empty database."""
+    name = f"test_{id(request.node):x}"
+    yield server.create(name, template="migrated")
+    server.run(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def open_store(store_url: str) -> Iterator[Callable[..., Store]]:
+    """Opens the store of this test, as often as wanted."""
+    opened: list[Store] = []
+
+    def open_one(**options: object) -> Store:
+        opened.append(Store(store_url, **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Store]) -> Store:
+    return open_store()

@@ -1,0 +1,131 @@
+"""PostgreSQL as the store on a bad day: each is a StoreError that says what to do, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.migration import MigrationContext
+
+from streamwarden.adapters.processes import identity
+from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.migrate import HEAD
+from streamwarden.errors import LeaseHeld, StoreError
+from support.children import Line, children
+from support.postgres_server import USER, PostgreSQL
+from support.reports import QUERY, report
+
+RACERS = 20
+CHECKPOINT = "/data/checkpoints/flights"
+
+
+def test_a_server_that_is_not_there_is_told_at_once(server: PostgreSQL) -> None:
+    began = time.monotonic()
+    nowhere = f"postgresql+psycopg://{USER}:secret-word@127.0.0.1:1/x"
+    with Store(nowhere) as store, pytest.raises(StoreError, match="the database server cannot be reached") as caught:
+        store.batches.window("flights")
+    assert "secret-word" not in str(caught.value)
+    assert time.monotonic() - began < 10
+
+
+def test_a_wrong_password_is_told_and_not_shown(server: PostgreSQL, store_url: str) -> None:
+    wrong = store_url.replace(server.password, "wrong-word")
+    with Store(wrong) as store, pytest.raises(StoreError, match="does not let this user in") as caught:
+        store.batches.window("flights")
+    assert "wrong-word" not in f"{caught.value} {store!r}"
+    assert USER in str(caught.value)
+
+
+def test_a_database_that_is_not_there_is_told(server: PostgreSQL) -> None:
+    with Store(server.url("nobody_made_it")) as store, pytest.raises(StoreError, match="no such database"):
+        store.batches.window("flights")
+
+
+def test_a_database_without_tables_is_told_and_migrated(server: PostgreSQL) -> None:
+    url = server.create("empty")
+    with Store(url) as store:
+        with pytest.raises(StoreError, match="not been migrated"):
+            store.batches.window("flights")
+        store.migrate()
+        assert store.batches.window("flights") == ()
+
+
+def test_ten_processes_migrate_an_empty_database_at_once(server: PostgreSQL) -> None:
+    url = server.create("crowded")
+
+    def migrate(line: Line) -> None:
+        line.say("ready")
+        line.wait()
+        with Store(url) as store:
+            store.migrate()
+            store.measurements.recent("flights", 0)
+        line.say("migrated")
+
+    with children(10, migrate) as all_of_them:
+        assert [child.hear() for child in all_of_them] == ["ready"] * 10
+        for child in all_of_them:
+            child.tell("go")
+        assert [child.hear() for child in all_of_them] == ["migrated"] * 10
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        assert MigrationContext.configure(connection).get_current_revision() == HEAD
+    engine.dispose()
+
+
+def test_a_table_that_somebody_keeps_locked_fails_the_write_in_time(
+    store_url: str, open_store: Callable[..., Store]
+) -> None:
+    store = open_store(busy_timeout=0.3)
+    with closing(psycopg.connect(store_url.replace("+psycopg", ""))) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLE batches IN ACCESS EXCLUSIVE MODE")
+        began = time.monotonic()
+        with pytest.raises(StoreError, match=r"locked for more than 0\.3 s"):
+            store.batches.upsert_progress("flights", report(1))
+        assert time.monotonic() - began < 5
+    store.batches.upsert_progress("flights", report(1))
+    assert store.batches.get("flights", QUERY, 1) is not None
+
+
+def test_connections_that_were_cut_are_made_anew(server: PostgreSQL, store: Store, store_url: str) -> None:
+    """As after a restart of the server, or of what stands between."""
+    store.batches.upsert_progress("flights", report(1))
+    name = store_url.rpartition("/")[2]
+    server.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    store.batches.upsert_progress("flights", report(2))
+    assert len(store.batches.window("flights")) == 2
+
+
+def test_twenty_processes_race_for_a_lease_and_one_wins(store_url: str, store: Store) -> None:
+    def race(line: Line) -> None:
+        with Store(store_url, busy_timeout=20) as mine:
+            me = identity(os.getpid())
+            assert me is not None
+            line.say("ready")
+            line.wait()
+            try:
+                lease = mine.leases.acquire(
+                    CHECKPOINT, stream="flights", holder=f"driver-{os.getpid()}", ttl=600, now=time.time()
+                )
+                mine.leases.bind(lease, me, ttl=600, now=time.time())
+            except LeaseHeld as held:
+                line.say((None, str(held)))
+            else:
+                line.say((lease.token, ""))
+            line.wait()
+
+    with children(RACERS, race) as racers:
+        assert [child.hear() for child in racers] == ["ready"] * RACERS
+        for child in racers:
+            child.tell("go")
+        told = [(child, *child.hear()) for child in racers]
+        winners = [(child, token) for child, token, _ in told if token is not None]
+        assert [token for _, token in winners] == [1]
+        assert sum(f"driver-{winners[0][0].pid}" in text for *_, text in told) == RACERS - 1
+        current = store.leases.current(CHECKPOINT)
+        assert current is not None
+        assert current.process == identity(winners[0][0].pid)
