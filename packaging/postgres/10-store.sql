@@ -1,0 +1,2 @@
+-- Run once, by the PostgreSQL image, when its volume is empty.
+CREATE DATABASE streamwarden OWNER streamwarden;
