@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 NAMES = sorted(path.stem for path in (REPOSITORY / "config" / "streams").glob("*.yaml"))
+PAIRS = [tuple(NAMES[at : at + 2]) for at in range(0, len(NAMES), 2)]
 LONG = 240.0
 EVENTS = ({"event_time": "2026-01-05T09:00:00.000Z", "user_id": 7, "action": "login"},)
 ACTIONS = ({"user_id": 7, "action": "login"},)
@@ -89,31 +91,41 @@ def test_no_file_of_the_repository_breaks_a_dag(installation: tuple[Airflow, Wor
     assert airflow.import_errors() == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_stream_runs_as_a_dag(name: str, installation: tuple[Airflow, Workspace]) -> None:
+@pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
+def test_streams_run_as_dags(names: tuple[str, ...], installation: tuple[Airflow, Workspace]) -> None:
+    """Two at a time: each on two cores of its own would take twice as long."""
     airflow, space = installation
-    spec = space.stream(name)
-    if spec.source.kind is SourceKind.FILES:
-        for folder in spec.source.folders:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        INPUTS[name](spec)
-    dag = f"stream_{name}"
 
     def story() -> str:
-        task, record = airflow.task(dag), space.store.drivers.latest(name)
-        told = airflow.log(dag, task, task["try_number"])[-3000:] if task else "no task yet"
-        return f"{record}\n{told}"
+        told = []
+        for name in names:
+            task, record = airflow.task(f"stream_{name}"), space.store.drivers.latest(name)
+            log = airflow.log(f"stream_{name}", task, task["try_number"])[-3000:] if task else "no task yet"
+            told.append(f"{record}\n{log}")
+        return "\n".join(told)
 
-    def reported() -> bool:
+    def committed(name: str) -> bool:
         return space.store.batches.summary(name).batches > 0
 
-    airflow.pause(dag, False)
-    wait_for("a committed batch", reported, timeout=LONG, explain=story)
-    wait_for("a task that waits deferred", lambda: (airflow.task(dag) or {}).get("state") == "deferred", timeout=LONG)
-    summary = space.store.batches.summary(name)
-    assert summary.rows > 0 or spec.source.kind is SourceKind.RATE, story()
-    airflow.pause(dag, True)
-    seen = space.fleet.stop(name, requested_by="test", reason="it runs")
-    assert seen is not None
-    assert seen.exit is not None
-    assert seen.exit.kind is ExitKind.STOPPED, story()
+    def deferred(name: str) -> bool:
+        task = airflow.task(f"stream_{name}")
+        return task is not None and task["state"] == "deferred"
+
+    for name in names:
+        spec = space.stream(name)
+        if spec.source.kind is SourceKind.FILES:
+            for folder in spec.source.folders:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            INPUTS[name](spec)
+        airflow.pause(f"stream_{name}", False)
+    for name in names:
+        wait_for(f"a committed batch of {name}", partial(committed, name), timeout=LONG, explain=story)
+        wait_for(f"a task of {name} that waits deferred", partial(deferred, name), timeout=LONG, explain=story)
+        airflow.pause(f"stream_{name}", True)
+        rows = space.store.batches.summary(name).rows
+        assert rows > 0 or space.stream(name).source.kind is SourceKind.RATE, story()
+    for name in names:
+        seen = space.fleet.stop(name, requested_by="test", reason="it runs")
+        assert seen is not None
+        assert seen.exit is not None
+        assert seen.exit.kind is ExitKind.STOPPED, story()
