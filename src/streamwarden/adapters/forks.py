@@ -26,7 +26,7 @@ from streamwarden.checkpoint.layout import (
 )
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.checkpoint.sink import read_sink_manifest
-from streamwarden.checkpoint.sources import source_entries
+from streamwarden.checkpoint.sources import log_offset, source_entries
 from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
@@ -198,8 +198,9 @@ def _operator_files(checkpoint: Path) -> list[str]:
 
 
 def _seen(checkpoint: str) -> frozenset[str]:
-    """Names of the input files that the fork's checkpoint has read."""
-    logs = [int(name) for name in list_or_empty(_FILES, checkpoint, SOURCES)]
+    """Names of the input files that the fork's checkpoint has read; other kinds of sources keep no such log."""
+    offsets = all_offsets(_FILES, checkpoint)
+    logs = [source for source, value in enumerate(offsets[max(offsets)].sources) if log_offset(value) is not None]
     return frozenset(
         file_name(file.path)
         for source in logs
