@@ -37,7 +37,7 @@ from typing import Any
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.java import find_java
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.spark_home import spark_environment
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.submission import spark_conf
@@ -121,13 +121,7 @@ def main() -> int:
 def _in_spark(arguments: list[str]) -> int:
     """Run this file again where Spark finds its Java, in a scratch folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="listener-overhead-") as folder:
-        environment = {
-            **os.environ,
-            "JAVA_HOME": str(find_java()),
-            "SPARK_HOME": str(spark_home()),
-            "PYSPARK_PYTHON": sys.executable,
-            "TMPDIR": folder,
-        }
+        environment = {**spark_environment(find_java()), "TMPDIR": folder}
         command = [sys.executable, __file__, *arguments, "--folder", folder]
         return subprocess.run(command, env=environment, check=False).returncode
 

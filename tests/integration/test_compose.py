@@ -33,6 +33,8 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("streamwarden")}
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
 STREAM = "event_windows"
+Installation = tuple[Airflow, Workspace, dict[str, list[str]]]
+"""What runs, where its streams live, and the command of each service's health check."""
 
 
 def interpolated(text: str) -> str:
@@ -125,9 +127,7 @@ def server() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture(scope="module")
-def installation(
-    server: PostgreSQL, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Airflow, Workspace, dict[str, str]]]:
+def installation(server: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     root = tmp_path_factory.mktemp("compose")
     airflow = Airflow(root / "airflow", REPOSITORY, root / "streams")
     health_port = free_port()
@@ -161,17 +161,20 @@ def installation(
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT": str(health_port),
     }
     space = Workspace.open(REPOSITORY, root / "streams", store_url=declared["STREAMWARDEN_STORE_URL"], environ={})
-    checks = {name: [translated(part) for part in each["healthcheck"]["test"][1:]] for name, each in OURS.items()
-              if "healthcheck" in each}  # fmt: skip
+    checks = {
+        name: [translated(part) for part in service["healthcheck"]["test"][1:]]
+        for name, service in OURS.items()
+        if "healthcheck" in service
+    }
     try:
         with running(airflow):
-            yield airflow, space, {name: json.dumps(check) for name, check in checks.items()}
+            yield airflow, space, checks
     finally:
         space.fleet.stop(STREAM, requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
         space.close()
 
 
-def test_all_streams_are_dags_on_postgresql(installation: tuple[Airflow, Workspace, dict[str, str]]) -> None:
+def test_all_streams_are_dags_on_postgresql(installation: Installation) -> None:
     airflow, space, _ = installation
     wanted = {f"stream_{name}" for name in space.catalog().streams}
     wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
@@ -179,18 +182,16 @@ def test_all_streams_are_dags_on_postgresql(installation: tuple[Airflow, Workspa
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_a_health_check_succeeds(name: str, installation: tuple[Airflow, Workspace, dict[str, str]]) -> None:
+def test_a_health_check_succeeds(name: str, installation: Installation) -> None:
     airflow, _, checks = installation
 
     def well() -> bool:
-        return (
-            subprocess.run(json.loads(checks[name]), env=airflow.env, capture_output=True, timeout=60).returncode == 0
-        )
+        return subprocess.run(checks[name], env=airflow.env, capture_output=True, timeout=60).returncode == 0
 
     wait_for(f"{name} to be well", well, timeout=LONG, poll=2.0, explain=lambda: airflow.tail(name))
 
 
-def test_a_stream_runs_with_its_store_on_postgresql(installation: tuple[Airflow, Workspace, dict[str, str]]) -> None:
+def test_a_stream_runs_with_its_store_on_postgresql(installation: Installation) -> None:
     airflow, space, _ = installation
     folder = Path(space.stream(STREAM).source.folders[0])
     folder.mkdir(parents=True)

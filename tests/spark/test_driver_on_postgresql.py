@@ -34,7 +34,7 @@ def test_a_killed_driver_and_its_successor_leave_no_gap_in_the_store(made: Proje
     history = made.store.drivers.history("counts", 0.0)
     assert sorted(str(driver.exit.kind) for driver in history if driver.exit) == ["completed", "killed"]
     assert sorted(driver.token for driver in history) == [1, 2]
-    committed = read_facts(spec.checkpoint).committed
+    committed = read_facts(spec).committed
     assert committed is not None
     assert committed >= cut
     query = history[0].query_id

@@ -104,7 +104,7 @@ def test_the_history_of_both_versions_is_the_oracles(story: Story) -> None:
 def test_version_2_began_with_the_batch_that_version_1_was_killed_in(story: Story) -> None:
     assert 3 <= story.cut[0] < story.cut[1] < FILES
     assert verify(story.spec).notes["upgraded_at_batch"] == story.cut[0]
-    fields = read_facts(story.spec.checkpoint).state
+    fields = read_facts(story.spec).state
     assert fields == {
         0: frozenset({"account.entries", "account.points", "account.refunds"}),
         story.cut[0]: frozenset({"account.entries", "account.points", "account.spent", "account.largest"}),

@@ -7,7 +7,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
+
+from support.airflow_harness import free_port
 
 USER = "streamwarden"
 FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name.split(".")[0]))
@@ -63,7 +64,7 @@ def running() -> Iterator[PostgreSQL]:
         command = [str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256", "--no-sync"]
         command += [f"--pwfile={secret}", "--encoding=UTF8", "--locale=C.UTF-8"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)  # type: ignore[call-overload]
-        port = _free_port()
+        port = free_port()
         settings = {
             "port": port,
             "listen_addresses": "127.0.0.1",
@@ -101,9 +102,3 @@ def _await(server: PostgreSQL, process: subprocess.Popen[bytes], log: Path) -> N
             assert process.poll() is None, f"PostgreSQL ended: {told}"
             assert time.monotonic() < deadline, f"PostgreSQL does not answer: {told}"
             time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.spark_home import spark_environment, spark_home
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
 from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec
@@ -75,7 +75,7 @@ def make(java_home: Path) -> Path:
         try:
             done = subprocess.run(
                 _command(folder, part),
-                env=_environment(java_home),
+                env=spark_environment(java_home),
                 cwd=scratch,
                 capture_output=True,
                 text=True,
@@ -131,16 +131,6 @@ def _command(folder: Path, archive: Path) -> list[str]:
     properties.write_text(properties_text(conf))
     submit = str(spark_home() / "bin" / "spark-submit")
     return [submit, "--properties-file", str(properties), str(training), str(folder)]
-
-
-def _environment(java_home: Path) -> dict[str, str]:
-    own = {
-        "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(spark_home()),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
-    return {**os.environ, **own}
 
 
 def _remove_older(archive: Path) -> None:

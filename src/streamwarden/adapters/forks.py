@@ -7,7 +7,8 @@ import os
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -26,7 +27,7 @@ from streamwarden.checkpoint.layout import (
 )
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.checkpoint.sink import read_sink_manifest
-from streamwarden.checkpoint.sources import log_offset, source_entries
+from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
@@ -85,6 +86,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             break
     unseen = [file for file in files if file.seen_as not in seen]
     queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
+    longest = max(queues.values(), default=0)
     return Fork(
         spec=forked,
         origin=spec.name,
@@ -92,8 +94,8 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
         query_id=query_id,
         input_files=len(files),
         unseen_files=len(unseen),
-        longest_queue=max(queues.values(), default=0),
-        batches_left=plans.batches_left(forked, max(queues.values(), default=0)),
+        longest_queue=longest,
+        batches_left=plans.batches_left(forked, longest),
         input_digest=plans.input_digest(files),
     )
 
@@ -120,8 +122,19 @@ def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: in
     found = survey(checkpoint, output)
     batch = plans.choose_batch(found, rewind)
     _carry_out(plans.checkpoint_links(found, places, batch))
-    _carry_out(_source_log(checkpoint, name, source, places) for name in plans.source_logs(found, batch))
-    _carry_out(_operator(checkpoint, name, places) for name in plans.operator_logs(found, batch))
+    for names, step, expected in (
+        (
+            plans.source_logs(found, batch),
+            partial(plans.source_log_step, source=source),
+            "a whole log of the file source",
+        ),
+        (
+            plans.operator_logs(found, batch),
+            partial(plans.operator_step, checkpoint=checkpoint),
+            "whole metadata of the operator",
+        ),
+    ):
+        _carry_out(_rewritten(checkpoint, name, places, step, expected) for name in names)
     manifest = read_sink_manifest(_FILES, output, batch)
     if manifest is None:
         raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
@@ -129,25 +142,14 @@ def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: in
     return batch
 
 
-def _source_log(checkpoint: str, name: str, source: str, places: Places) -> Write:
+def _rewritten(checkpoint: str, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
+    """A file of the checkpoint as `step` rewrites it for the fork."""
     try:
-        return plans.source_log_step(name, read_log_file(_FILES, join(checkpoint, name)), source, places)
+        return step(name, read_log_file(_FILES, join(checkpoint, name)), places=places)
     except Damaged as error:
         raise CheckpointError(
             str(error),
-            expected="a whole log of the file source",
-            where=join(checkpoint, name),
-            next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
-        ) from error
-
-
-def _operator(checkpoint: str, name: str, places: Places) -> Write:
-    try:
-        return plans.operator_step(name, read_log_file(_FILES, join(checkpoint, name)), checkpoint, places)
-    except Damaged as error:
-        raise CheckpointError(
-            str(error),
-            expected="whole metadata of the operator",
+            expected=expected,
             where=join(checkpoint, name),
             next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
         ) from error
@@ -177,8 +179,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _input_files(source: str, parts: Sequence[str]) -> list[InputFile]:
-    """Whole files below the source's folder, or its parts: names that begin with `.` or `_` are scratch of Spark and of
-    writers."""
+    """Whole files below the source's folder, or its parts: a name that begins with `.` or `_` is somebody's scratch."""
     found = []
     root = Path(source)
     for part in parts or (".",):
@@ -200,10 +201,9 @@ def _operator_files(checkpoint: Path) -> list[str]:
 def _seen(checkpoint: str) -> frozenset[str]:
     """Names of the input files that the fork's checkpoint has read; other kinds of sources keep no such log."""
     offsets = all_offsets(_FILES, checkpoint)
-    logs = [source for source, value in enumerate(offsets[max(offsets)].sources) if log_offset(value) is not None]
     return frozenset(
         file_name(file.path)
-        for source in logs
+        for source, _ in plans.log_ends(offsets[max(offsets)])
         for files in source_entries(_FILES, checkpoint, source).values()
         for file in files
     )

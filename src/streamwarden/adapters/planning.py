@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -13,7 +11,7 @@ from typing import Final
 from streamwarden.adapters import class_archive
 from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.java import find_java
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.spark_home import spark_environment, spark_home
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
 from streamwarden.stream import SourceKind, StreamSpec
@@ -40,13 +38,7 @@ def logical_plan(spec: StreamSpec) -> str:
         try:
             done = subprocess.run(
                 _command(spec, folder, java),
-                env={
-                    **os.environ,
-                    "JAVA_HOME": str(java),
-                    "SPARK_HOME": str(spark_home()),
-                    "PYSPARK_PYTHON": sys.executable,
-                    "PYSPARK_DRIVER_PYTHON": sys.executable,
-                },
+                env=spark_environment(java),
                 cwd=scratch,
                 capture_output=True,
                 text=True,

@@ -1,7 +1,8 @@
-"""Where the Spark lies that was installed with this package."""
+"""Where the Spark lies that was installed with this package, and what a process needs to run on it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -21,3 +22,14 @@ def spark_home() -> Path:
             next_step="run: make setup",
         )
     return Path(found.origin).parent
+
+
+def spark_environment(java_home: Path) -> dict[str, str]:
+    """This process's environment, with that Spark, this Java and this interpreter. Raises as `spark_home` does."""
+    own = {
+        "JAVA_HOME": str(java_home),
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    return {**os.environ, **own}

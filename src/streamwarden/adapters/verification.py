@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, cast
 
@@ -35,7 +35,8 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
 
     Args:
         inputs: the whole bounded input; by default every file in the source's folders.
-        first: first batch whose output is judged (a fork's output may begin later than batch 0).
+        first: first batch whose output is judged. A fork that was rewound took over its origin's manifest up to
+            there: its whole output is judged (0), or what it wrote itself (its first own batch).
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -49,10 +50,7 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
-    facts = read_facts(spec.checkpoint, sources=max(1, len(spec.source.parts)), first=first)
-    facts = replace(facts, args=spec.args, ttl=spec.state.ttl)
-    if spec.source.kind is SourceKind.RATE:
-        facts = replace(facts, rate=read_rate(spec))
+    facts = read_facts(spec, first=first)
     if inputs is None:
         inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
     expectation = oracle(inputs, facts)
@@ -104,17 +102,15 @@ def load_oracle(job: Path) -> Oracle:
     return cast(Oracle, module.expected)
 
 
-def read_facts(checkpoint: str, *, sources: int = 1, first: int = 0) -> RunFacts:
-    """What an oracle may know of a run: its committed batches' files, watermarks, times. Raises VerificationError.
-
-    Args:
-        sources: how many file sources the query has.
+def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
+    """What an oracle may know of a run: its committed batches' files, watermarks, times, and the stream's settings that
+    decide what comes out. Raises VerificationError if the checkpoint's logs are not whole.
     """
-    fs = LocalFiles()
+    fs, checkpoint = LocalFiles(), spec.checkpoint
     try:
         committed = log_position(fs, checkpoint).committed
         last = -1 if committed is None else committed
-        logs = [file_source_log(fs, checkpoint, source) for source in range(sources)]
+        logs = [file_source_log(fs, checkpoint, source) for source in range(max(1, len(spec.source.parts)))]
         files = {
             batch: [name for log in logs for name in log.get(batch, ())]
             for batch in sorted(set().union(*logs))
@@ -137,11 +133,14 @@ def read_facts(checkpoint: str, *, sources: int = 1, first: int = 0) -> RunFacts
         first=first,
         times={batch: record.timestamp_ms for batch, record in planned.items()},
         state={batch: fields for batch, fields in state.items() if batch <= last},
+        args=spec.args,
+        ttl=spec.state.ttl,
+        rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
     )
 
 
-def read_rate(spec: StreamSpec) -> RateFacts:
-    """What the checkpoint says of a rate source: when it began and where each batch ended. Raises VerificationError."""
+def _read_rate(spec: StreamSpec) -> RateFacts:
+    """What the checkpoint says of a rate source: when it began and where each batch ended."""
     fs = LocalFiles()
     try:
         ends = {batch: record.sources[0] for batch, record in all_offsets(fs, spec.checkpoint).items()}

@@ -223,7 +223,7 @@ def why_not(survey: Survey, batch: int) -> str | None:
     for needed in range(max(batch - 1, 0), batch + 1):  # Spark reads the offsets of the batch before the last one too
         if needed not in survey.offsets:
             return f"offsets/{needed} is gone or cannot be read"
-    for source, upto in _log_ends(survey.offsets[batch]):
+    for source, upto in log_ends(survey.offsets[batch]):
         _, missing = chain(survey.sources.get(source, ()), upto)
         if missing:
             return f"sources/{source}/{missing[0]} is gone"
@@ -244,7 +244,7 @@ def checkpoint_links(survey: Survey, places: Places, batch: int) -> Iterator[Lin
     """Steps 1 to 3: logs and state up to `batch`, but for the logs of file sources (`source_log_step`)."""
     names = [join(COMMITS, str(each)) for each in sorted(survey.commits) if each <= batch]
     names += [join(OFFSETS, str(each)) for each in sorted(survey.offsets) if each <= batch]
-    ends = dict(_log_ends(survey.offsets[batch]))
+    ends = dict(log_ends(survey.offsets[batch]))
     for source, ids in sorted(survey.sources.items()):
         if source not in ends:  # it keeps no log of files: what it has says where it began
             names += [join(SOURCES, str(source), compactible_name(*each)) for each in ids]
@@ -260,7 +260,7 @@ def source_logs(survey: Survey, batch: int) -> list[str]:
     """Files of the file sources' logs that a fork at `batch` has, below the checkpoint."""
     return [
         join(SOURCES, str(source), compactible_name(at, compact))
-        for source, upto in _log_ends(survey.offsets[batch])
+        for source, upto in log_ends(survey.offsets[batch])
         for at, compact in survey.sources.get(source, ())
         if at <= upto
     ]
@@ -385,7 +385,7 @@ def batches_left(spec: StreamSpec, unseen: int) -> int | None:
     return ceil(unseen / limit) if limit else min(unseen, 1)
 
 
-def _log_ends(record: OffsetRecord) -> list[tuple[int, int]]:
+def log_ends(record: OffsetRecord) -> list[tuple[int, int]]:
     """(source, log offset that the batch ends at) of each file source of the query."""
     ends = [(index, log_offset(value)) for index, value in enumerate(record.sources)]
     return [(index, end) for index, end in ends if end is not None]

@@ -9,6 +9,7 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE
 from streamwarden.stream import Backend, SourceKind, StreamSpec
 
 PROVIDERS: Final = {
@@ -36,7 +37,7 @@ _SECRET: Final = re.compile(r"(?i)secret|password|passwd|token|access[._-]?key|c
 def spark_conf(spec: StreamSpec) -> dict[str, str]:
     """Spark's settings for `spec`; what `spec.spark.conf` says wins over everything derived here."""
     state = spec.state
-    rocksdb = "spark.sql.streaming.stateStore.rocksdb"
+    rocksdb = f"{STATE_STORE}.rocksdb"
     conf = {
         "spark.master": spec.spark.master,
         "spark.app.name": spec.name,
@@ -46,12 +47,12 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
         "spark.sql.shuffle.partitions": str(state.shuffle_partitions),
-        "spark.sql.streaming.stateStore.providerClass": provider_class(state.backend),
-        "spark.sql.streaming.stateStore.encodingFormat": state.encoding.value,
-        "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE_INTERVAL,
-        "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(MIN_DELTAS_FOR_SNAPSHOT),
-        "spark.sql.streaming.stateStore.commitValidation.enabled": "true",
-        "spark.sql.streaming.stateStore.stateSchemaCheck": "true",
+        f"{STATE_STORE}.providerClass": provider_class(state.backend),
+        f"{STATE_STORE}.encodingFormat": state.encoding.value,
+        MAINTENANCE: MAINTENANCE_INTERVAL,
+        DELTAS: str(MIN_DELTAS_FOR_SNAPSHOT),
+        f"{STATE_STORE}.commitValidation.enabled": "true",
+        f"{STATE_STORE}.stateSchemaCheck": "true",
         "spark.sql.streaming.stopTimeout": str(int(spec.stop.term_deadline * 1000)),
     }
     if spec.source.kind is not SourceKind.SCRIPT:

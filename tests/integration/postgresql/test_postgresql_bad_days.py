@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,13 +14,13 @@ from alembic.migration import MigrationContext
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD
-from streamwarden.errors import LeaseHeld, StoreError
+from streamwarden.errors import StoreError
 from support.children import Line, children
+from support.lease_race import CHECKPOINT, racer, run
 from support.postgres_server import USER, PostgreSQL
 from support.reports import QUERY, report
 
 RACERS = 20
-CHECKPOINT = "/data/checkpoints/flights"
 
 
 def test_a_server_that_is_not_there_is_told_at_once(server: PostgreSQL) -> None:
@@ -101,31 +100,11 @@ def test_connections_that_were_cut_are_made_anew(server: PostgreSQL, store: Stor
 
 
 def test_twenty_processes_race_for_a_lease_and_one_wins(store_url: str, store: Store) -> None:
-    def race(line: Line) -> None:
-        with Store(store_url, busy_timeout=20) as mine:
-            me = identity(os.getpid())
-            assert me is not None
-            line.say("ready")
-            line.wait()
-            try:
-                lease = mine.leases.acquire(
-                    CHECKPOINT, stream="flights", holder=f"driver-{os.getpid()}", ttl=600, now=time.time()
-                )
-                mine.leases.bind(lease, me, ttl=600, now=time.time())
-            except LeaseHeld as held:
-                line.say((None, str(held)))
-            else:
-                line.say((lease.token, ""))
-            line.wait()
-
-    with children(RACERS, race) as racers:
-        assert [child.hear() for child in racers] == ["ready"] * RACERS
-        for child in racers:
-            child.tell("go")
-        told = [(child, *child.hear()) for child in racers]
-        winners = [(child, token) for child, token, _ in told if token is not None]
-        assert [token for _, token in winners] == [1]
-        assert sum(f"driver-{winners[0][0].pid}" in text for *_, text in told) == RACERS - 1
+    with children(RACERS, racer(store_url)) as racers:
+        ((winner, token),), losers = run(racers)
+        assert token == 1
+        assert len(losers) == RACERS - 1
+        assert all(f"driver-{winner.pid}" in text for text in losers)
         current = store.leases.current(CHECKPOINT)
         assert current is not None
-        assert current.process == identity(winners[0][0].pid)
+        assert current.process == identity(winner.pid)

@@ -5,6 +5,7 @@ The checkpoint and the output are written by hand in Spark's formats; the same w
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -115,13 +116,13 @@ def test_a_file_that_was_never_read_is_a_problem(run: StreamSpec) -> None:
 def test_what_a_planned_batch_read_counts_only_once_it_is_committed(run: StreamSpec) -> None:
     (Path(run.checkpoint) / "commits/2").unlink()
     (Path(run.checkpoint) / "commits/1").unlink()
-    facts = read_facts(run.checkpoint)
+    facts = read_facts(run)
     assert facts.committed == 0
     assert set(facts.files) == set(facts.watermarks) == {0}
 
 
-def test_the_facts_of_a_checkpoint_that_does_not_exist_are_empty(tmp_path: Path) -> None:
-    facts = read_facts(str(tmp_path / "none"))
+def test_the_facts_of_a_checkpoint_that_does_not_exist_are_empty(run: StreamSpec, tmp_path: Path) -> None:
+    facts = read_facts(replace(run, checkpoint=str(tmp_path / "none")))
     assert (facts.files, facts.watermarks, facts.committed) == ({}, {}, None)
 
 
@@ -171,7 +172,5 @@ def test_an_oracle_that_is_none_is_refused(tmp_path: Path, text: str, message: s
     ],
 )
 def test_other_sources_and_sinks_leave_no_verdict(run: StreamSpec, change: dict[str, object]) -> None:
-    from dataclasses import replace
-
     with pytest.raises(VerificationError, match="a source of kind"):
         verify(replace(run, **change))  # type: ignore[arg-type]

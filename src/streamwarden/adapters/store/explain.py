@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,7 @@ _CAUSES: Final = (
         "and their progress is loaded later",
     ),
     (
-        ("file is not a database", "malformed", "disk i/o error"),
+        ("file is not a database", "database disk image is malformed", "disk i/o error"),
         "the store's file is damaged",
         "a SQLite database",
         "stop what writes to {file}, put it and its -wal file aside, restore a backup or let the next "
@@ -53,13 +54,13 @@ _CAUSES: Final = (
         "free space there; running streams go on meanwhile, and their progress is loaded later",
     ),
     (
-        ("no such table", "no such column", 'relation "', 'column "'),
+        ("no such table", "no such column", '(relation|column) ".*" does not exist'),
         "the store has not been migrated",
         "the tables of this version of Streamwarden",
         "run any `streamwarden` command: it migrates the store first",
     ),
     (
-        ("password authentication failed", "no pg_hba.conf entry", 'role "'),
+        ("password authentication failed", "no pg_hba.conf entry", 'role ".*" does not exist'),
         "the database does not let this user in",
         "the user and password of the store's URL to be right, and the server to take connections from this host",
         "correct STREAMWARDEN_STORE_URL, or the user's rights on the server",
@@ -72,7 +73,7 @@ _CAUSES: Final = (
         "later",
     ),
     (
-        ('database "',),
+        ('database ".*" does not exist',),
         "the server has no such database",
         "the database that the store's URL names",
         "create it: `createdb NAME`; its tables are made by the next `streamwarden` command",
@@ -94,7 +95,7 @@ def explain(error: BaseException, *, path: Path | None, busy_timeout: float) -> 
     if isinstance(error, TimeoutError):
         said = f"no connection was free within {busy_timeout:g} s"
     for signs, observed, expected, step in _CAUSES:
-        if any(sign in said.lower() for sign in signs):
+        if any(re.search(sign, said.lower()) for sign in signs):
             text = observed.format(seconds=busy_timeout)
             busy = signs is _LOCKED
             return Explanation(f"{text} ({said})", expected.format(file=file), step.format(file=file), busy)
