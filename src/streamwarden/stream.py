@@ -16,18 +16,23 @@ from streamwarden.units import Bytes, Seconds
 NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A stream's name becomes a DAG id, a folder and a key of the store: nothing else is allowed in it."""
 
+CONNECTION_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")
+"""A connection's name becomes part of the name of an environment variable."""
+
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
 
 
 class SourceKind(StrEnum):
     FILES = "files"
+    KAFKA = "kafka"
     RATE = "rate"  # Spark's generator of counted rows, by the clock
     SCRIPT = "script"  # the job is a whole PySpark script with a source of its own
 
 
 class SinkKind(StrEnum):
     PARQUET = "parquet"
+    POSTGRESQL = "postgresql"
     SCRIPT = "script"  # the job is a whole PySpark script with a sink of its own
 
 
@@ -49,18 +54,24 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """Where input comes from. `path` is a folder of files in `format`, each published whole (by rename).
+    """Where input comes from: a folder (`path`) of files, each published whole (by rename), or a topic of a broker.
 
     Args:
+        connection: name of the connection to the broker.
+        topic: the topic that is read.
+        format: of the files, or of the records' values.
         parts: subfolders of `path`, each a file source of its own, for a job that reads more than one; in the order in
             which the query has them (of a join: left, then right).
     """
 
     kind: SourceKind = SourceKind.FILES
+    connection: str | None = None
     path: str | None = None
     parts: tuple[str, ...] = ()
+    topic: str | None = None
     format: str = "json"
     max_files_per_trigger: int | None = None
+    max_offsets_per_trigger: int | None = None
     options: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -73,10 +84,22 @@ class SourceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """Where output goes. The parquet sink is exactly-once for readers that honour its `_spark_metadata` manifest."""
+    """Where output goes: a folder (`path`), or a table of a database.
+
+    The parquet sink is exactly-once for readers that honour its `_spark_metadata` manifest. The PostgreSQL sink is for
+    every reader: a batch's rows and its id are one transaction.
+
+    Args:
+        connection: name of the connection to the database.
+        table: the table that is written, `schema.table` or `table`.
+        key: columns that tell a row from all others; in update mode a row replaces the one of the same key.
+    """
 
     kind: SinkKind = SinkKind.PARQUET
+    connection: str | None = None
     path: str | None = None
+    table: str | None = None
+    key: tuple[str, ...] = ()
     mode: OutputMode = OutputMode.APPEND
     options: dict[str, str] = field(default_factory=dict)
 
@@ -189,3 +212,9 @@ class StreamSpec:
     spark: SparkSpec = field(default_factory=SparkSpec)
     project: str = ""
     file: str = ""
+
+    @property
+    def connections(self) -> tuple[str, ...]:
+        """Names of the connections that the stream needs, each once."""
+        named = (self.source.connection, self.sink.connection)
+        return tuple(dict.fromkeys(name for name in named if name))

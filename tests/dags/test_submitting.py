@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import Connection
 
 from streamwarden.adapters.spark_home import spark_home
+from streamwarden.airflow.connections import published
 from streamwarden.airflow.operators import StreamOperator, _connection_of
 from streamwarden.airflow.submitting import Submission, submission
 from streamwarden.errors import ConfigError
-from streamwarden.stream import SparkSpec, StreamSpec
+from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StreamSpec
 
 SPEC = StreamSpec(
     name="counted",
@@ -23,12 +27,12 @@ SPEC = StreamSpec(
 )
 
 
-def order(**parameters: Any) -> Submission:
+def order(spec: StreamSpec = SPEC, **parameters: Any) -> Submission:
     operator = StreamOperator(task_id="run", stream="counted", project="/p", **parameters)
     if operator.own_connection:
-        with _connection_of(operator._conn_id, SPEC.spark.master):
-            return submission(operator, SPEC, {})
-    return submission(operator, SPEC, {})
+        with _connection_of(operator._conn_id, spec.spark.master):
+            return submission(operator, spec, {})
+    return submission(operator, spec, {})
 
 
 def define(monkeypatch: pytest.MonkeyPatch, **connection: Any) -> None:
@@ -115,3 +119,31 @@ def test_the_parameters_are_templated_as_ever() -> None:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
     assert set(SparkSubmitOperator.template_fields) <= set(StreamOperator.template_fields)
+
+
+def test_the_connections_of_the_stream_go_into_the_drivers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nowhere else: neither into the arguments nor into the spec, which a person can read."""
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://ann:hush-hush@broker:9092/")
+    spec = replace(SPEC, source=SourceSpec(connection="events"))
+    made = order(spec)
+    assert json.loads(made.env["AIRFLOW_CONN_EVENTS"])["password"] == "hush-hush"
+    assert "hush" not in f"{made.command} {made.spec}"
+
+
+def test_a_connection_that_airflow_does_not_know_is_told() -> None:
+    with pytest.raises(ConfigError, match="Airflow knows no connection 'nowhere'"):
+        order(replace(SPEC, sink=SinkSpec(connection="nowhere")))
+
+
+def test_connections_are_published_for_a_while_and_a_missing_one_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://broker:9092/")
+    seen = {}
+    monkeypatch.setattr(Connection, "get", lambda name: seen.setdefault(name, Connection(conn_id=name, host="db")))
+    with published(["events", "warehouse"]):
+        assert os.environ["AIRFLOW_CONN_EVENTS"] == "kafka://broker:9092/", "what is there already stays"
+        assert json.loads(os.environ["AIRFLOW_CONN_WAREHOUSE"])["host"] == "db"
+    assert list(seen) == ["warehouse"]
+    assert "AIRFLOW_CONN_WAREHOUSE" not in os.environ
+    monkeypatch.undo()
+    with published(["nowhere"]):
+        assert "AIRFLOW_CONN_NOWHERE" not in os.environ

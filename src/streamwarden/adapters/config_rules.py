@@ -10,10 +10,21 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from streamwarden.adapters.config_problems import KeyPath, Problem, show
-from streamwarden.stream import NAME_PATTERN, OutputMode, SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import (
+    CONNECTION_PATTERN,
+    NAME_PATTERN,
+    OutputMode,
+    SinkKind,
+    SinkSpec,
+    SourceKind,
+    SourceSpec,
+    StreamSpec,
+)
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
+_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
 _MIN_DRIVER_MEMORY: Final = 471_859_200
 """Below this Spark refuses to start: 1.5 x its reserved 300 MiB (UnifiedMemoryManager)."""
 
@@ -132,9 +143,7 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
 
 def _numbers(spec: StreamSpec) -> list[Problem]:
     restart, stop, state = spec.restart, spec.stop, spec.state
-    files = spec.source.max_files_per_trigger
     wrong: list[tuple[KeyPath, object, bool, str]] = [
-        (("source", "max_files_per_trigger"), files, files is None or files >= 1, "at least 1"),
         (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
         (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
         (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
@@ -167,21 +176,88 @@ def _parts(parts: tuple[str, ...]) -> list[Problem]:
     return problems
 
 
-def _kinds(spec: StreamSpec) -> list[Problem]:
+_SOURCE_KEYS: Final[Mapping[SourceKind, tuple[str, ...]]] = {
+    SourceKind.FILES: ("path",),
+    SourceKind.KAFKA: ("connection", "topic"),
+    SourceKind.RATE: (),
+    SourceKind.SCRIPT: (),
+}
+_SINK_KEYS: Final[Mapping[SinkKind, tuple[str, ...]]] = {
+    SinkKind.PARQUET: ("path",),
+    SinkKind.POSTGRESQL: ("connection", "table"),
+    SinkKind.SCRIPT: (),
+}
+"""The keys that each kind needs; one that only other kinds need would be ignored, so it is refused."""
+
+
+def _needed(
+    side: str, kind: SourceKind | SinkKind, given: Mapping[str, str | None], needs: Collection[str]
+) -> list[Problem]:
     problems = []
-    if spec.source.kind is SourceKind.FILES and spec.source.path is None:
-        observed, allowed = "missing", "the folder that `kind: files` reads"
-        problems.append(Problem(key=("source", "path"), observed=observed, allowed=allowed, next_step="add `path: …`"))
-    if spec.source.kind is not SourceKind.FILES and spec.source.path is not None:
-        allowed = f"no path: `kind: {spec.source.kind}` reads no folder"
-        problems.append(Problem(key=("source", "path"), observed=show(spec.source.path), allowed=allowed))
-    problems += _parts(spec.source.parts)
-    if spec.sink.kind is SinkKind.PARQUET and spec.sink.path is None:
-        observed, allowed = "missing", "the folder that `kind: parquet` writes"
-        problems.append(Problem(key=("sink", "path"), observed=observed, allowed=allowed, next_step="add `path: …`"))
-    if spec.sink.kind is SinkKind.PARQUET and spec.sink.mode is not OutputMode.APPEND:
+    for key, value in given.items():
+        if key in needs and value is None:
+            allowed, step = f"what `kind: {kind}` needs", f"add `{key}: …`"
+            problems.append(Problem(key=(side, key), observed="missing", allowed=allowed, next_step=step))
+        elif key not in needs and value is not None:
+            problems.append(
+                Problem(key=(side, key), observed=show(value), allowed=f"nothing: `kind: {kind}` has no {key}")
+            )
+    return problems
+
+
+def _source_kind(source: SourceSpec) -> list[Problem]:
+    given = {"connection": source.connection, "path": source.path, "topic": source.topic}
+    problems = _needed("source", source.kind, given, _SOURCE_KEYS[source.kind])
+    problems += _parts(source.parts)
+    if source.topic is not None and not _TOPIC.fullmatch(source.topic):
+        allowed = f"a topic's name that matches {_TOPIC.pattern}"
+        problems.append(Problem(key=("source", "topic"), observed=show(source.topic), allowed=allowed))
+    if source.kind is SourceKind.KAFKA and source.format != "json":
+        allowed = "json: the values of the records are JSON objects"
+        problems.append(Problem(key=("source", "format"), observed=show(source.format), allowed=allowed))
+    for key, value, kind in (
+        ("max_files_per_trigger", source.max_files_per_trigger, SourceKind.FILES),
+        ("max_offsets_per_trigger", source.max_offsets_per_trigger, SourceKind.KAFKA),
+    ):
+        if value is not None and value < 1:
+            problems.append(Problem(key=("source", key), observed=show(value), allowed="at least 1"))
+        elif value is not None and source.kind is not kind:
+            allowed = f"nothing: it is for `kind: {kind}`"
+            problems.append(Problem(key=("source", key), observed=show(value), allowed=allowed))
+    return problems
+
+
+def _sink_kind(sink: SinkSpec) -> list[Problem]:
+    given = {"connection": sink.connection, "path": sink.path, "table": sink.table}
+    problems = _needed("sink", sink.kind, given, _SINK_KEYS[sink.kind])
+    if sink.table is not None and not _TABLE.fullmatch(sink.table):
+        allowed = "`table` or `schema.table`, each of lower-case letters, digits and _, at most 63"
+        problems.append(Problem(key=("sink", "table"), observed=show(sink.table), allowed=allowed))
+    if sink.key and sink.kind is not SinkKind.POSTGRESQL:
+        problems.append(
+            Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="nothing: it is for `kind: postgresql`")
+        )
+    if sink.kind is SinkKind.PARQUET and sink.mode is not OutputMode.APPEND:
         allowed = "append: the parquet sink knows no other mode"
-        problems.append(Problem(key=("sink", "mode"), observed=show(str(spec.sink.mode)), allowed=allowed))
+        problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+    if sink.kind is SinkKind.POSTGRESQL:
+        if sink.mode is OutputMode.COMPLETE:
+            allowed = "append or update: a table that is written anew each batch is never whole for its readers"
+            problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+        if sink.mode is OutputMode.UPDATE and not sink.key:
+            allowed = "the columns by which a row replaces an earlier one"
+            problems.append(
+                Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`")
+            )
+    return problems
+
+
+def _kinds(spec: StreamSpec) -> list[Problem]:
+    problems = [*_source_kind(spec.source), *_sink_kind(spec.sink)]
+    for side, name in (("source", spec.source.connection), ("sink", spec.sink.connection)):
+        if name is not None and not CONNECTION_PATTERN.fullmatch(name):
+            allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
+            problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
     if not spec.spark.master:
         problems.append(Problem(key=("spark", "master"), observed="''", allowed="a master such as local[2]"))
     for name in spec.spark.conf:

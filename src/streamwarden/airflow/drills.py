@@ -13,6 +13,8 @@ from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, CronTriggerTimetabl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.adapters.config import load_drills
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
@@ -61,15 +63,25 @@ class DrillStepOperator(BaseOperator):
 
     def advance(self, context: Any) -> DrillRun:
         """Do the step. Raises StoreError or DrillError where trying again helps."""
-        engine = workspace(self.project).drill_engine()
+        space = workspace(self.project)
         run_id = drill_run_id(self.drill, context["run_id"])
         self.log.info("drill run %s", run_id)
-        try:
-            # The first task begins the run; a later one does so only if the first was never able to.
-            engine.begin(self.drill, run_id=run_id)
-        except ConfigError as error:
-            raise AirflowFailException(str(error)) from error
-        return engine.step(run_id, Step(self.step))
+        with published(_connections(space, self.drill)):
+            engine = space.drill_engine()
+            try:
+                # The first task begins the run; a later one does so only if the first was never able to.
+                engine.begin(self.drill, run_id=run_id)
+            except ConfigError as error:
+                raise AirflowFailException(str(error)) from error
+            return engine.step(run_id, Step(self.step))
+
+
+def _connections(space: Workspace, drill: str) -> tuple[str, ...]:
+    """Those of the drill's stream. A file that broke in the middle of a drill must not keep it from healing."""
+    try:
+        return space.stream(space.drill(drill).stream).connections
+    except ConfigError:
+        return ()
 
 
 class DrillReportOperator(DrillStepOperator):

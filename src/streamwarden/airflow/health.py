@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
+from streamwarden.airflow.connections import published
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.verdict import Status
@@ -87,7 +88,9 @@ def evaluate_all(project: str) -> list[dict[str, Any]]:
 
     space = workspace(project)
     catalog = space.catalog()
-    report = Observatory(space.store, thresholds=space.thresholds()).evaluate(catalog.streams.values(), time.time())
+    needed = {name for spec in catalog.streams.values() for name in spec.connections}
+    with published(sorted(needed)):
+        report = Observatory(space.store, thresholds=space.thresholds()).evaluate(catalog.streams.values(), time.time())
     entries = [_entry(health) for health in report.streams.values()]
     for name, error in catalog.broken.items():
         entries.append({"stream": name, "status": Status.UNKNOWN.value, "lines": [f"UNKNOWN configuration: {error}"]})

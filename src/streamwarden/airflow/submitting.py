@@ -20,6 +20,7 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
 )
 
 from streamwarden.adapters.spark_home import spark_home
+from streamwarden.airflow.connections import exported
 from streamwarden.errors import ConfigError
 from streamwarden.stream import StreamSpec
 
@@ -40,7 +41,10 @@ class Submission:
 
 
 def submission(operator: StreamOperator, spec: StreamSpec, context: Any) -> Submission:
-    """Merge the operator's parameters over `spec`. Raises ConfigError for what a detached driver cannot do."""
+    """Merge the operator's parameters over `spec`, and give the driver the stream's connections.
+
+    Raises ConfigError for what a detached driver cannot do, and for a connection that Airflow does not know.
+    """
     conf = {str(key): str(value) for key, value in (operator.conf or {}).items()}
     if operator._openlineage_inject_parent_job_info:
         conf = inject_parent_job_information_into_spark_properties(conf, context)
@@ -63,7 +67,7 @@ def submission(operator: StreamOperator, spec: StreamSpec, context: Any) -> Subm
             next_step="set deploy-mode to client",
         )
     command = hook._build_spark_submit_command(_APPLICATION)[:-1]
-    env = {key: str(value) for key, value in (hook._env or {}).items()}
+    env = exported(spec.connections) | {key: str(value) for key, value in (hook._env or {}).items()}
     if command[0] == DEFAULT_SPARK_BINARY:
         # Neither the operator nor the connection names one: take the Spark that is installed with this package,
         # whatever a PATH or a SPARK_HOME on this worker says.

@@ -29,6 +29,9 @@ FULL = """
     spark: {master: "local[1]", driver_memory: 1 GiB, conf: {spark.ui.enabled: "false"}}
 """
 
+KAFKA = "source: {{kind: kafka, connection: {}}}"
+TABLE = "sink: {{kind: postgresql, connection: c, table: {}}}"
+
 
 def test_every_key_is_read_and_quantities_are_read_as_people_write_them(project: Project) -> None:
     spec = project.load(project.write("config/streams/everything.yaml", FULL))
@@ -149,12 +152,29 @@ def test_each_mistake_names_file_key_value_and_what_is_allowed(
         ("checkpoint: checkpoints/a", "checkpoint: drills", "checkpoint", "Streamwarden fills itself"),
         ("source: {path: input/a}", "source: {path: output/a/in}", "source.path", "lies inside sink.path"),
         ("source: {path: input/a}", "source: {path: output/*/x}", "source.path", "contains sink.path"),
-        ("source: {path: input/a}", "source: {format: json}", "source.path", "`kind: files` reads"),
-        ("source: {path: input/a}", "source: {kind: kafka}", "source.kind", "'files', 'rate' or 'script'"),
+        ("source: {path: input/a}", "source: {format: json}", "source.path", "`kind: files` needs"),
+        ("source: {path: input/a}", "source: {kind: pulsar}", "source.kind", "'files', 'kafka', 'rate' or 'script'"),
+        ("source: {path: input/a}", "source: {kind: kafka, topic: t}", "source.connection", "missing"),
+        ("source: {path: input/a}", "source: {kind: kafka, connection: c}", "source.topic", "missing"),
+        ("source: {path: input/a}", "source: {path: in, topic: t}", "source.topic", "has no topic"),
+        ("source: {path: input/a}", KAFKA.format("c-d, topic: t"), "source.connection", "that matches"),
+        ("source: {path: input/a}", KAFKA.format("c, topic: a/b"), "source.topic", "a topic's name"),
+        ("source: {path: input/a}", KAFKA.format("c, topic: t, path: p"), "source.path", "has no path"),
+        ("source: {path: input/a}", KAFKA.format("c, topic: t, format: avro"), "source.format", "json"),
+        ("source: {path: input/a}", KAFKA.format("c, topic: t, max_files_per_trigger: 2"), "max_files", "nothing"),
+        ("source: {path: input/a}", "source: {path: in, max_offsets_per_trigger: 9}", "max_offsets", "nothing"),
+        ("source: {path: input/a}", KAFKA.format("c, topic: t, max_offsets_per_trigger: 0"), "max_off", "at least"),
+        ("sink: {path: output/a}", "sink: {kind: postgresql, connection: c}", "sink.table", "missing"),
+        ("sink: {path: output/a}", "sink: {kind: postgresql, table: t}", "sink.connection", "missing"),
+        ("sink: {path: output/a}", TABLE.format("a.b.c"), "sink.table", "`schema.table`"),
+        ("sink: {path: output/a}", TABLE.format("'t; drop table x'"), "sink.table", "`schema.table`"),
+        ("sink: {path: output/a}", TABLE.format("t, mode: update"), "sink.key", "replaces"),
+        ("sink: {path: output/a}", TABLE.format("t, mode: complete"), "sink.mode", "append or update"),
+        ("sink: {path: output/a}", "sink: {path: output/a, key: [x]}", "sink.key", "nothing"),
         ("source: {path: input/a}", "source: {path: in, parts: [a, ../b]}", "source.parts[1]", "a folder's name"),
         ("source: {path: input/a}", "source: {path: in, parts: [a, a]}", "source.parts[1]", "each folder once"),
-        ("source: {path: input/a}", "source: {path: in, kind: rate}", "source.path", "reads no folder"),
-        ("sink: {path: output/a}", "sink: {kind: parquet}", "sink.path", "`kind: parquet` writes"),
+        ("source: {path: input/a}", "source: {path: in, kind: rate}", "source.path", "has no path"),
+        ("sink: {path: output/a}", "sink: {kind: parquet}", "sink.path", "`kind: parquet` needs"),
         ("sink: {path: output/a}", "sink: {path: output/a, mode: update}", "sink.mode", "append"),
     ],
 )

@@ -1,0 +1,49 @@
+"""Airflow's connections, put where code that knows nothing of Airflow finds them: into the environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from streamwarden.adapters.connections import variable
+from streamwarden.errors import ConfigError
+
+
+def exported(names: Iterable[str]) -> dict[str, str]:
+    """Environment variable -> the connection as JSON. Raises ConfigError for one that Airflow does not know."""
+    found = {}
+    for name in names:
+        try:
+            found[variable(name)] = Connection.get(name).as_json()
+        except AirflowNotFoundException as error:
+            raise ConfigError(
+                f"Airflow knows no connection {name!r}",
+                expected="a connection of that id",
+                where="Admin > Connections, a secrets backend, or the environment",
+                next_step=f"define it: `airflow connections add {name} …`",
+            ) from error
+    return found
+
+
+@contextmanager
+def published(names: Iterable[str]) -> Iterator[None]:
+    """Put connections into this task's own environment for a while.
+
+    One that Airflow does not know is left out: whoever needs it says so, for its own stream alone.
+    """
+    added: dict[str, str] = {}
+    for name in names:
+        if variable(name) not in os.environ:
+            with contextlib.suppress(ConfigError):
+                added |= exported([name])
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for key in added:
+            os.environ.pop(key, None)
