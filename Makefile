@@ -22,7 +22,7 @@ demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=
 	@KEEP=$(KEEP) $(BIN)/python scripts/demo
 
 test: lint types layers ## everything that CI runs
-	@$(BIN)/python -m pytest tests
+	@$(BIN)/python -m pytest tests -n 2 --dist loadfile
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \

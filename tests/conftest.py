@@ -1,12 +1,21 @@
 """A migrated store for all tests that want one: the migrations run once, and each test gets a copy of the file."""
 
 import shutil
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from streamwarden.adapters.store import Store
+
+# A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
+# ends it if a package of Spark Connect is missing.
+sys.modules["__main__"].__file__ = getattr(sys.modules["__main__"], "__file__", __file__)
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start after them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("quick", max_examples=20)  # `make test-unit`; `make test` tries each property 100 times
 

@@ -112,7 +112,6 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     try:
 

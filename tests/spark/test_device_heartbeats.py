@@ -140,6 +140,10 @@ def story(made: Project) -> Story:
         poll=0.2,
         told=lambda: made.log(third),
     )
+    # Rows can be seen a moment before their batch is committed.
+    until(
+        "the commit of their batch", lambda: newest(spec.checkpoint, "commits") > before, told=lambda: made.log(third)
+    )
     found.silent_batches = newest(spec.checkpoint, "commits") - before
     # The last session began more than `inactive` ago, and so longer than the `ttl`.
     found.sent += publish(made, FILES, readings=1)

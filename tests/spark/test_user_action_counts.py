@@ -125,6 +125,10 @@ def story(made: Project) -> Story:
         until(f"{count} rows TIMEOUT", lambda: timeouts(spec) >= count, 90, 0.2, lambda: made.log(third))
 
     left(left_before + len(USERS))
+    # Rows can be seen a moment before their batch is committed.
+    until(
+        "the commit of their batch", lambda: newest(spec.checkpoint, "commits") > before, told=lambda: made.log(third)
+    )
     found.silent_batches = newest(spec.checkpoint, "commits") - before
     found.sent += publish(made, FILES, users=USERS[:1])
     left(left_before + len(USERS) + 1)

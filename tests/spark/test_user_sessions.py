@@ -125,6 +125,10 @@ def story(made: Project) -> Story:
         poll=0.2,
         told=lambda: made.log(third),
     )
+    # Rows can be seen a moment before their batch is committed.
+    until(
+        "the commit of their batch", lambda: newest(spec.checkpoint, "commits") > before, told=lambda: made.log(third)
+    )
     found.silent_batches = newest(spec.checkpoint, "commits") - before
     made.fleet.request_stop(spec.name, requested_by="test", reason="done")
     end = made.await_end(third)
