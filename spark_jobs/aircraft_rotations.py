@@ -21,7 +21,7 @@ honour it (`_spark_metadata`). Append mode writes a rotation once, when it can n
 
 Cancelled flights, and such as name no aircraft, are part of no rotation; they are counted (`observedMetrics` of the
 progress, under `flights`). Lines that do not fit, lack the id, the time or the airport, or tell of a time more than a
-day ahead of their own file are counted, and kept aside in the stream's quarantine, by `read_files`: one flight of the
+day ahead of their own file are counted, and kept aside in the stream's quarantine, by `read_rows`: one flight of the
 year 2100 would close all rotations until then.
 """
 
@@ -43,7 +43,7 @@ from pyspark.sql.functions import (
     when,
 )
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 SCHEMA = """
@@ -60,7 +60,7 @@ SCHEMA = """
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """One row for each rotation of an aircraft."""
-    flights = read_files(
+    flights = read_rows(
         spark,
         spec,
         SCHEMA,

@@ -57,7 +57,7 @@ from pyspark.sql.functions import timestamp_millis
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamwarden.errors import ConfigError
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
 
@@ -97,20 +97,20 @@ def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
 def _by_clock(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     if spec.trigger.available_now:  # with timers there is always one batch more to run, and no end
         spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    columns = "device_id", "session_id", "state", "file_modified", "file_name"
-    readings = read_files(spark, spec, SCHEMA, required=("device_id", "session_id", "state"), placed=True)
+    columns = "device_id", "session_id", "state", "written_ms", "place"
+    readings = read_rows(spark, spec, SCHEMA, required=("device_id", "session_id", "state"), placed=True)
     clock = (
         spark.readStream.format("rate")
         .load()
         .where("value < 0")
-        .selectExpr("'' AS device_id", "'' AS session_id", "'' AS state", "value AS file_modified", "'' AS file_name")
+        .selectExpr("'' AS device_id", "'' AS session_id", "'' AS state", "value AS written_ms", "'' AS place")
     )
     return readings.select(*columns).union(clock)
 
 
 def _by_event(spark: SparkSession, spec: StreamSpec, rules: Rules) -> DataFrame:
     return (
-        read_files(
+        read_rows(
             spark,
             spec,
             f"{SCHEMA}, event_time TIMESTAMP",
@@ -321,7 +321,7 @@ class Heartbeats(StatefulProcessor):
             readings = [(row.at_ms, row.session_id, row.state) for row in rows]
         else:
             now = timerValues.getCurrentProcessingTimeInMs()
-            found = sorted(rows, key=lambda row: (row.file_modified, row.file_name))  # lines stay in their order
+            found = sorted(rows, key=lambda row: (row.written_ms, row.place))  # lines stay in their order
             readings = [(now, row.session_id, row.state) for row in found]
         self._untold.appendList(readings)
         due = first_point(min(at_ms for at_ms, _, _ in readings), key[0], self._rules.heartbeat)

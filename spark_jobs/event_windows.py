@@ -21,7 +21,7 @@ honour it (`_spark_metadata`). Append mode writes a window once, when it can no 
 Events later than the watermark are dropped and counted, by Spark: `numRowsDroppedByWatermark` of the state operator, in
 each batch's progress. It counts after the partial aggregation: the late (window, user) pairs of each task, not their
 events. Lines that do not fit, lack a column, or tell of a time that lies ahead of their own file are counted, and kept
-aside in the stream's quarantine, by `read_files`: one event of the year 2100 would close every window until then.
+aside in the stream's quarantine, by `read_rows`: one event of the year 2100 would close every window until then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from datetime import timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, collect_list, count, sort_array, struct, window
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 SCHEMA = "event_time TIMESTAMP, user_id INT, action STRING"
@@ -39,7 +39,7 @@ SCHEMA = "event_time TIMESTAMP, user_id INT, action STRING"
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """One row for each five minutes and user that acted in them."""
-    events = read_files(
+    events = read_rows(
         spark,
         spec,
         SCHEMA,

@@ -19,7 +19,7 @@ batch; the state is versioned by batch; the parquet sink's manifest takes the fi
 honour it (`_spark_metadata`). A flight is written in the batch that it first came in.
 
 Lines that do not fit, lack the id or the time, or tell of a time more than a day ahead of their own file are counted,
-and kept aside in the stream's quarantine, by `read_files`: one flight of the year 2100 would make all others late.
+and kept aside in the stream's quarantine, by `read_rows`: one flight of the year 2100 would make all others late.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from datetime import timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 SCHEMA = """
@@ -45,7 +45,7 @@ SCHEMA = """
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """Each flight as it was first reported."""
-    flights = read_files(
+    flights = read_rows(
         spark,
         spec,
         SCHEMA,

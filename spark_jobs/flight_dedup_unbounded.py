@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 SCHEMA = """
@@ -36,4 +36,4 @@ SCHEMA = """
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """Each flight as it was first reported, and never again."""
-    return read_files(spark, spec, SCHEMA, required=("flight_id", "event_time")).dropDuplicates(["flight_id"])
+    return read_rows(spark, spec, SCHEMA, required=("flight_id", "event_time")).dropDuplicates(["flight_id"])

@@ -17,7 +17,7 @@ that manifest (`_spark_metadata`), as Spark does. Append mode writes a window on
 flight that is reported after that, since it left hours late, is not in it.
 
 Lines that do not fit the schema or lack what is counted and grouped by are themselves counted, and kept aside in the
-stream's quarantine, by `read_files`.
+stream's quarantine, by `read_rows`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, count, lit, window
 from pyspark.sql.functions import sum as total
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 SCHEMA = """
@@ -44,7 +44,7 @@ SCHEMA = """
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """One row for each hour (it begins at a quarter of an hour), origin and carrier that had a scheduled departure."""
     return (
-        read_files(spark, spec, SCHEMA, required=("flight_id", "event_time", "origin", "carrier"))
+        read_rows(spark, spec, SCHEMA, required=("flight_id", "event_time", "origin", "carrier"))
         .withWatermark("event_time", "2 hours")
         .groupBy(window("event_time", "1 hour", "15 minutes"), "origin", "carrier")
         .agg(

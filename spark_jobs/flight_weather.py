@@ -39,7 +39,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from streamwarden.errors import ConfigError
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 FLIGHTS = """
@@ -58,7 +58,7 @@ KINDS = {"left": "left_outer", "inner": "inner"}
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """One row for each flight, with the observation of its hour. Its key: flight_id."""
-    flights = read_files(
+    flights = read_rows(
         spark,
         spec,
         FLIGHTS,
@@ -66,7 +66,7 @@ def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
         not_after={"event_time": timedelta(days=1)},  # a flight is scheduled hours ahead
         part="flights",
     )
-    weather = read_files(
+    weather = read_rows(
         spark,
         spec,
         WEATHER,

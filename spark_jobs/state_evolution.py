@@ -48,7 +48,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamwarden.errors import ConfigError
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 
 SCHEMA = "customer STRING, amount INT"
@@ -66,7 +66,7 @@ def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """
     accounts = Accounts(version(spec.args, spec.file))
     return (
-        read_files(spark, spec, SCHEMA, required=("customer", "amount"))
+        read_rows(spark, spec, SCHEMA, required=("customer", "amount"))
         .groupBy("customer")
         .transformWithState(accounts, OUTPUT, "Append", "None")
     )

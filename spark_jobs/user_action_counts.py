@@ -41,7 +41,7 @@ from pyspark.sql.functions import timestamp_millis
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamwarden.errors import ConfigError
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
 
@@ -59,14 +59,14 @@ def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """
     if spec.trigger.available_now:  # with timers there is always one batch more to run, and no end
         spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    actions = read_files(spark, spec, SCHEMA, required=("user_id", "action"), placed=True).select(
-        "user_id", "action", "file_modified", "file_name"
+    actions = read_rows(spark, spec, SCHEMA, required=("user_id", "action"), placed=True).select(
+        "user_id", "action", "written_ms", "place"
     )
     clock = (
         spark.readStream.format("rate")
         .load()
         .where("value < 0")
-        .selectExpr("0 AS user_id", "'' AS action", "value AS file_modified", "'' AS file_name")
+        .selectExpr("0 AS user_id", "'' AS action", "value AS written_ms", "'' AS place")
     )
     return (
         actions.union(clock)
@@ -172,7 +172,7 @@ class Counts(StatefulProcessor):
         added, newest, last_action = 0, (0, ""), ""
         for row in rows:
             added += 1
-            place = row.file_modified, row.file_name
+            place = row.written_ms, row.place
             if place >= newest:
                 newest, last_action = place, row.action
         before = self._known()

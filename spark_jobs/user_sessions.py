@@ -42,7 +42,7 @@ from pyspark.sql.functions import coalesce, lit, timestamp_millis
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamwarden.errors import ConfigError
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
 
@@ -60,14 +60,14 @@ def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     """One row for each session, when it has ended: `reason` is LAST or TIMEOUT. Its key: id, started_at, number."""
     if spec.trigger.available_now:  # with timers there is always one batch more to run, and no end
         spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    events = read_files(spark, spec, SCHEMA, required=("id", "data"), placed=True).select(
-        "id", "data", coalesce("is_last", lit(False)).alias("is_last"), "file_modified", "file_name"
+    events = read_rows(spark, spec, SCHEMA, required=("id", "data"), placed=True).select(
+        "id", "data", coalesce("is_last", lit(False)).alias("is_last"), "written_ms", "place"
     )
     clock = (
         spark.readStream.format("rate")
         .load()
         .where("value < 0")
-        .selectExpr("'' AS id", "'' AS data", "false AS is_last", "value AS file_modified", "'' AS file_name")
+        .selectExpr("'' AS id", "'' AS data", "false AS is_last", "value AS written_ms", "'' AS place")
     )
     return (
         events.union(clock)
@@ -208,7 +208,7 @@ class Sessions(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 (Spark's)
         """Called by Spark with all events of an id in a batch; within a file they are in their order."""
         user: str = key[0]
-        found = sorted(rows, key=lambda row: (row.file_modified, row.file_name))
+        found = sorted(rows, key=lambda row: (row.written_ms, row.place))
         before = self._current()
         turn = advance(
             before,

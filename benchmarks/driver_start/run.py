@@ -26,11 +26,11 @@ from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, Stre
 JOB = """
 from pyspark.sql import functions as F
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 
 
 def build(spark, spec):
-    rows = read_files(spark, spec, "key INT, at TIMESTAMP").withWatermark("at", "10 seconds")
+    rows = read_rows(spark, spec, "key INT, at TIMESTAMP").withWatermark("at", "10 seconds")
     return rows.groupBy(F.window("at", "10 seconds"), "key").agg(F.count("*").alias("n"))
 """
 C1 = "-XX:TieredStopAtLevel=1"

@@ -84,7 +84,7 @@ class Progress:
 
     @property
     def malformed(self) -> int:
-        """Input rows that could not be used, of all sources that `read_files` reads."""
+        """Input rows that could not be used, of all sources that `read_rows` reads."""
         counted = (
             metric.get("malformed")
             for name, metric in self.observed_metrics.items()

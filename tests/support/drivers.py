@@ -31,11 +31,11 @@ QUICK = {
 COUNTS = """
 from pyspark.sql import functions as F
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 
 
 def build(spark, spec):
-    events = read_files(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
+    events = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
     return (
         events.withWatermark("at", "10 seconds")
         .groupBy(F.window("at", "10 seconds"), "key")

@@ -19,10 +19,10 @@ BUILD = '''
     State: one row for each open window.
     """
     from pyspark.sql.functions import col, window, session_window, expr
-    from streamwarden.spark.sources import read_files
+    from streamwarden.spark.sources import read_rows
 
     def build(spark, spec):
-        events = read_files(spark, spec, "at TIMESTAMP, id STRING")
+        events = read_rows(spark, spec, "at TIMESTAMP, id STRING")
         return {result}
 '''
 BOUNDED = 'events.withWatermark("at", "1 hour").groupBy(window("at", "5 minutes")).count()'

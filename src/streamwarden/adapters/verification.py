@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, cast
 
+from streamwarden.adapters.connections import connection
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.outputs import Output, local_path, read_output
 from streamwarden.checkpoint.filesystem import join
@@ -19,6 +21,7 @@ from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.checkpoint.topics import topic_ranges
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
@@ -34,7 +37,8 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
     The run must have ended, or at least have read its input: a file that it has yet to read counts as lost.
 
     Args:
-        inputs: the whole bounded input; by default every file in the source's folders.
+        inputs: the whole bounded input; by default every file in the source's folders. Of a topic it is what the
+            committed batches read, which is read again.
         first: first batch whose output is judged. A fork that was rewound took over its origin's manifest up to
             there: its whole output is judged (0), or what it wrote itself (its first own batch).
 
@@ -45,15 +49,19 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
     if spec.source.kind is SourceKind.SCRIPT or spec.sink.kind is not SinkKind.PARQUET or not sink:
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
-            expected="files (or the rate source) and parquet",
+            expected="files, a topic or the rate source, and parquet",
             where=spec.name,
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
     facts = read_facts(spec, first=first)
-    if inputs is None:
-        inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
-    expectation = oracle(inputs, facts)
+    with TemporaryDirectory(prefix="streamwarden-topic-") as scratch:
+        if spec.source.kind is SourceKind.KAFKA:
+            facts = replace(facts, files=_exported(spec, facts, Path(scratch)))
+            inputs = [path for files in facts.files.values() for path in files]
+        elif inputs is None:
+            inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
+        expectation = oracle(inputs, facts)
     output = read_output(Path(sink), committed=facts.committed, first=first)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
@@ -65,6 +73,25 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
         notes=_notes(expectation, output),
         problems=(*expectation.problems, *output.problems, *_unbalanced(expectation, actual)),
     )
+
+
+def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[Path]]:
+    """Batch -> files with the records that it read of the topic."""
+    from streamwarden.adapters.topic_export import export_topic
+
+    try:
+        ranges = topic_ranges(LocalFiles(), spec.checkpoint)
+    except CheckpointError as error:
+        raise _unknown_input(spec.checkpoint, error) from error
+    missing = [
+        batch for batch in range((facts.committed if facts.committed is not None else -1) + 1) if batch not in ranges
+    ]
+    if missing:
+        raise _unknown_input(spec.checkpoint, f"batch {missing[0]} or the one before it is not in offsets/ any more")
+    committed = {
+        batch: parts for batch, parts in ranges.items() if facts.committed is not None and batch <= facts.committed
+    }
+    return export_topic(connection(str(spec.source.connection)), committed, into)
 
 
 def load_oracle(job: Path) -> Oracle:
@@ -120,12 +147,7 @@ def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
         paths = {batch: tuple(local_path(name) for name in names) for batch, names in files.items()}
         state = state_fields(fs, checkpoint)
     except (CheckpointError, Damaged, ValueError) as error:
-        raise VerificationError(
-            f"the checkpoint does not say what was read: {error}",
-            expected="whole logs in offsets/, commits/ and sources/, and state schemas",
-            where=checkpoint,
-            next_step="run `streamwarden inspect` on it",
-        ) from error
+        raise _unknown_input(checkpoint, error) from error
     return RunFacts(
         files=paths,
         watermarks={batch: record.watermark_ms for batch, record in planned.items()},
@@ -136,6 +158,15 @@ def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
         args=spec.args,
         ttl=spec.state.ttl,
         rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
+    )
+
+
+def _unknown_input(checkpoint: str, why: object) -> VerificationError:
+    return VerificationError(
+        f"the checkpoint does not say what was read: {why}",
+        expected="whole logs in offsets/, commits/ and sources/, and state schemas",
+        where=checkpoint,
+        next_step="run `streamwarden inspect` on it",
     )
 
 

@@ -83,7 +83,8 @@ def parse_log_file(content: bytes) -> LogFile:
         first, *rest = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
-    match = _VERSION.fullmatch(first.strip())
+    # The log in which a Kafka source keeps where it began has a zero byte in front (Spark 2.1 could read no other).
+    match = _VERSION.fullmatch(first.removeprefix("\0").strip())
     if match is None:
         raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
     return LogFile(int(match.group(1)), tuple(line for line in rest if line.strip()))

@@ -17,14 +17,21 @@ def register(app: typer.Typer) -> None:
 
 def prepare(
     again: Annotated[bool, typer.Option("--again", help="Make the archive anew although there is one.")] = False,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Only fetch the jars for streams on Kafka (by Maven).")
+    ] = False,
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
     Once for each Java and Spark; `make setup` does it. It runs a small stream of its own and takes about a minute.
     """
-    from streamwarden.adapters import class_archive
+    from streamwarden.adapters import class_archive, maven
     from streamwarden.adapters.java import find_java
 
+    if kafka:
+        found = maven.resolve(maven.KAFKA)
+        say(f"{len(found)} jars for Kafka in {found[0].parent}")
+        return Exit.OK
     java = find_java()
     there = class_archive.find(java)
     if there is not None and not again:

@@ -97,6 +97,32 @@ CAUSES: Final = (
         next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
     ),
     _cause(
+        r"KAFKA_DATA_LOSS",
+        curable=False,
+        next_step="records that were not read yet are gone from the topic (its retention passed, or it was made anew): "
+        'to go on without them, set failOnDataLoss: "false" in source.options for one start; after a topic was made '
+        "anew, use a new checkpoint path",
+    ),
+    _cause(
+        r"SaslAuthenticationException|SslAuthenticationException|TopicAuthorizationException"
+        r"|GroupAuthorizationException|ClusterAuthorizationException",
+        curable=False,
+        next_step="the broker does not let this user in: correct the user, password or certificate of the source's "
+        "connection, or its rights on the topic",
+    ),
+    _cause(
+        r"UnknownTopicOrPartitionException",
+        curable=True,
+        next_step="create the topic, or correct source.topic",
+    ),
+    _cause(
+        r"org\.apache\.kafka\.common\.errors\.TimeoutException|Timed out waiting for a node assignment"
+        r"|Failed to (?:create new|construct) Kafka|No resolvable bootstrap urls",
+        curable=True,
+        next_step="the broker does not answer: see that it runs and that the connection names its host and port; the "
+        "stream then goes on where it stood",
+    ),
+    _cause(
         r"MALFORMED_RECORD_IN_PARSING|JsonParseException",
         curable=False,
         next_step="declare `quarantine:` in the stream's file, so that rows that do not fit are kept aside, or correct "

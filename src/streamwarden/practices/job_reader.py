@@ -42,7 +42,7 @@ WINDOWS: Final = frozenset({"window", "session_window"})
 
 _STATE: Final = re.compile(r"^\s*#*\s*State\b.*(:|$)", re.MULTILINE)
 _OURS: Final = "streamwarden.spark"
-"""Where `read_files` and its like are: functions that give a streaming frame."""
+"""Where `read_rows` and its like are: functions that give a streaming frame."""
 
 
 def read_job(path: str, text: str, spec: StreamSpec, siblings: Siblings = lambda name: None) -> JobFacts:
@@ -231,7 +231,7 @@ class _JobReader:
             case Class():
                 return Instance(function, self._fields(function, given, named))
             case Reader():
-                return Frame(streaming=function.streaming)  # read_files and its like, called by their names
+                return Frame(streaming=function.streaming)  # read_rows and its like, called by their names
             case _:
                 found = self._foreign([*given, *named.values()])
                 name = node.func.id if isinstance(node.func, ast.Name) else ""

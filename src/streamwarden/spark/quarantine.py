@@ -1,11 +1,12 @@
 """Keeps malformed rows aside, beside the query.
 
-When a batch's report counts malformed rows, the batch's files are read once more and these rows are written:
+When a batch's report counts malformed rows, the batch's input is read once more and these rows are written:
 
-    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, file, number: its place there, reason, parsed:
-                                                what could be read of it (raw is absent from a row that parses)
+    QUARANTINE/query=QUERY_ID/batch=N/*.json    raw: the row as it stood, reason, parsed: what could be read of it, and
+                                                its place: file and number, or topic, partition and offset
+                                                (of a file, raw is absent from a row that parses)
 
-A batch's files are fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
+What a batch reads is fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
 itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
 """
 
@@ -23,11 +24,10 @@ from typing import Any, Final, TypeAlias
 
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
-from streamwarden.spark.sources import FileSource, malformed_rows, metric, registered
+from streamwarden.spark.sources import Source, metric, registered
 from streamwarden.stream import StreamSpec
 
 _RETRY_EVERY: Final = 10.0
@@ -77,7 +77,7 @@ class Quarantines:
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def _run(self, spark: Any, sources: Mapping[int, FileSource]) -> None:
+    def _run(self, spark: Any, sources: Mapping[int, Source]) -> None:
         # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
         counted = self._counted_so_far()
         open_end = None not in counted
@@ -111,9 +111,7 @@ class Quarantines:
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
         return []
 
-    def _handle(
-        self, spark: Any, sources: Mapping[int, FileSource], query_id: str, batch: int, count: int | None
-    ) -> bool:
+    def _handle(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, count: int | None) -> bool:
         """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
         if batch <= self._done(query_id):
             return True
@@ -126,16 +124,13 @@ class Quarantines:
             return False
         return True
 
-    def _write(self, spark: Any, sources: Mapping[int, FileSource], query_id: str, batch: int) -> None:
+    def _write(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int) -> None:
         fs, path = open_path(self._spec.checkpoint)
         try:
-            files = {place: file_source_log(fs, path, place).get(batch) for place in sources}
+            found = [source.malformed_of(spark, fs, path, place, batch) for place, source in sources.items()]
         except (StreamwardenError, OSError) as error:
-            raise RuntimeError(f"its files are not known: {error}") from error
-        found = [malformed_rows(spark, sources[place], names) for place, names in files.items() if names]
-        if not found:
-            return
-        rows = reduce(lambda one, other: one.union(other), found)
+            raise RuntimeError(f"its input is not known: {error}") from error
+        rows = reduce(lambda one, other: one.unionByName(other), found)
         target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
         rows.coalesce(1).write.mode("overwrite").json(target)
 

@@ -93,10 +93,10 @@ def run(batches: list[Batch], *, by_event: bool = False, ttl_ms: int | None = No
                 lines.append(json.dumps(fields))
                 newest = max(newest, at) if by_event else 0
                 if not by_event or at > closed:
-                    row = Row(session_id=session, state=state, at_ms=at, file_modified=number, file_name=name)
+                    row = Row(session_id=session, state=state, at_ms=at, written_ms=number, place=name)
                     rows[device].append(row)
         for found in rows.values():  # a shuffle keeps the order within a file only
-            found.sort(key=lambda row: row.file_name, reverse=True)
+            found.sort(key=lambda row: row.place, reverse=True)
         read[number] = [Path(f"{number:02d}-{index}.json") for index in range(len(batch.files))]
         times[number], marks[number] = now, mark
         out += ticking.batch(mark if by_event else now, rows, killed=batch.killed)

@@ -86,9 +86,9 @@ def run(batches: list[Batch], *, quiet: bool = False) -> Run:
                     lines.append(RUBBISH[len(lines) % len(RUBBISH)])
                 lines.append(json.dumps({"user_id": user, "action": action}))
                 sent[user].append((at, action))
-                rows.setdefault(user, []).append(Row(action=action, file_modified=number, file_name=name))
+                rows.setdefault(user, []).append(Row(action=action, written_ms=number, place=name))
         for found in rows.values():  # a shuffle keeps the order within a file only
-            found.sort(key=lambda row: row.file_name, reverse=True)
+            found.sort(key=lambda row: row.place, reverse=True)
         read[number] = [Path(name) for name in names]
         times[number] = at
         out += ticking.batch(at, rows, killed=batch.killed)

@@ -85,10 +85,10 @@ def run(batches: list[Batch], *, quiet: bool = False) -> Run:
                     lines.append(RUBBISH[len(lines) % len(RUBBISH)])
                 lines.append(json.dumps({"id": user, "data": data, "is_last": is_last}))
                 sent[user].append((at, data, is_last))
-                row = Row(data=data, is_last=is_last, file_modified=number, file_name=name)
+                row = Row(data=data, is_last=is_last, written_ms=number, place=name)
                 rows.setdefault(user, []).append(row)
         for found in rows.values():  # a shuffle keeps the order within a file only
-            found.sort(key=lambda row: row.file_name, reverse=True)
+            found.sort(key=lambda row: row.place, reverse=True)
         read[number] = [Path(name) for name in names]
         times[number] = at
         out += ticking.batch(at, rows, killed=batch.killed)

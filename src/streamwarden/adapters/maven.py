@@ -1,0 +1,81 @@
+"""Jars that a pom.xml pins, copied by Maven into a folder of this environment: once for each content of the pom."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from streamwarden.errors import ProcessError
+
+KAFKA: Final = Path(__file__).parent / "jars" / "kafka.xml"
+"""What a driver needs to read and write Kafka."""
+
+RESOLVING_TIMEOUT: Final = 600.0
+"""Seconds; a first time downloads Maven's own plugins too."""
+
+_COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
+
+
+def jars(pom: Path) -> tuple[Path, ...]:
+    """The jars of `pom`, sorted; none if they have not been resolved yet."""
+    return tuple(sorted(_folder(pom).glob("*.jar")))
+
+
+def resolve(pom: Path) -> tuple[Path, ...]:
+    """The jars of `pom`; runs Maven if they are not there. Raises ProcessError if it is missing or fails.
+
+    They are resolved beside their place and put there whole: what is found later is all of them.
+    """
+    folder = _folder(pom)
+    if found := jars(pom):
+        return found
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ProcessError(
+            "Maven (mvn) is not installed",
+            expected="mvn on the PATH",
+            where=str(pom),
+            next_step="install it (Debian: `apt-get install maven`) and try again; or name the jars yourself: "
+            "`spark.jars` or `spark.jars.packages` in the stream's spark.conf",
+        )
+    part = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    command = [maven, "--batch-mode", "--quiet", "--file", str(pom), _COPY, "-DincludeScope=runtime"]
+    try:
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={part}"],
+            capture_output=True,
+            text=True,
+            timeout=RESOLVING_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise _failed(pom, f"Maven ended with {done.returncode}: {done.stdout[-2000:].strip()}")
+        for other in folder.parent.glob(f"{pom.stem}-*"):  # of an earlier content of the pom
+            shutil.rmtree(other, ignore_errors=True)
+        part.rename(folder)
+    except subprocess.TimeoutExpired as error:
+        raise _failed(pom, f"Maven ran for {RESOLVING_TIMEOUT:.0f} s") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return jars(pom)
+
+
+def _failed(pom: Path, observed: str) -> ProcessError:
+    return ProcessError(
+        observed,
+        expected="the jars that the pom pins",
+        where=str(pom),
+        next_step="see that Maven reaches its repository (proxy, ~/.m2/settings.xml), then try again",
+    )
+
+
+def _folder(pom: Path) -> Path:
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    return Path(sys.prefix) / "share" / "streamwarden" / "jars" / f"{pom.stem}-{digest}"

@@ -1,0 +1,149 @@
+"""The records that a stream read of a topic, as files of lines: what an oracle takes, and evidence that stays.
+
+Each file holds records of one batch and one partition that have one timestamp, in the order of their offsets; it is
+named `PARTITION-OFFSET.json` and its time of modification is their timestamp. So the order of files is that of a job
+that asks for `written_ms` and `place`, and "ahead of its file" is "ahead of its record".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streamwarden.adapters.brokers import client_settings
+from streamwarden.adapters.connections import Connection
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.errors import VerificationError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+SILENCE: Final = 30.0
+"""Seconds without a record after which reading fails, with what the broker said last."""
+
+_NO_OBJECT: Final = "(no object)"
+"""Stands for a record that no line can hold: without a value, or with an unfinished text over several lines."""
+
+
+class Record(NamedTuple):
+    """One record; `value` is None if it has none. `timestamp`: Unix milliseconds."""
+
+    offset: int
+    timestamp: int
+    value: bytes | None
+
+
+def export_topic(known: Connection, ranges: Mapping[int, Sequence[TopicRange]], into: Path) -> dict[int, list[Path]]:
+    """Write every record of `ranges` (batch -> what it read) into files below `into`; batch -> its files.
+
+    Raises VerificationError if a record cannot be read any more, or the broker does not answer.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    return {
+        batch: [path for each in parts for path in _write(each, read_range(known, each), into)]
+        for batch, parts in ranges.items()
+    }
+
+
+def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
+    """The records of one range, in order, committed or not: as Spark's source reads them by default.
+
+    Offsets without a record (of transactions, of a compacted topic) are passed over. Raises VerificationError.
+    """
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+    problems: list[str] = []
+    consumer = Consumer(
+        {
+            "auto.offset.reset": "error",
+            **client_settings(known),
+            "group.id": "streamwarden-verify",  # asked for by the client; nothing is ever committed under it
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+            "error_cb": lambda error: problems.append(error.str()),
+            "logger": _Quiet(),
+        }
+    )
+    try:
+        try:
+            _require_kept(consumer, wanted)
+            consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+        except KafkaException as refused:
+            raise _unread(wanted, wanted.start, [*problems, refused.args[0].str()]) from refused
+        at, deadline = wanted.start, time.monotonic() + SILENCE
+        while at < wanted.end:
+            message = consumer.poll(0.5)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise _unread(wanted, at, problems)
+                continue
+            deadline = time.monotonic() + SILENCE
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return  # what is left of the range are offsets without a record
+                raise _unread(wanted, at, [*problems, error.str()])
+            offset = message.offset()
+            assert offset is not None  # it has one if it is no error
+            at = offset + 1
+            if offset < wanted.end:
+                yield Record(offset, message.timestamp()[1], message.value())
+    finally:
+        consumer.close()
+
+
+def _require_kept(consumer: Consumer, wanted: TopicRange) -> None:
+    from confluent_kafka import TopicPartition
+
+    low, high = consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), timeout=SILENCE)
+    if low > wanted.start or high < wanted.end:
+        gone = min(low, wanted.end) - wanted.start if low > wanted.start else wanted.end - max(high, wanted.start)
+        raise VerificationError(
+            f"{gone} of the records that the stream read are not in the topic any more",
+            expected=f"offsets {wanted.start} to {wanted.end - 1}; the partition has {low} to {high - 1}",
+            where=f"partition {wanted.partition} of topic {wanted.topic}",
+            next_step="verify before the topic's retention passes (retention.ms), or was the topic made anew?",
+        )
+
+
+def _write(wanted: TopicRange, records: Iterable[Record], into: Path) -> Iterator[Path]:
+    for timestamp, group in groupby(records, key=lambda record: record.timestamp):
+        found = list(group)
+        path = into / f"{wanted.partition:05d}-{found[0].offset:020d}.json"
+        path.write_text("".join(f"{line(record.value)}\n" for record in found), encoding="utf-8")
+        os.utime(path, ns=(timestamp * 1_000_000, timestamp * 1_000_000))
+        yield path
+
+
+def line(value: bytes | None) -> str:
+    """The value as one line: whitespace between the parts of a JSON object may hold line breaks, a line may not."""
+    text = "" if value is None else value.decode("utf-8", errors="replace")
+    if "\n" not in text and text.strip():
+        return text
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return _NO_OBJECT
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _unread(wanted: TopicRange, at: int, problems: Sequence[str]) -> VerificationError:
+    return VerificationError(
+        f"the topic could not be read on from offset {at}" + (f": {problems[-1]}" if problems else ""),
+        expected=f"records up to offset {wanted.end - 1}",
+        where=f"partition {wanted.partition} of topic {wanted.topic}",
+        next_step="see that the broker runs and that the connection may read the topic, then verify again",
+    )
+
+
+class _Quiet:
+    """librdkafka's log lines may name hosts and users; what matters comes through the error callback."""
+
+    def log(self, *_: Any) -> None:
+        """Say nothing."""

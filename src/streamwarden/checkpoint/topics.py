@@ -1,0 +1,83 @@
+"""Which records of a topic each batch read: from the offset log alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import SOURCES, Damaged, parse_object, read_log_file
+from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.errors import CheckpointError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicRange:
+    """Records `start` up to, but not including, `end` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def topic_offsets(value: Any) -> dict[tuple[str, int], int] | None:
+    """(topic, partition) -> offset of a Kafka source's position; None for another kind of source."""
+    if not isinstance(value, Mapping) or not value:
+        return None
+    found = {}
+    for topic, partitions in value.items():
+        if not isinstance(partitions, Mapping):
+            return None
+        for partition, offset in partitions.items():
+            if not str(partition).isdigit() or not isinstance(offset, int):
+                return None
+            found[str(topic), int(partition)] = offset
+    return found
+
+
+def topic_ranges(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[TopicRange, ...]]:
+    """Batch id -> ranges that it read, for every planned batch still in the offset log, ascending.
+
+    An empty dict if the source is of another kind. A partition that came later begins at 0, where Spark begins to read
+    it. A batch whose predecessor is not in the log (any more) is left out: where it begins is not known.
+    Raises CheckpointError if a log is damaged.
+    """
+    ends = {
+        batch: offsets
+        for batch, record in all_offsets(fs, path).items()
+        if source < len(record.sources) and (offsets := topic_offsets(record.sources[source])) is not None
+    }
+    found = {}
+    for batch in sorted(ends):
+        before = _began(fs, path, source) if batch == 0 else ends.get(batch - 1)
+        if before is not None:
+            found[batch] = tuple(
+                TopicRange(topic, partition, before.get((topic, partition), 0), end)
+                for (topic, partition), end in sorted(ends[batch].items())
+                if end > before.get((topic, partition), 0)
+            )
+    return found
+
+
+def _began(fs: FileSystem, path: str, source: int) -> dict[tuple[str, int], int]:
+    """Where the query's first batch began: `sources/N/0`, written before it."""
+    where = join(path, SOURCES, str(source), "0")
+    try:
+        lines = read_log_file(fs, where).lines
+        offsets = topic_offsets(parse_object(lines[0])) if lines else None
+    except (Damaged, OSError) as error:
+        raise _unknown(where, str(error)) from error
+    if offsets is None:
+        raise _unknown(where, "it holds no offsets of a topic")
+    return offsets
+
+
+def _unknown(where: str, observed: str) -> CheckpointError:
+    return CheckpointError(
+        observed,
+        expected="the offsets at which the query began, as Spark wrote them",
+        where=where,
+        next_step="restore the file from a copy of the checkpoint; Spark needs it too",
+    )

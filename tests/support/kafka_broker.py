@@ -1,0 +1,155 @@
+"""A real Kafka broker for tests (KRaft, one node): bounded heap, free ports of the loopback, ended with the tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from streamwarden.adapters import maven
+from streamwarden.adapters.java import find_java
+from support.airflow_harness import free_port
+
+JARS = Path(__file__).with_suffix(".xml")
+STARTS_WITHIN = 60.0
+USER, PASSWORD = "streamwarden", "not-in-any-log"
+
+SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={protocol}://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+inter.broker.listener.name={protocol}
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.retention.check.interval.ms=200
+log.segment.delete.delay.ms=100
+"""
+LOGIN = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="{user}" password="{password}" user_{user}="{password}";'
+)
+
+
+class Broker:
+    """One broker and its data. It can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path, *, secured: bool) -> None:
+        self.folder, self.secured = folder, secured
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._java = [str(find_java() / "bin" / "java"), "-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        self._java += ["-cp", ":".join(map(str, maven.resolve(JARS)))]
+        protocol = "SASL_PLAINTEXT" if secured else "PLAINTEXT"
+        data = folder / "data"
+        text = SETTINGS.format(protocol=protocol, port=self.port, controller=free_port(), data=data)
+        if secured:
+            name = f"listener.name.{protocol.lower()}.plain.sasl.jaas.config"
+            text += f"{name}={LOGIN.format(user=USER, password=PASSWORD)}\n"
+        self._settings = folder / "server.properties"
+        self._settings.write_text(text)
+        identity = "MDAwMDAwMDAwMDAwMDAwMA"  # any 16 bytes, in base64
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings)]
+        subprocess.run(command, check=True, capture_output=True, timeout=STARTS_WITHIN)
+
+    @property
+    def servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of a librdkafka client."""
+        settings = {"bootstrap.servers": self.servers}
+        if self.secured:
+            login = {"sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD}
+            settings |= {"security.protocol": "SASL_PLAINTEXT", **login}
+        return settings
+
+    @property
+    def connection(self) -> str:
+        """As Airflow writes a connection."""
+        return json.dumps({"conn_type": "kafka", "extra": self.settings})
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            command = [*self._java, "kafka.Kafka", str(self._settings)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        deadline = time.monotonic() + STARTS_WITHIN
+        while True:
+            try:
+                self.admin().list_topics(timeout=1)
+                return
+            except KafkaException:
+                told = (self.folder / "log").read_text(errors="replace")[-2000:]
+                assert self._process.poll() is None, f"the broker ended: {told}"
+                assert time.monotonic() < deadline, f"the broker does not answer: {told}"
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=20)
+            self._process = None
+
+    def admin(self) -> AdminClient:
+        return AdminClient({**self.settings, "log_level": 0})
+
+    def create(self, topic: str, *, partitions: int = 1, **config: str) -> None:
+        admin = self.admin()  # it has to live until the answer is there
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=20)
+
+    def delete(self, topic: str) -> None:
+        """And wait until it is gone."""
+        admin = self.admin()
+        admin.delete_topics([topic])[topic].result(timeout=20)
+        deadline = time.monotonic() + 20
+        while topic in admin.list_topics(timeout=5).topics:
+            assert time.monotonic() < deadline, f"{topic} is still there"
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=20)
+
+    def produce(
+        self, topic: str, values: Iterable[str | bytes | None], *, partitions: Sequence[int] = (0,), at: int = 0
+    ) -> None:
+        """All in order, taking turns between `partitions`; returns when the broker has them.
+
+        Args:
+            at: timestamp of the records, Unix milliseconds; 0: now.
+        """
+        producer = Producer({**self.settings, "log_level": 0, "linger.ms": 5})
+        for number, value in enumerate(values):
+            producer.produce(topic, value, partition=partitions[number % len(partitions)], timestamp=at)
+        assert producer.flush(30) == 0, "the broker did not take every record"
+
+
+@contextmanager
+def broker(*, secured: bool = False) -> Iterator[Broker]:
+    """A running broker, and the jars with which a driver reads it; ended, and its data removed, at the end."""
+    maven.resolve(maven.KAFKA)
+    folder = Path(tempfile.mkdtemp(prefix="streamwarden-kafka-"))
+    made = Broker(folder, secured=secured)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
+        shutil.rmtree(folder, ignore_errors=True)

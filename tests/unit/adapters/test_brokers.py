@@ -1,0 +1,77 @@
+"""One connection, two clients: librdkafka's settings and those of Spark's connector."""
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.brokers import client_settings, java_options
+from streamwarden.adapters.connections import Connection
+from streamwarden.errors import ConfigError
+
+
+def test_a_host_and_a_port_are_enough() -> None:
+    known = Connection(name="events", host="broker", port=9092)
+    assert client_settings(known) == {"bootstrap.servers": "broker:9092"}
+    assert java_options(known) == {"kafka.bootstrap.servers": "broker:9092"}
+
+
+def test_extra_wins_over_the_host() -> None:
+    known = Connection(name="events", host="broker", extra={"bootstrap.servers": "one:9092,two:9092"})
+    assert client_settings(known) == {"bootstrap.servers": "one:9092,two:9092"}
+
+
+def test_a_login_is_for_both_and_does_not_cross_the_network_in_clear() -> None:
+    known = Connection(name="events", host="broker:9093", login="ann", password='p"\\w')
+    assert client_settings(known) == {
+        "bootstrap.servers": "broker:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "ann",
+        "sasl.password": 'p"\\w',
+    }
+    options = java_options(known)
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert options["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        r'username="ann" password="p\"\\w";'
+    )
+
+
+def test_both_spellings_of_the_mechanism() -> None:
+    extra = {"bootstrap.servers": "b", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "a", "sasl.password": "p"}
+    options = java_options(Connection(name="events", extra=extra))
+    assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    assert "scram.ScramLoginModule" in options["kafka.sasl.jaas.config"]
+
+
+def test_certificates_travel_by_content(tmp_path: Path) -> None:
+    """Executors on other hosts have no such file."""
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(f"-----{name}-----")
+    extra = {
+        "bootstrap.servers": "b",
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(tmp_path / "ca"),
+        "ssl.certificate.location": str(tmp_path / "cert"),
+        "ssl.key.location": str(tmp_path / "key"),
+    }
+    options = java_options(Connection(name="events", extra=extra))
+    assert options["kafka.ssl.truststore.type"] == options["kafka.ssl.keystore.type"] == "PEM"
+    assert options["kafka.ssl.truststore.certificates"] == "-----ca-----"
+    assert options["kafka.ssl.keystore.certificate.chain"] == "-----cert-----"
+    assert options["kafka.ssl.keystore.key"] == "-----key-----"
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ({}, "names no broker"),
+        ({"bootstrap.servers": "b", "statistics.interval.ms": 5}, "has no counterpart of: statistics.interval.ms"),
+        ({"bootstrap.servers": "b", "sasl.username": "hush", "sasl.mechanism": "GSSAPI"}, "sasl.mechanism is 'GSSAPI'"),
+        ({"bootstrap.servers": "b", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location cannot be read"),
+    ],
+)
+def test_what_cannot_be_is_told(extra: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as caught:
+        java_options(Connection(name="events", extra=extra))
+    assert "hush" not in str(caught.value)

@@ -1,0 +1,28 @@
+"""A record's value as one line of a file."""
+
+import json
+
+import pytest
+
+from streamwarden.adapters.topic_export import line
+
+
+@pytest.mark.parametrize("value", [b'{"a": 1}', b'  {"a":"\xc3\xa4"} ', b"no json", b"[1,\t2]"])
+def test_a_line_stays_as_it_is(value: bytes) -> None:
+    assert line(value) == value.decode()
+
+
+def test_an_object_over_several_lines_says_the_same_on_one() -> None:
+    told = line(b'{\n  "a": "b\\nc",\n  "d": [1, 2]\n}')
+    assert "\n" not in told
+    assert json.loads(told) == {"a": "b\nc", "d": [1, 2]}
+
+
+@pytest.mark.parametrize("value", [None, b"", b" \n ", b'{"a":\n', b'{"a": "a raw\nbreak"}'])
+def test_what_no_line_can_hold_stays_a_record_that_is_no_object(value: bytes | None) -> None:
+    """A blank line would be no record at all."""
+    told = line(value)
+    assert told.strip()
+    assert "\n" not in told
+    with pytest.raises(ValueError, match="Expecting"):
+        json.loads(told)
