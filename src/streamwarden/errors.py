@@ -81,6 +81,10 @@ class ProcessError(StreamwardenError):
     """A driver could not be launched, observed or stopped."""
 
 
+class SourceError(StreamwardenError):
+    """What a stream reads from cannot be reached, or does not hold what it should."""
+
+
 class JobError(StreamwardenError):
     """The job's module cannot be imported or does not build a query."""
 

@@ -8,7 +8,7 @@ stand in for those of them that are not there.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import ConfigError
@@ -31,6 +31,15 @@ _PEM: Final = {
     "ssl.key.location": "ssl.keystore.key",
 }
 _TRANSLATED: Final = frozenset({*_SAME, *_PEM, "sasl.username", "sasl.password", "ssl.key.password"})
+
+
+class _Quiet:
+    def log(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+QUIET: Final = _Quiet()
+"""The `logger` of a librdkafka client: its lines may name hosts and users, and what matters comes as errors."""
 
 
 def client_settings(known: Connection) -> dict[str, str]:

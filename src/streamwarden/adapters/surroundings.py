@@ -13,7 +13,7 @@ from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.sources import SourceFile, source_entries
 from streamwarden.checkpoint.state import state_stores
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import CheckpointError, StreamwardenError
 from streamwarden.health.window import StateInstance, WaitingInput
 from streamwarden.stream import SourceKind, StreamSpec
 from streamwarden.units import parse_duration
@@ -65,18 +65,23 @@ def survey(spec: StreamSpec) -> Surroundings:
             for store in state_stores(files, path)
         )
         waiting = waiting_input(spec, files, path)
-    except (CheckpointError, OSError) as error:
+    except (StreamwardenError, OSError) as error:
         problems.append(str(error))
     return Surroundings(files=files, path=path, log=log, state=state, waiting=waiting, problems=tuple(problems))
 
 
 def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> WaitingInput | None:
-    """The files of flat input folders that the logs of their sources do not name.
+    """The files of flat input folders that the logs of their sources do not name, or the records of a topic that no
+    batch has planned.
 
-    None where that cannot be told: no file source, a pattern or subfolders in the path, an age limit that is not
-    understood. Raises CheckpointError, OSError.
+    None where that cannot be told: another kind of source, a pattern or subfolders in the path, an age limit that is
+    not understood. Raises CheckpointError, ConfigError, SourceError, OSError.
     """
     source = spec.source
+    if source.kind is SourceKind.KAFKA:
+        from streamwarden.adapters.topic_lag import waiting_records
+
+        return waiting_records(spec, files, checkpoint)
     if source.kind is not SourceKind.FILES or not source.path or any(mark in source.path for mark in "*?[{"):
         return None
     options = {key.lower(): value for key, value in source.options.items()}
@@ -94,10 +99,10 @@ def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:
     """What waits in front of two sources of one query; each of its batches reads of both."""
     since = [each.since for each in (one, other) if each.since is not None]
     return WaitingInput(
-        files=one.files + other.files,
-        size=one.size + other.size,
+        count=one.count + other.count,
+        size=None if one.size is None or other.size is None else one.size + other.size,
         since=min(since, default=None),
-        planned_files=one.planned_files + other.planned_files,
+        planned=one.planned + other.planned,
         planned_batches=max(one.planned_batches, other.planned_batches),
     )
 
@@ -108,7 +113,7 @@ def _waiting(location: str, oldest: float, log: Mapping[int, tuple[SourceFile, .
     try:
         entries = [entry for entry in folder.entries(path) if not entry.name.startswith((".", "_"))]
     except FileNotFoundError:
-        return WaitingInput(files=0, size=0, since=None)
+        return WaitingInput(count=0, size=0, since=None)
     if any(entry.is_dir for entry in entries):
         return None
     read = [each for batch in log.values() for each in batch]
@@ -119,10 +124,10 @@ def _waiting(location: str, oldest: float, log: Mapping[int, tuple[SourceFile, .
     ]
     recent: Mapping[int, tuple[SourceFile, ...]] = dict(list(log.items())[-RECENT:])
     return WaitingInput(
-        files=len(waiting),
+        count=len(waiting),
         size=sum(entry.size for entry in waiting),
         since=min((entry.modified for entry in waiting if entry.modified is not None), default=None),
-        planned_files=sum(len(batch) for batch in recent.values()),
+        planned=sum(len(batch) for batch in recent.values()),
         planned_batches=len(recent),
     )
 

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from streamwarden.adapters.brokers import client_settings
+from streamwarden.adapters.brokers import QUIET, client_settings
 from streamwarden.adapters.connections import Connection
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
@@ -67,7 +67,7 @@ def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
             "enable.partition.eof": True,
             "isolation.level": "read_uncommitted",
             "error_cb": lambda error: problems.append(error.str()),
-            "logger": _Quiet(),
+            "logger": QUIET,
         }
     )
     try:
@@ -140,10 +140,3 @@ def _unread(wanted: TopicRange, at: int, problems: Sequence[str]) -> Verificatio
         where=f"partition {wanted.partition} of topic {wanted.topic}",
         next_step="see that the broker runs and that the connection may read the topic, then verify again",
     )
-
-
-class _Quiet:
-    """librdkafka's log lines may name hosts and users; what matters comes through the error callback."""
-
-    def log(self, *_: Any) -> None:
-        """Say nothing."""

@@ -61,18 +61,27 @@ class StateInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingInput:
-    """Input files that no batch has planned yet.
+    """Input that no batch has planned yet: files of a folder, or records of a topic.
 
     Args:
-        files: how many; size: their bytes; since: when the oldest appeared, Unix seconds, None if there are none.
-        planned_files: files that batches of the window planned, with `planned_batches` the number of those batches.
+        count: how many; since: when the oldest appeared, Unix seconds, None if there are none.
+        size: their bytes; None if that is not known.
+        planned: how many the recent batches planned, with `planned_batches` the number of those batches.
+        what: what is counted, as one of them is called.
+        parts: how many of them wait where, if they wait in parts.
+        lost: part -> how many were never planned and are not kept any more.
+        rewound: parts that hold less than was planned already: they were made anew.
     """
 
-    files: int
-    size: int
+    count: int
     since: float | None
-    planned_files: int = 0
+    size: int | None = None
+    planned: int = 0
     planned_batches: int = 0
+    what: str = "file"
+    parts: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    rewound: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -339,8 +339,8 @@ class TestWaitingInput:
         stream.drop("later.json", T0 - 50)
         waiting = survey(stream.spec).waiting
         assert waiting is not None
-        assert (waiting.files, waiting.size, waiting.since) == (2, 4, T0 - 100)
-        assert (waiting.planned_files, waiting.planned_batches) == (3, 3)
+        assert (waiting.count, waiting.size, waiting.since) == (2, 4, T0 - 100)
+        assert (waiting.planned, waiting.planned_batches) == (3, 3)
 
     def test_names_that_spark_percent_encodes_are_the_same_files(self, stream: Stream) -> None:
         odd = "a b%20c=ü.json"
@@ -348,14 +348,14 @@ class TestWaitingInput:
         stream.plan(3, T0, odd)
         waiting = survey(stream.spec).waiting
         assert waiting is not None
-        assert waiting.files == 0
+        assert waiting.count == 0
 
     def test_hidden_and_unfinished_files_do_not_wait(self, stream: Stream) -> None:
         for name in ("_SUCCESS", ".part-1.json.tmp", "_tmp.json"):
             stream.drop(name)
         waiting = survey(stream.spec).waiting
         assert waiting is not None
-        assert waiting.files == 0
+        assert waiting.count == 0
 
     def test_files_too_old_for_spark_do_not_wait(self, stream: Stream) -> None:
         """`maxFileAge` counts from the newest file that was read, seven days by default."""
@@ -363,11 +363,11 @@ class TestWaitingInput:
         stream.drop("old.json", T0 - 6 * 86_400)
         waiting = survey(stream.spec).waiting
         assert waiting is not None
-        assert waiting.files == 1
+        assert waiting.count == 1
         hasty = replace(stream.spec, source=replace(stream.spec.source, options={"maxFileAge": "1d"}))
         waiting = survey(hasty).waiting
         assert waiting is not None
-        assert waiting.files == 0
+        assert waiting.count == 0
 
     @pytest.mark.parametrize("path", ["input/*.json", "input/{a,b}", "input/day=?"])
     def test_patterns_are_not_guessed_at(self, stream: Stream, path: str) -> None:
@@ -382,7 +382,7 @@ class TestWaitingInput:
         source = replace(stream.spec.source, path=str(stream.home / "nowhere"))
         waiting = survey(replace(stream.spec, source=source)).waiting
         assert waiting is not None
-        assert waiting.files == 0
+        assert waiting.count == 0
 
 
 def test_snapshots_and_sizes_of_the_state_are_read(tmp_path: Path, store: Store) -> None:

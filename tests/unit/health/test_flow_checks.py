@@ -39,7 +39,7 @@ class TestBacklog:
     def _files(self, waiting: int) -> Verdict:
         """20 batches of 10 s read 4 files each: 0.4 files a second."""
         reports = [report(n, top={"batchDuration": 10_000}) for n in range(20)]
-        mine = WaitingInput(files=waiting, size=1, since=NOW - 60, planned_files=80, planned_batches=20)
+        mine = WaitingInput(count=waiting, size=1, since=NOW - 60, planned=80, planned_batches=20)
         return judge(backlog.CHECK, window(reports, waiting=mine))
 
     @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ class TestBacklog:
     def test_pauses_of_a_slow_trigger_count(self) -> None:
         """1 s of work each 10 s and 4 files a batch: 240 files take 10 minutes, not one."""
         reports = [report(n, top={"batchDuration": 1_000}) for n in range(20)]
-        waiting = WaitingInput(files=240, size=1, since=NOW, planned_files=80, planned_batches=20)
+        waiting = WaitingInput(count=240, size=1, since=NOW, planned=80, planned_batches=20)
         assert judge(backlog.CHECK, window(reports, waiting=waiting)).value == 600
 
     def test_files_that_wait_before_any_was_read_cannot_be_told_in_seconds(self) -> None:
         limited = spec(source=SourceSpec(path="/in", max_files_per_trigger=4))
-        waiting = WaitingInput(files=9, size=1, since=NOW)
+        waiting = WaitingInput(count=9, size=1, since=NOW)
         assert judge(backlog.CHECK, window(spec=limited, waiting=waiting)).status is UNKNOWN
 
     @pytest.mark.parametrize(

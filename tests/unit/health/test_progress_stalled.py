@@ -115,7 +115,7 @@ def test_a_batch_that_a_restart_runs_again_starts_anew() -> None:
 
 def test_idle_is_not_stuck() -> None:
     """Nothing planned for a night and no input waits."""
-    verdict = judge(CHECK, between_batches(WaitingInput(files=0, size=0, since=None)))
+    verdict = judge(CHECK, between_batches(WaitingInput(count=0, size=0, since=None)))
     assert (verdict.status, verdict.value) == (OK, 0.0)
     assert "idle" in verdict.reason
 
@@ -123,12 +123,12 @@ def test_idle_is_not_stuck() -> None:
 @pytest.mark.parametrize(("waited", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
 def test_input_that_nobody_plans_is_stuck(waited: float, status: Status) -> None:
     """The driver lives, no batch runs, and files have waited since `waited` seconds."""
-    assert judge(CHECK, between_batches(WaitingInput(files=7, size=70, since=NOW - waited))).status is status
+    assert judge(CHECK, between_batches(WaitingInput(count=7, size=70, since=NOW - waited))).status is status
 
 
 def test_a_backlog_that_is_being_read_is_not_stuck() -> None:
     """The oldest file has waited for an hour behind others, but a batch was committed 5 s ago."""
-    backlog = WaitingInput(files=700, size=70, since=NOW - 3_600)
+    backlog = WaitingInput(count=700, size=70, since=NOW - 3_600)
     assert judge(CHECK, between_batches(backlog, planned_at=NOW - 25, committed_at=NOW - 5)).status is OK
 
 

@@ -109,10 +109,10 @@ def _window(batches: list[Batch], delay: float, now: float, before: Iterable[Ver
         if last is None
         else (StateInstance(operator=0, partition=0, snapshot=last.batch_id, version=last.batch_id + 1),),
         waiting=WaitingInput(
-            files=int(delay),
+            count=int(delay),
             size=int(delay),
             since=now - delay,
-            planned_files=FILES * min(20, len(batches)),
+            planned=FILES * min(20, len(batches)),
             planned_batches=min(20, len(batches)),
         ),
     )

@@ -18,7 +18,7 @@ from streamwarden.units import format_duration
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Seconds of work that wait, by the best source of knowledge that there is."""
-    found = _by_files(window) or _by_offsets(window) or _by_rates(window)
+    found = _by_input(window) or _by_offsets(window) or _by_rates(window)
     if found is None:
         reason = "neither the input folder, the sources' newest offsets nor the rates say how much input waits"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
@@ -33,30 +33,33 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 Found = tuple[float, str, dict[str, object]]
 
 
-def _by_files(window: Window) -> Found | None:
-    """Waiting files / files that the recent batches read a second."""
+def _by_input(window: Window) -> Found | None:
+    """Waiting files or records / those that the recent batches read a second."""
     waiting = window.waiting
     if waiting is None:
         return None
-    if waiting.files == 0:
-        return 0.0, "every input file is read", {"waiting_files": 0}
+    if waiting.count == 0:
+        return 0.0, f"every input {waiting.what} is read", {f"waiting_{waiting.what}s": 0}
     fed = (each for each in reversed(current_batches(window)) if each.progress is None or each.progress.rows)
     seconds = sum(batch_seconds(list(islice(fed, waiting.planned_batches))))
-    if not waiting.planned_files or seconds <= 0:
+    if not waiting.planned or seconds <= 0:
         return None
-    rate = waiting.planned_files / seconds
+    rate = waiting.planned / seconds
     # a slow trigger leaves the stream waiting between batches: it does not read faster than it is let
     trigger = window.spec.trigger.processing_time or 0.0
     if trigger * waiting.planned_batches > seconds:
-        rate = waiting.planned_files / (trigger * waiting.planned_batches)
+        rate = waiting.planned / (trigger * waiting.planned_batches)
     evidence: dict[str, object] = {
-        "waiting_files": waiting.files,
+        f"waiting_{waiting.what}s": waiting.count,
         "waiting_bytes": waiting.size,
         "oldest_waits_s": None if waiting.since is None else max(0.0, window.now - waiting.since),
-        "files_per_second": rate,
+        f"{waiting.what}s_per_second": rate,
         "batches": waiting.planned_batches,
     }
-    return waiting.files / rate, f"{waiting.files} files wait, {rate:.3g} files/s are read", evidence
+    if waiting.parts:
+        evidence["waiting_by_partition"] = dict(waiting.parts)
+    what = f"{waiting.what}s"
+    return waiting.count / rate, f"{waiting.count:,} {what} wait, {rate:.3g} {what}/s are read", evidence
 
 
 def _by_offsets(window: Window) -> Found | None:
@@ -132,11 +135,10 @@ CHECK = Check(
     judge=check,
     reads=(
         "The first that is known of: (1) a file source: files of the input folder that `sources/0` of the checkpoint "
-        "does "
-        "not name / files a second of the recent batches, trigger pauses included; (2) sources that report "
-        "`latestOffset` "
-        "(Kafka): `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without a limit "
-        "per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
+        "does not name / files a second of the recent batches, trigger pauses included; a topic: records that the "
+        "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "
+        "`latestOffset`: `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without "
+        "a limit per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
         "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided."
     ),
     unknown=(

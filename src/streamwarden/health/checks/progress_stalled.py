@@ -85,7 +85,8 @@ def _stuck(window: Window) -> _Stuck | str:
     if window.waiting.since is None:
         return _Stuck(None, f"idle: {committed}, and no input waits")
     return _Stuck(
-        max(last, window.waiting.since), f"{window.waiting.files} input files have waited unplanned, {committed}"
+        max(last, window.waiting.since),
+        f"{window.waiting.count:,} input {window.waiting.what}s have waited unplanned, {committed}",
     )
 
 

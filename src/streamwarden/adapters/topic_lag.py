@@ -1,0 +1,167 @@
+"""The records of a topic that no batch has planned yet: offsets of the checkpoint, held against the broker's.
+
+Spark commits no offsets of a consumer group, so a broker's own tools know nothing of a stream's lag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from streamwarden.adapters.brokers import QUIET, client_settings
+from streamwarden.adapters.connections import Connection, connection
+from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.topics import topic_offsets
+from streamwarden.errors import SourceError
+from streamwarden.health.window import WaitingInput
+from streamwarden.stream import StreamSpec
+
+ANSWER_WITHIN: Final = 5.0
+"""Seconds for all that is asked of a broker: the health of the other streams waits meanwhile."""
+
+RECENT: Final = 20
+"""Batches that tell how many records a batch reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """What of one partition is not planned yet.
+
+    Args:
+        planned: the offset that comes next; first: the oldest that is kept; last: the one to be written next.
+        since: timestamp of the oldest record that waits, Unix seconds; None if none does, or it was not told in time.
+    """
+
+    partition: int
+    planned: int
+    first: int
+    last: int
+    since: float | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait and can still be read."""
+        return max(0, self.last - max(self.planned, self.first))
+
+    @property
+    def lost(self) -> int:
+        """Records that were never planned and are not kept any more."""
+        return max(0, min(self.first, self.last) - self.planned)
+
+    @property
+    def rewound(self) -> bool:
+        """The topic holds less than was planned: it was made anew."""
+        return self.last < self.planned
+
+
+def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> WaitingInput | None:
+    """The records that wait for `spec`; None before its first batch is planned.
+
+    Raises SourceError if the broker does not answer or has no such topic, ConfigError for a connection that is not
+    known, CheckpointError, OSError.
+    """
+    positions = {
+        batch: offsets
+        for batch, record in all_offsets(fs, checkpoint).items()
+        if record.sources and (offsets := topic_offsets(record.sources[0])) is not None
+    }
+    if not positions:
+        return None
+    topic = str(spec.source.topic)
+    newest = positions[max(positions)]
+    lags = topic_lag(
+        connection(str(spec.source.connection)),
+        topic,
+        {partition: offset for (name, partition), offset in newest.items() if name == topic},
+    )
+    recent = sorted(positions)[-RECENT - 1 :]
+    since = [lag.since for lag in lags if lag.since is not None]
+    return WaitingInput(
+        what="record",
+        count=sum(lag.waiting for lag in lags),
+        since=min(since, default=None),
+        planned=sum(_read_between(positions[one], positions[two]) for one, two in pairwise(recent)),
+        planned_batches=len(recent) - 1,
+        parts={f"{topic}-{lag.partition}": lag.waiting for lag in lags},
+        lost={f"{topic}-{lag.partition}": lag.lost for lag in lags if lag.lost},
+        rewound=tuple(f"{topic}-{lag.partition}" for lag in lags if lag.rewound),
+    )
+
+
+def topic_lag(known: Connection, topic: str, planned: Mapping[int, int]) -> tuple[PartitionLag, ...]:
+    """The lag of each partition of the topic, those that no batch knows yet included, by partition.
+
+    Args:
+        planned: partition -> the offset that comes next.
+
+    Raises SourceError if the broker does not answer in time or has no such topic, ConfigError.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    deadline = time.monotonic() + ANSWER_WITHIN
+    consumer = Consumer(
+        {
+            **client_settings(known),
+            "group.id": "streamwarden-lag",  # asked for by the client; nothing is ever committed under it
+            "enable.auto.commit": False,
+            "logger": QUIET,
+        }
+    )
+    try:
+        found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
+        if found.error is not None:
+            raise _unknown(known, topic, found.error.str())
+        lags = {}
+        for partition in sorted(found.partitions):
+            first, last = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_left(deadline))
+            lags[partition] = PartitionLag(
+                partition=partition, planned=planned.get(partition, 0), first=first, last=last
+            )
+        since = _oldest(consumer, topic, lags, deadline)
+    except KafkaException as error:
+        raise _unknown(known, topic, error.args[0].str()) from error
+    finally:
+        consumer.close()
+    return tuple(
+        PartitionLag(partition=lag.partition, planned=lag.planned, first=lag.first, last=lag.last, since=since.get(key))
+        for key, lag in lags.items()
+    )
+
+
+def _oldest(consumer: Any, topic: str, lags: Mapping[int, PartitionLag], deadline: float) -> dict[int, float]:
+    """Partition -> Unix seconds of its oldest record that waits, for those that were told in time."""
+    from confluent_kafka import TopicPartition
+
+    wanted = [lag for lag in lags.values() if lag.waiting]
+    if not wanted:
+        return {}
+    consumer.assign([TopicPartition(topic, lag.partition, max(lag.planned, lag.first)) for lag in wanted])
+    since: dict[int, float] = {}
+    while len(since) < len(wanted) and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is None or message.error() is not None or message.partition() in since:
+            continue
+        since[message.partition()] = message.timestamp()[1] / 1000
+        consumer.pause([TopicPartition(topic, message.partition())])
+    return since
+
+
+def _read_between(before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]) -> int:
+    return sum(max(0, end - before.get(part, 0)) for part, end in after.items())
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+def _unknown(known: Connection, topic: str, said: str) -> SourceError:
+    return SourceError(
+        f"the broker does not tell what waits: {said}",
+        expected=f"an answer within {ANSWER_WITHIN:g} s",
+        where=f"topic {topic} at the connection {known.name}",
+        next_step="see that the broker runs, that the topic is there, and that the connection may read it",
+    )

@@ -1,0 +1,161 @@
+"""What waits in a topic, asked of a real broker and held against a checkpoint's offsets."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from streamwarden.adapters.connections import connection
+from streamwarden.adapters.surroundings import Surroundings, survey
+from streamwarden.adapters.topic_export import export_topic, read_range
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.errors import VerificationError
+from streamwarden.health.window import WaitingInput
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from support.kafka_broker import Broker, broker
+
+NOW = 1_795_000_000
+FOREVER = {"retention.ms": "-1"}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    with broker() as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_EVENTS", made.connection)
+        yield made
+
+
+class Reader:
+    """A stream that has planned up to some offsets of one topic: its checkpoint holds the offset log alone."""
+
+    def __init__(self, root: Path, topic: str) -> None:
+        self.topic, self.batches = topic, 0
+        self.spec = StreamSpec(
+            name="reader",
+            job="job.py",
+            checkpoint=str(root),
+            source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic=topic),
+        )
+
+    def plan(self, offsets: Mapping[str, int]) -> None:
+        log = Path(self.spec.checkpoint) / "offsets"
+        log.mkdir(parents=True, exist_ok=True)
+        (log / str(self.batches)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps({self.topic: offsets})}')
+        self.batches += 1
+
+    def look(self) -> Surroundings:
+        return survey(self.spec)
+
+    def waiting(self) -> WaitingInput:
+        found = self.look()
+        assert found.waiting is not None, found.problems
+        return found.waiting
+
+
+def test_records_wait_until_a_batch_has_planned_them(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("plain", partitions=2, **FOREVER)
+    for second in range(6):
+        kafka.produce("plain", ["{}"], partitions=(second % 2,), at=(NOW + second) * 1000)
+    reader = Reader(tmp_path, "plain")
+    assert reader.look().waiting is None, "before the first batch nobody knows where it will begin"
+    reader.plan({"0": 1, "1": 0})
+    reader.plan({"0": 2, "1": 1})
+    waiting = reader.waiting()
+    assert (waiting.count, waiting.parts) == (3, {"plain-0": 1, "plain-1": 2})
+    assert waiting.since == NOW + 3, "the oldest that waits is the second of partition 1"
+    assert (waiting.planned, waiting.planned_batches) == (2, 1)
+    reader.plan({"0": 3, "1": 3})
+    waiting = reader.waiting()
+    assert (waiting.count, waiting.since, waiting.lost, waiting.rewound) == (0, None, {}, ())
+
+
+def test_a_partition_that_was_added_waits_whole(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("growing", **FOREVER)
+    reader = Reader(tmp_path, "growing")
+    reader.plan({"0": 0})
+    kafka.add_partitions("growing", 2)
+    kafka.produce("growing", ["{}"] * 4, partitions=(1,))
+    assert reader.waiting().parts == {"growing-0": 0, "growing-1": 4}
+
+
+def test_records_that_went_before_they_were_read_are_counted(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("short", **FOREVER)
+    kafka.produce("short", ["{}"] * 10)
+    reader = Reader(tmp_path, "short")
+    reader.plan({"0": 3})
+    admin = kafka.admin()
+    (deleted,) = admin.delete_records([TopicPartition("short", 0, 7)]).values()
+    deleted.result(timeout=20)
+    waiting = reader.waiting()
+    assert (waiting.count, waiting.lost) == (3, {"short-0": 4})
+    with pytest.raises(VerificationError, match="4 of the records that the stream read are not in the topic any more"):
+        list(read_range(connection("events"), TopicRange("short", 0, 3, 10)))
+
+
+def test_a_topic_that_was_made_anew_is_told(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("anew", **FOREVER)
+    kafka.produce("anew", ["{}"] * 10)
+    reader = Reader(tmp_path, "anew")
+    reader.plan({"0": 10})
+    kafka.delete("anew")
+    kafka.create("anew", **FOREVER)
+    kafka.produce("anew", ["{}"] * 2)
+    assert reader.waiting().rewound == ("anew-0",)
+
+
+def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = Reader(tmp_path / "nowhere", "nowhere")
+    nowhere.plan({"0": 1})
+    (problem,) = nowhere.look().problems
+    assert "the broker does not tell what waits: Broker: Unknown topic or partition" in problem
+    began = time.monotonic()
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://127.0.0.1:1/")
+    (problem,) = nowhere.look().problems
+    assert "see that the broker runs" in problem
+    monkeypatch.delenv("AIRFLOW_CONN_EVENTS")
+    (problem,) = nowhere.look().problems
+    assert "the connection 'events' is not known here" in problem
+    assert time.monotonic() - began < 15
+
+
+def test_records_become_files_in_the_order_in_which_a_job_sees_them(kafka: Broker, tmp_path: Path) -> None:
+    """One file for each batch, partition and timestamp; a file's name and time are its records' place and timestamp."""
+    kafka.create("evidence", partitions=2, **FOREVER)
+    kafka.produce("evidence", ['{"n": 0}', '{\n"n": 1}', None], at=NOW * 1000)
+    kafka.produce("evidence", ['{"n": 3}'], at=(NOW + 1) * 1000 + 7)
+    kafka.produce("evidence", ['{"n": 4}'], partitions=(1,), at=NOW * 1000)
+    ranges = {
+        0: [TopicRange("evidence", 0, 0, 1)],
+        1: [TopicRange("evidence", 0, 1, 4), TopicRange("evidence", 1, 0, 1)],
+    }
+    files = export_topic(connection("events"), ranges, tmp_path / "out")
+    told = {batch: [(path.name, path.read_text()) for path in paths] for batch, paths in files.items()}
+    assert told == {
+        0: [("00000-00000000000000000000.json", '{"n": 0}\n')],
+        1: [
+            ("00000-00000000000000000001.json", '{"n": 1}\n(no object)\n'),
+            ("00000-00000000000000000003.json", '{"n": 3}\n'),
+            ("00001-00000000000000000000.json", '{"n": 4}\n'),
+        ],
+    }
+    assert files[1][1].stat().st_mtime_ns == (NOW + 1) * 10**9 + 7_000_000
+
+
+def test_offsets_without_a_record_are_passed_over(kafka: Broker) -> None:
+    """A transaction's end takes an offset of its own."""
+    from confluent_kafka import Producer
+
+    kafka.create("transactions", **FOREVER)
+    producer = Producer({**kafka.settings, "transactional.id": "one", "log_level": 0})
+    producer.init_transactions(20)
+    for number in range(2):
+        producer.begin_transaction()
+        producer.produce("transactions", f'{{"n": {number}}}', partition=0)
+        producer.commit_transaction(20)
+    found = list(read_range(connection("events"), TopicRange("transactions", 0, 0, 4)))
+    assert [(record.offset, record.value) for record in found] == [(0, b'{"n": 0}'), (2, b'{"n": 1}')]

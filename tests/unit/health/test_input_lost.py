@@ -1,0 +1,40 @@
+"""Records that went before any batch read them."""
+
+import pytest
+
+from streamwarden.health.checks import input_lost
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import WaitingInput
+from streamwarden.stream import SourceKind, SourceSpec
+from support.health_windows import judge, log, spec, window
+
+TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+
+
+def verdict(waiting: WaitingInput | None, source: SourceSpec = TOPIC) -> Verdict:
+    return judge(input_lost.CHECK, window(spec=spec(source=source), waiting=waiting, log=log(3, 3)))
+
+
+def waits(**found: object) -> WaitingInput:
+    return WaitingInput(what="record", count=9, since=1.0, **found)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "status", "told"),
+    [
+        (None, Status.UNKNOWN, "did not tell"),
+        (waits(), Status.OK, "is kept"),
+        (waits(lost={"events-1": 1}), Status.WARNING, "1 records went before any batch read them (events-1)"),
+        (waits(lost={"events-1": 2}), Status.CRITICAL, "2 records"),
+        (waits(lost={"events-0": 5, "events-1": 2000}), Status.CRITICAL, "2,005 records"),
+        (waits(rewound=("events-0",)), Status.CRITICAL, "made anew: events-0"),
+    ],
+)
+def test_each_record_that_is_gone_is_one_too_many(waiting: WaitingInput | None, status: Status, told: str) -> None:
+    found = verdict(waiting)
+    assert found.status is status
+    assert told in found.reason
+
+
+def test_a_folder_of_files_loses_nothing() -> None:
+    assert verdict(None, SourceSpec(path="/in")).status is Status.OK
