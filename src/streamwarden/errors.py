@@ -8,6 +8,7 @@
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
     ├── StoreError             the progress store cannot be reached or refuses
     ├── ProcessError           a driver could not be launched, observed or stopped
+    ├── SourceError            what a stream reads from cannot be reached, or does not hold what it should
     ├── JobError               the job's module cannot be imported or does not build a query
     ├── DrillError
     │   └── DrillAborted       a precondition of a drill does not hold: nothing was broken
