@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from streamwarden.adapters.postgresql_table import Column, fits
@@ -32,7 +32,7 @@ TYPES: dict[str, st.SearchStrategy[Any]] = {
     "bigint": st.integers(-(2**63), 2**63 - 1),
     "real": st.floats(width=32),
     "double precision": st.floats(),
-    "numeric(38,10)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda digits: Decimal(digits).scaleb(-10)),
+    "numeric(38,10)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda digits: Decimal(f"{digits}e-10")),
     "text": TEXT,
     "bytea": st.binary(max_size=30),
     "date": st.dates(),
@@ -71,7 +71,12 @@ def rows(draw: st.DrawFn) -> tuple[Any, ...]:
     return (*one, *many)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(rows(), min_size=1, max_size=3))
 def test_values_of_every_type_come_back(base: Base, given_rows: list[tuple[Any, ...]]) -> None:
     base.ask("DROP TABLE IF EXISTS every, streamwarden_sink")
