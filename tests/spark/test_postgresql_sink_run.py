@@ -129,7 +129,8 @@ def test_a_driver_killed_between_the_two_commits_writes_each_row_once(
 
 
 def test_update_mode_replaces_rows_and_a_replaced_driver_writes_nothing(made: Project, database: str) -> None:
-    made.publish(3)
+    made.publish(2)
+    made.publish(extra=("no event",))
     sink = SinkSpec(
         kind=SinkKind.POSTGRESQL, connection="warehouse", table="latest", key=("key",), mode=OutputMode.UPDATE
     )
@@ -156,6 +157,10 @@ def test_update_mode_replaces_rows_and_a_replaced_driver_writes_nothing(made: Pr
         2,
     )
     assert str(rows[2][7]) == "[1.5, nan, None]"
+
+    reports = [each.progress for each in made.store.batches.window("latest") if each.progress is not None]
+    counted = [metric["malformed"] for each in reports for metric in each.observed_metrics.values()]
+    assert sum(counted) == 1, "the batch is computed once"
 
     made.publish()
     ask(database, "UPDATE streamwarden_sink SET token = 999")  # a newer driver, on a host of its own, has written

@@ -23,7 +23,7 @@ from streamwarden.adapters import postgresql_ledger as ledger
 from streamwarden.adapters.postgresql import Access, explain, passes
 from streamwarden.adapters.postgresql_copy import copy_rows
 from streamwarden.adapters.postgresql_table import BATCH, Table, Target, ensure
-from streamwarden.errors import JobError, SinkError
+from streamwarden.errors import ConfigError, JobError, SinkError
 
 T = TypeVar("T")
 
@@ -115,15 +115,8 @@ class TableSink:
             position = ledger.claim(cursor, table, batch.query_id, stream=self._stream, token=self._token)
             if self.is_there(position, batch, table):
                 return False
-            written = self._put(cursor, table, batch)
-            if written != batch.count:
-                raise SinkError(
-                    f"{written} rows of batch {batch.batch_id} arrived of {batch.count}",
-                    expected="all of them",
-                    where=str(table),
-                    next_step="start the stream again: the transaction was not committed",
-                )
-            ledger.note(cursor, table, batch.query_id, batch=batch.batch_id, plan=batch.plan, rows=written)
+            self._put(cursor, table, batch)
+            ledger.note(cursor, table, batch.query_id, batch=batch.batch_id, plan=batch.plan, rows=batch.count)
             return True
 
         return self._transaction(f"batch {batch.batch_id}", work)
@@ -132,7 +125,8 @@ class TableSink:
         """The guard: whether the ledger has the batch."""
         return ledger.is_there(position, batch.batch_id, batch.plan, table)
 
-    def _put(self, cursor: psycopg.Cursor[Any], table: Table, batch: Batch) -> int:
+    def _put(self, cursor: psycopg.Cursor[Any], table: Table, batch: Batch) -> None:
+        """The batch's rows into the table, all of them."""
         names = [column.name for column in self._target.columns]
         columns = sql.SQL(", ").join(map(sql.Identifier, (*names, BATCH)))
         into: sql.Identifier = table.identifier
@@ -145,7 +139,7 @@ class TableSink:
             )
         rows = ((*row, batch.batch_id) for row in batch.rows())
         try:
-            count = copy_rows(cursor, into, (*names, BATCH), table.oids, rows)
+            sent = copy_rows(cursor, into, (*names, BATCH), table.oids, rows)
         except (OverflowError, UnicodeError, struct.error) as error:
             raise JobError(
                 f"a row of batch {batch.batch_id} cannot be written: {error}",
@@ -153,9 +147,22 @@ class TableSink:
                 where=str(table),
                 next_step="correct or filter such rows in the job",
             ) from error
+        if sent != batch.count:
+            raise SinkError(
+                f"{sent} rows of batch {batch.batch_id} arrived of {batch.count}",
+                expected="all of them",
+                where=str(table),
+                next_step="start the stream again: nothing of the batch was committed",
+            )
         if self._target.replaces:
             cursor.execute(self._upsert(table, into, columns, names))
-        return count
+        if cursor.rowcount != sent:
+            raise ConfigError(
+                f"the table took {cursor.rowcount} of the {sent} rows of batch {batch.batch_id}",
+                expected="a table that takes every row",
+                where=str(table),
+                next_step="look for a trigger or a rule of the table that leaves rows out",
+            )
 
     def _upsert(
         self, table: Table, source: sql.Identifier, columns: sql.Composed, names: Sequence[str]

@@ -70,7 +70,7 @@ def mapped(kind: DataType) -> Mapped | None:
     if isinstance(kind, spark.DecimalType):
         return Mapped(f"numeric({kind.precision},{kind.scale})")
     if isinstance(kind, (spark.StringType, spark.CharType, spark.VarcharType)):
-        return Mapped("text")
+        return Mapped("text", "validate_utf8({0})")  # the JVM would put a sign for each byte that is no text
     return _PLAIN.get(kind.typeName())
 
 

@@ -282,6 +282,20 @@ def test_a_table_of_ones_own_that_is_wider_serves(base: Base) -> None:
     ]
 
 
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_table_that_drops_rows_by_a_trigger_is_told(base: Base, replaces: bool) -> None:
+    sink = base.sink(key=["user_id"], replaces=replaces)
+    sink.prepare(None)
+    base.ask(
+        "CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN IF NEW.n = 10 THEN RETURN NULL; END IF; RETURN NEW; END $$"
+    )
+    base.ask("CREATE TRIGGER dropping BEFORE INSERT ON counts FOR EACH ROW EXECUTE FUNCTION drop_row()")
+    with pytest.raises(ConfigError, match="took 1 of the 2 rows of batch 0"):
+        sink.write(batch(0, FIRST))
+    assert rows(base) == []
+
+
 def test_a_null_in_the_key_is_told(base: Base) -> None:
     with pytest.raises(JobError, match='null value in column "user_id"'):
         base.sink(key=["user_id"]).write(batch(0, [(None, 1)]))
