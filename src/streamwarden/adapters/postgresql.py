@@ -17,7 +17,10 @@ from streamwarden.errors import ConfigError, JobError, SinkError, StreamwardenEr
 SETTINGS: Final = {
     "lock_timeout": "30s",
     "statement_timeout": "10min",
-    "idle_in_transaction_session_timeout": "2min",  # a client that stopped keeps no lock for ever
+    "idle_in_transaction_session_timeout": "2min",
+    "tcp_keepalives_idle": "30",  # the server's side: of a driver whose host is gone, no session keeps a lock for hours
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
     "timezone": "UTC",
 }
 """Of each session; `options` in the connection's extra wins over them."""

@@ -98,6 +98,21 @@ def require_own(cursor: psycopg.Cursor[Any], table: Table, query_id: str | None)
         )
 
 
+def evict(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: str, token: int) -> None:
+    """End the sessions of drivers that this one replaced: one that stands still in mid-batch would keep the lock.
+
+    Whoever has written, or only tried to, is in the ledger with its token: if that is not older, nobody was replaced.
+    """
+    position = read(cursor, table, query_id)
+    if position is None or position.token >= token:
+        return
+    cursor.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        " AND usename = current_user AND datname = current_database() AND pid <> pg_backend_pid()",
+        (stream,),
+    )
+
+
 def claim(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: str, token: int) -> Position:
     """The ledger's row of the query, made if need be, with our token, and ours alone until the transaction ends.
 

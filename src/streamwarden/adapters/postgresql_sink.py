@@ -75,6 +75,7 @@ class TableSink:
         self._waits = waits
         self._sleep = sleep
         self._table: Table | None = None
+        self._took_over = False
 
     def prepare(self, query_id: str | None) -> Table:
         """Make the table and the ledger, or see that they fit; before the query starts.
@@ -105,6 +106,8 @@ class TableSink:
             ConfigError: it does not let the user in, or the table is not what it was.
         """
         table = self._table or self.prepare(batch.query_id)
+        if not self._took_over:
+            self._take_over(table, batch.query_id)
 
         def work(cursor: psycopg.Cursor[Any]) -> bool:
             # A commit that a crash of the server could take back would be lost: Spark does not write it again.
@@ -120,6 +123,16 @@ class TableSink:
             return True
 
         return self._transaction(f"batch {batch.batch_id}", work)
+
+    def _take_over(self, table: Table, query_id: str) -> None:
+        """Before the first batch: our token into the ledger, and an end to what a replaced driver has left open."""
+
+        def work(cursor: psycopg.Cursor[Any]) -> None:
+            ledger.evict(cursor, table, query_id, stream=self._stream, token=self._token)
+            ledger.claim(cursor, table, query_id, stream=self._stream, token=self._token)
+
+        self._transaction("the driver takes over", work)
+        self._took_over = True
 
     def is_there(self, position: ledger.Position, batch: Batch, table: Table) -> bool:
         """The guard: whether the ledger has the batch."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -120,6 +123,34 @@ def test_a_driver_killed_in_mid_transaction_leaves_nothing(base: Base) -> None:
         assert child.hear() == "half of it"
         child.kill()
     assert base.sink(token=2).write(batch(0, FIRST))
+    assert rows(base) == [(1, 10, 0), (2, 20, 0)]
+
+
+def test_a_replaced_driver_that_stands_still_in_mid_batch_holds_up_nobody(base: Base) -> None:
+    """It was stopped (SIGSTOP), its lease ran out; when it goes on, its session is gone and it is fenced."""
+    base.sink().prepare(None)
+
+    def drive(line: Line) -> None:
+        def half() -> Iterator[tuple[int, int]]:
+            yield from ((1, i) for i in range(50_000))
+            line.say("half of it")
+            line.wait()
+            yield from ((1, i) for i in range(50_000))
+
+        try:
+            base.sink(token=1, waits=(0.0,)).write(batch(0, FIRST, give=half))
+        except LeaseLost:
+            line.say("fenced")
+
+    with children(1, drive) as (child,):
+        assert child.hear() == "half of it"
+        os.kill(child.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        assert base.sink(token=2).write(batch(0, FIRST))
+        assert time.monotonic() - began < 10
+        os.kill(child.pid, signal.SIGCONT)
+        child.tell("go")
+        assert child.hear() == "fenced"
     assert rows(base) == [(1, 10, 0), (2, 20, 0)]
 
 

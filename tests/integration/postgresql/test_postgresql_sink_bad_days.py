@@ -16,7 +16,7 @@ from streamwarden.adapters.postgresql import Access, access
 from streamwarden.errors import ConfigError, SinkError, StreamwardenError
 from streamwarden.lifecycle.exits import failure
 from support.postgres_server import USER, PostgreSQL, running
-from support.sink_tables import COUNTS, QUERY, Base, batch
+from support.sink_tables import COUNTS, Base, batch
 
 FIRST = [(1, 10), (2, 20)]
 KEY = variable("warehouse")
@@ -107,11 +107,10 @@ class CutOnce(Access):
 
 
 def test_a_commit_whose_answer_was_lost_is_found_in_the_ledger(base: Base) -> None:
-    base.sink().prepare(None)
     sink = base.sink(waits=(0.0,))
-    sink.prepare(QUERY)
+    sink.write(batch(0, []))
     sink._access = CutOnce(connection="warehouse", parameters=base.access().parameters, cuts=[])
-    assert not sink.write(batch(0, FIRST)), "the second attempt found what the first had written"
+    assert not sink.write(batch(1, FIRST)), "the second attempt found what the first had written"
     assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
 
 
