@@ -24,7 +24,7 @@ STREAM = """
 name: flights
 job: spark_jobs/{job}.py
 source: {{path: {input}, format: json, max_files_per_trigger: 4}}
-sink: {{path: output/flights}}
+sink: {sink}
 checkpoint: checkpoints/flights
 state: {{shuffle_partitions: 2}}
 spark: {{master: "local[2]", driver_memory: 1 GB}}
@@ -52,12 +52,14 @@ def drill_project(
     batches: int = 14,
     attempts: int = 2,
     min_records: int = 100_000,
+    sink: str = "{path: output/flights}",
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
 
     Args:
         inputs: folder of replayed flights.
         job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
+        sink: the stream's, as YAML.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
@@ -67,7 +69,7 @@ def drill_project(
         shutil.copy(JOBS / f"{job}.py", jobs)
     shutil.copy(REPOSITORY / "spark_jobs" / "oracles" / "flight_departures.py", jobs / "oracles" / f"{job}.py")
     for folder, name, text in (
-        ("streams", "flights", STREAM.format(job=job, input=inputs)),
+        ("streams", "flights", STREAM.format(job=job, input=inputs, sink=sink)),
         (
             "drills",
             "drill",

@@ -91,6 +91,8 @@ class World:
     stop_is_late: bool = False  # obeyed only when the input is at its end
     kill_delay: float = 0.0
     kill_works: bool = True
+    database_lead: float = 0.2
+    database_keeps: bool = True
     exit_after: dict[int, ExitKind] = field(default_factory=dict)  # life -> kind, right after its first commit
     health: dict[str, Status] = field(default_factory=dict)
     health_after: dict[str, Status] | None = None  # from the second life on
@@ -106,6 +108,7 @@ class World:
         self.drivers: dict[str, SimulatedDriver] = {}
         self.planned: dict[int, float] = {}
         self.committed: dict[int, float] = {}
+        self.in_database: set[int] = set()
         self.forks_made = 0
         self.cleared = 0
         self.documents: dict[str, Mapping[str, Any]] = {}
@@ -115,7 +118,15 @@ class World:
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
         ports = Ports(
-            forks=self, drivers=self, checkpoint=self, health=self, verifier=self, judge=self, archive=self, clock=self
+            forks=self,
+            drivers=self,
+            checkpoint=self,
+            database=self,
+            health=self,
+            verifier=self,
+            judge=self,
+            archive=self,
+            clock=self,
         )
         return Engine({drill.name: drill for drill in drills}, self.journals, ports, faults=faults)
 
@@ -282,6 +293,28 @@ class World:
 
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         return SnapshotFacts(backend=Backend.ROCKSDB, version=1, size=10_000_000)
+
+    # database
+
+    @contextmanager
+    def listen(self, fork: ForkView) -> Iterator[World]:
+        yield self
+
+    def next(self, timeout: float) -> int | None:
+        """The running batch, `database_lead` seconds before its commit in the checkpoint."""
+        end = self.time + timeout
+        while self.time < end:
+            running = max(self.planned, default=None)
+            event = self._next_event()
+            due = event is not None and event[1].ready_at < 0 and event[0] - self.time <= self.database_lead
+            if due and running is not None and running not in self.committed and running not in self.in_database:
+                self.in_database.add(running)
+                return running
+            self.sleep(min(0.05, end - self.time))
+        return None
+
+    def newest(self, fork: ForkView) -> int | None:
+        return max(self.in_database | self.committed.keys(), default=None) if self.database_keeps else None
 
     # health, verification
 

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -26,11 +27,17 @@ STARTS_WITHIN = 60.0
 class PostgreSQL:
     """A running server. Databases are made and dropped through it."""
 
-    def __init__(self, port: int, password: str) -> None:
+    def __init__(self, port: int, password: str, command: Sequence[str], folder: Path, who: Mapping[str, Any]) -> None:
         self.port, self.password = port, password
+        self._command, self._folder, self._who = command, folder, who
+        self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql+psycopg://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def connection(self, database: str) -> str:
+        """The database as an Airflow connection, for `AIRFLOW_CONN_NAME`."""
+        return self.url(database).replace("+psycopg", "")
 
     def run(self, statement: str) -> None:
         """One statement outside of a transaction, as the server's owner."""
@@ -43,6 +50,23 @@ class PostgreSQL:
         self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
 
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        log = self._folder / "log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._folder, **self._who)
+        _await(self, self._process, log)
+
+    def stop(self) -> None:
+        """End the server as an administrator does who is in a hurry: sessions are cut, what was committed stays."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(timeout=10)
+
 
 @contextmanager
 def running() -> Iterator[PostgreSQL]:
@@ -51,9 +75,9 @@ def running() -> Iterator[PostgreSQL]:
     programs = FOLDERS[-1]
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-postgresql-"))
     owner = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
-    who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if owner else {}
+    who: dict[str, Any] = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if owner else {}
     password = secrets.token_hex(12)
-    process: subprocess.Popen[bytes] | None = None
+    server: PostgreSQL | None = None
     try:
         secret = folder / "password"
         secret.write_text(password + "\n")
@@ -63,7 +87,7 @@ def running() -> Iterator[PostgreSQL]:
         data = folder / "data"
         command = [str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256", "--no-sync"]
         command += [f"--pwfile={secret}", "--encoding=UTF8", "--locale=C.UTF-8"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)  # type: ignore[call-overload]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
         port = free_port()
         settings = {
             "port": port,
@@ -75,19 +99,12 @@ def running() -> Iterator[PostgreSQL]:
         }
         command = [str(programs / "postgres"), "-D", str(data)]
         command += [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **who)  # type: ignore[call-overload]
-        server = PostgreSQL(port, password)
-        _await(server, process, folder / "log")
+        server = PostgreSQL(port, password, command, folder, who)
+        server.start()
         yield server
     finally:
-        if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGINT)  # "fast": connections are cut
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(timeout=10)
+        if server is not None:
+            server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -81,7 +81,7 @@ MEANINGS: Final = {
     "sink.table": "of `postgresql`: `schema.table` or `table`; it is made if it is not there",
     "sink.key": "of `postgresql`: columns that tell a row from all others; needed for `mode: update`",
     "sink.mode": "output mode; the parquet sink appends",
-    "sink.options": "options of Spark's writer",
+    "sink.options": "options of Spark's writer; none for `postgresql`: its settings are in the connection's extra",
     "quarantine": "folder for input rows that could not be used, with the reason, the file and their place in it",
     "trigger.processing_time": "start a batch this often; null: as soon as the last one is done",
     "trigger.available_now": "process what is there in batches, then end",

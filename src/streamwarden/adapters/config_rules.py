@@ -241,6 +241,11 @@ def _sink_kind(sink: SinkSpec) -> list[Problem]:
         allowed = "append: the parquet sink knows no other mode"
         problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
     if sink.kind is SinkKind.POSTGRESQL:
+        if sink.options:
+            allowed = "nothing: settings such as sslmode are in the connection's extra"
+            problems.append(Problem(key=("sink", "options"), observed=show(sink.options), allowed=allowed))
+        if len(set(sink.key)) < len(sink.key):
+            problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="each column once"))
         if sink.mode is OutputMode.COMPLETE:
             allowed = "append or update: a table that is written anew each batch is never whole for its readers"
             problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
@@ -335,8 +340,30 @@ _CLASHES: Final[Mapping[tuple[str, str], str]] = {
 """Which locations of two different streams may not meet. An input inside an output is a chain of streams: allowed."""
 
 
+def _shared_tables(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
+    """Streams that write one table: the table says of a batch only its number, and each stream has one of that."""
+    writers: dict[tuple[str, str], list[StreamSpec]] = {}
+    for spec in specs:
+        if spec.sink.connection is not None and spec.sink.table is not None:
+            table = spec.sink.table if "." in spec.sink.table else f"public.{spec.sink.table}"
+            writers.setdefault((spec.sink.connection, table), []).append(spec)
+    problems: dict[str, list[Problem]] = {}
+    for those in (each for each in writers.values() if len(each) > 1):
+        for spec in those:
+            others = ", ".join(f"{other.name} ({Path(other.file).name})" for other in those if other is not spec)
+            problem = Problem(
+                key=("sink", "table"),
+                observed=f"{show(spec.sink.table)} is also the table of the stream {others}",
+                allowed="a table of its own: whose batch a row is from could not be told",
+                next_step="change one of the files",
+            )
+            problems.setdefault(spec.name, []).append(problem)
+    return problems
+
+
 def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
     """Problems between streams, by stream: each party of a clash is broken, since none is known to be the right one."""
+    specs = tuple(specs)
     by_place: dict[tuple[str, tuple[str, ...]], list[tuple[StreamSpec, KeyPath, str]]] = {}
     placed = []
     for spec in specs:
@@ -344,7 +371,7 @@ def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
             place = _Place.of(_folder(path))
             by_place.setdefault((place.scheme, place.parts), []).append((spec, key, path))
             placed.append((spec, key, path, place))
-    problems: dict[str, list[Problem]] = {}
+    problems = _shared_tables(specs)
 
     def clash(spec: StreamSpec, key: KeyPath, path: str, relation: str, other: StreamSpec, okey: KeyPath) -> None:
         first, second = sorted((str(key[0]), str(okey[0])))

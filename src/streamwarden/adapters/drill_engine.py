@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.drill_archive import DrillArchive, SystemClock
 from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
+from streamwarden.adapters.drill_database import ForkDatabase
 from streamwarden.adapters.drill_drivers import ForkDrivers
 from streamwarden.adapters.drill_forks import DrillForks
 from streamwarden.adapters.verification import verify
@@ -72,6 +73,7 @@ def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FA
         forks=DrillForks(archive, workspace.stream),
         drivers=ForkDrivers(workspace.fleet, workspace.store),
         checkpoint=ForkCheckpoint(workspace.store),
+        database=ForkDatabase(),
         health=ForkHealth(workspace),
         verifier=ForkVerifier(),
         judge=ExpectationsJudge(),

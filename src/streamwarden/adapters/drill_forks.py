@@ -9,19 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.adapters.config import spec_to_dict
+from streamwarden.adapters import postgresql_forks as tables
+from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
 from streamwarden.adapters.forks import fork
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
-from streamwarden.errors import CheckpointError, DrillAborted
-from streamwarden.lifecycle.fork import SUFFIX, Fork, batches_left
-from streamwarden.stream import StreamSpec
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
+from streamwarden.lifecycle.folder import read_document, write_document
+from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec
+from streamwarden.stream import SinkKind, StreamSpec
 
 FORK: Final = "fork"
 
 _SCRATCH: Final = ("input", "checkpoint/state")
 """What of a fork is no evidence: links to the input, and the state. Logs and output stay."""
+
+_PLANNED: Final = "fork.json"
+"""The fork's spec, beside its folder, before anything is made: names the table of a fork that was never finished."""
 
 _RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
 _RETAINED: Final = "100000"
@@ -45,8 +50,10 @@ class DrillForks:
         into = self._archive.folder(run_id) / FORK
         shutil.rmtree(into, ignore_errors=True)  # half a fork that a killed try left; no driver was started on it
         try:
+            planned = forked_spec(origin, Places.under(str(into.absolute())))
+            write_document(into.parent / _PLANNED, spec_to_dict(planned))
             made = fork(origin, into=into, rewind=spec.rewind)
-        except CheckpointError as error:
+        except (CheckpointError, ConfigError) as error:
             raise DrillAborted(
                 error.observed, expected=error.expected, where=error.where, next_step=error.next_step
             ) from error
@@ -62,7 +69,7 @@ class DrillForks:
             stream=bounded.name,
             origin=made.origin,
             checkpoint=bounded.checkpoint,
-            output=bounded.sink.path,
+            output=bounded.sink.path or bounded.sink.table,
             batch=made.batch,
             files=made.unseen_files,
             batches_left=batches_left(bounded, made.longest_queue),
@@ -71,10 +78,17 @@ class DrillForks:
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove input links and state; all of a fork that was never finished."""
+        """Remove input links, state and a scratch table; all of a fork that was never finished.
+
+        Raises CheckpointError if the database of a scratch table does not let it.
+        """
         into = self._archive.folder(run_id) / FORK
         targets = [into] if fork is None else [into / each for each in _SCRATCH]
         removed = []
+        document = fork.spec if fork is not None else read_document(into.parent / _PLANNED)
+        spec = spec_from_dict(dict(document)) if document else None
+        if spec is not None and spec.sink.kind is SinkKind.POSTGRESQL and (schema := tables.drop(spec)) is not None:
+            removed.append(f"the schema {schema}")
         for target in targets:
             if target.exists():
                 shutil.rmtree(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+from streamwarden.adapters import postgresql_forks as tables
 from streamwarden.adapters.files import LocalFiles, open_path
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import (
@@ -33,10 +35,13 @@ from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle import fork as plans
 from streamwarden.lifecycle.fork import Fork, InputFile, Link, Places, Step, Survey, Write
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import SinkKind, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
+
+COMMIT_WITHIN: Final = 10.0
+"""Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
@@ -52,21 +57,29 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
         rewind: 0: at the newest committed batch; k: k batches before it; "all" or None: from the beginning, with an
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
 
-    Raises CheckpointError if the stream cannot be forked (remote paths, a job with its own source or sink), the batch
-    is not kept any more (with the rewinds that are possible), or `into` is not empty.
+    Raises CheckpointError if the stream cannot be forked (remote paths, a job with its own source or sink, a database
+    that does not let it), the batch is not kept any more (with the rewinds that are possible), or `into` is not empty.
     """
     into = into.absolute()
     places = Places.under(str(into))
     forked = plans.forked_spec(spec, places)
     checkpoint = _local(spec.checkpoint, spec)
-    output = _local(spec.sink.path, spec)
+    output = None if spec.sink.kind is SinkKind.POSTGRESQL else _local(spec.sink.path, spec)
     source = _local(spec.source.path, spec)
     _require_empty(into)
+    if output is None:
+        tables.drop(forked)  # of an attempt whose folder is gone: the name is a digest of it
     for attempt in range(1, ATTEMPTS + 1):
         try:
             batch, query_id = None, None
             if rewind not in ("all", None):
-                batch, query_id = _carry(checkpoint, output, source, places, int(rewind)), str(uuid.uuid4())
+                query_id = str(uuid.uuid4())
+                if output is None:
+                    batch = _carry_table(spec, forked, source, places, int(rewind), query_id)
+                else:
+                    batch = _carry(checkpoint, output, source, places, int(rewind))
+            elif output is None:
+                tables.make_empty(spec, forked)
             files = _input_files(source, spec.source.parts)
             plans.require_distinct_names(files, source)
             for folder in forked.source.folders:
@@ -76,11 +89,11 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
                 _carry_out([plans.metadata_step(places, query_id)])
             seen = _seen(places.checkpoint) if batch is not None else frozenset()
         except FileNotFoundError as error:
-            _clear(into)
+            clear(into, forked)
             if attempt == ATTEMPTS:
                 raise _vanished(spec, error) from error
         except BaseException:
-            _clear(into)
+            clear(into, forked)
             raise
         else:
             break
@@ -100,8 +113,8 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     )
 
 
-def survey(checkpoint: str, output: str) -> Survey:
-    """List the origin in the order that makes a copy of a running query whole."""
+def survey(checkpoint: str, output: str | None) -> Survey:
+    """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is a table."""
     return Survey(
         checkpoint=checkpoint,
         commits=frozenset(batch_ids(list_or_empty(_FILES, checkpoint, COMMITS))),
@@ -113,7 +126,8 @@ def survey(checkpoint: str, output: str) -> Survey:
         },
         stores=state_stores(_FILES, checkpoint),
         state_files=tuple(_operator_files(Path(checkpoint))),
-        manifest_ids=tuple(compactible_ids(list_or_empty(_FILES, output, SINK_LOG))) or None,
+        manifest_ids=tuple(compactible_ids(list_or_empty(_FILES, output, SINK_LOG))) or None if output else None,
+        is_table=output is None,
     )
 
 
@@ -121,6 +135,44 @@ def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: in
     """Steps 1 to 4 of a fork at a committed batch; returns the batch."""
     found = survey(checkpoint, output)
     batch = plans.choose_batch(found, rewind)
+    _carry_checkpoint(found, source, places, batch)
+    manifest = read_sink_manifest(_FILES, output, batch)
+    if manifest is None:
+        raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
+    _carry_out(plans.manifest_steps(manifest, output, places))
+    return batch
+
+
+def _carry_table(spec: StreamSpec, forked: StreamSpec, source: str, places: Places, rewind: int, query_id: str) -> int:
+    """The same for a sink that is a table: the table first, then the checkpoint as of its batch."""
+    checkpoint = _local(spec.checkpoint, spec)
+    newest = tables.copy(spec, forked, rewind=rewind, query_id=query_id)
+    _await_commit(checkpoint, newest)
+    found = survey(checkpoint, None)
+    batch = newest - rewind
+    plans.require_batch(found, batch)
+    _carry_checkpoint(found, source, places, batch)
+    return batch
+
+
+def _await_commit(checkpoint: str, batch: int) -> None:
+    """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
+    deadline = time.monotonic() + COMMIT_WITHIN
+    while batch not in batch_ids(list_or_empty(_FILES, checkpoint, COMMITS)):
+        if time.monotonic() > deadline:
+            raise CheckpointError(
+                f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
+                expected="a driver that runs, or one that ended between two batches",
+                where=checkpoint,
+                next_step="start the stream: it commits that batch without writing it again; or fork from the "
+                "beginning (`rewind: all`)",
+            )
+        time.sleep(0.01)
+
+
+def _carry_checkpoint(found: Survey, source: str, places: Places, batch: int) -> None:
+    """Steps 1 to 3 of a fork at a committed batch."""
+    checkpoint = found.checkpoint
     _carry_out(plans.checkpoint_links(found, places, batch))
     for names, step, expected in (
         (
@@ -135,11 +187,6 @@ def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: in
         ),
     ):
         _carry_out(_rewritten(checkpoint, name, places, step, expected) for name in names)
-    manifest = read_sink_manifest(_FILES, output, batch)
-    if manifest is None:
-        raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
-    _carry_out(plans.manifest_steps(manifest, output, places))
-    return batch
 
 
 def _rewritten(checkpoint: str, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
@@ -232,7 +279,10 @@ def _require_empty(into: Path) -> None:
         )
 
 
-def _clear(into: Path) -> None:
+def clear(into: Path, forked: StreamSpec) -> None:
+    """Remove the fork in `into`: its folders, and its table. Raises CheckpointError if the database does not let it."""
+    if forked.sink.kind is SinkKind.POSTGRESQL:
+        tables.drop(forked)
     for each in into.iterdir() if into.is_dir() else ():
         shutil.rmtree(each)
 

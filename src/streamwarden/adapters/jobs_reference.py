@@ -52,7 +52,7 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
     backend = f"{spec.state.backend}{', changelog' if spec.state.changelog else ''}"
     rows = {
         "source": _source(spec, data),
-        "sink": f"{spec.sink.kind} in `{_below(spec.sink.path, data)}`, {spec.sink.mode}",
+        "sink": f"{spec.sink.kind} in `{spec.sink.table or _below(spec.sink.path, data)}`, {spec.sink.mode}",
         "trigger": trigger,
         "state": f"{backend}, {spec.state.shuffle_partitions} partitions",
         "memory": f"{format_size(spec.spark.driver_memory)} for the driver, `{spec.spark.master}`",

@@ -45,11 +45,11 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    sink = spec.sink.path
-    if spec.source.kind is SourceKind.SCRIPT or spec.sink.kind is not SinkKind.PARQUET or not sink:
+    nowhere = spec.sink.path is None and spec.sink.table is None
+    if spec.source.kind is SourceKind.SCRIPT or spec.sink.kind is SinkKind.SCRIPT or nowhere:
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
-            expected="files, a topic or the rate source, and parquet",
+            expected="files, a topic or the rate source, and parquet or a table",
             where=spec.name,
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
@@ -62,7 +62,7 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
         elif inputs is None:
             inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
         expectation = oracle(inputs, facts)
-    output = read_output(Path(sink), committed=facts.committed, first=first)
+    output = _read(spec, facts)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
         expectation.rows,
@@ -92,6 +92,15 @@ def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[P
         batch: parts for batch, parts in ranges.items() if facts.committed is not None and batch <= facts.committed
     }
     return export_topic(connection(str(spec.source.connection)), committed, into)
+
+
+def _read(spec: StreamSpec, facts: RunFacts) -> Output:
+    """What the stream wrote, by the kind of its sink."""
+    if spec.sink.kind is SinkKind.POSTGRESQL:
+        from streamwarden.adapters.postgresql_output import read_table
+
+        return read_table(spec, committed=facts.committed, first=facts.first)
+    return read_output(Path(spec.sink.path or ""), committed=facts.committed, first=facts.first)
 
 
 def load_oracle(job: Path) -> Oracle:

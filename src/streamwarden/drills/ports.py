@@ -12,6 +12,7 @@ from streamwarden.drills.spec import ForkSpec
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 
 
@@ -113,6 +114,23 @@ class CheckpointFacts(Protocol):
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
 
 
+class DatabaseCommits(Protocol):
+    """Hears of the batches that a sink commits to its database."""
+
+    def next(self, timeout: Seconds) -> int | None:
+        """The next batch, as soon as it is committed; None if there is none within `timeout`."""
+
+
+class Database(Protocol):
+    """The database that the fork's sink writes to. Raises DrillError if it cannot be reached."""
+
+    def listen(self, fork: ForkView) -> AbstractContextManager[DatabaseCommits]:
+        """Hear of every batch from here on. Raises DrillAborted if the fork's sink is no table."""
+
+    def newest(self, fork: ForkView) -> int | None:
+        """Newest batch that the sink's ledger has; None if it has none."""
+
+
 class Health(Protocol):
     def evaluate(self, fork: ForkView) -> Sequence[Verdict]: ...
 
@@ -156,6 +174,7 @@ class Ports:
     forks: Forks
     drivers: Drivers
     checkpoint: CheckpointFacts
+    database: Database
     health: Health
     verifier: Verifier
     judge: Judge

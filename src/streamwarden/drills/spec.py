@@ -29,6 +29,7 @@ DOCUMENTED_CHECKS: Final = (
 class FaultKind(StrEnum):
     CONTROLLED_RESTART = "controlled_restart"
     KILL_DRIVER = "kill_driver"
+    KILL_AFTER_DATABASE_COMMIT = "kill_after_database_commit"
 
 
 class DrillTarget(StrEnum):

@@ -40,6 +40,11 @@ _RESTORE: Final = (
 
 CAUSES: Final = (
     _cause(
+        r"\bSinkError\b",
+        curable=True,
+        next_step="bring the database back, or look at its log; the cut batch is then written once",
+    ),
+    _cause(
         r"CONCURRENT_STREAM_LOG_UPDATE|ConcurrentModificationException.*(?:log|batch)",
         curable=True,
         fenced=True,

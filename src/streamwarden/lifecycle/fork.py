@@ -13,6 +13,9 @@ What is copied, and why in this order, while the query may be running:
 5. The input: every whole file that is there now. A seen file is recognised by its name alone (`fileNameOnly`).
 6. `metadata` with a new query id, last: without it Spark refuses to start on what an interrupted copy left behind.
 
+Of a sink that is a table, the place of step 4 is before all others: rows and ledger are copied as of one moment, and
+the checkpoint is forked at the batch that the ledger names; a batch is in the table before it is in `commits/`.
+
 Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename.
 """
 
@@ -46,9 +49,12 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
-from streamwarden.stream import NAME_PATTERN, SinkKind, SourceKind, StreamSpec, TriggerSpec
+from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
+
+SCHEMA: Final = "streamwarden_fork_"
+"""Begins the name of a schema for the table of a fork; the rest is a digest of the fork's folder."""
 
 _LONGEST: Final = 63
 _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
@@ -93,12 +99,13 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Absolute local folders of a fork; the engine that starts it finds them in the forked spec."""
+    """Absolute local folders of a fork, and the schema of its table; the forked spec names them."""
 
     checkpoint: str
     output: str
     input: str
     quarantine: str
+    schema: str
 
     @classmethod
     def under(cls, into: str) -> Places:
@@ -107,6 +114,7 @@ class Places:
             output=join(into, "output"),
             input=join(into, "input"),
             quarantine=join(into, "quarantine"),
+            schema=f"{SCHEMA}{hashlib.sha256(into.encode()).hexdigest()[:24]}",
         )
 
 
@@ -119,6 +127,7 @@ class Survey:
         sources: source -> (log offset, whether compact) of each file of its log.
         state_files: files of `state/` that belong to no partition, below the checkpoint.
         manifest_ids: (batch, whether compact) of each entry of the sink's manifest; None: the sink has no manifest.
+        is_table: the sink is a table, which has none.
     """
 
     checkpoint: str
@@ -128,6 +137,7 @@ class Survey:
     stores: tuple[StateStore, ...]
     state_files: tuple[str, ...] = ()
     manifest_ids: tuple[tuple[int, bool], ...] | None = None
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,14 +168,14 @@ class Fork:
 
 def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
-    for what, given, needed in (
-        ("source", spec.source.kind, SourceKind.FILES),
-        ("sink", spec.sink.kind, SinkKind.PARQUET),
+    for what, given, possible in (
+        ("source", spec.source.kind, (SourceKind.FILES,)),
+        ("sink", spec.sink.kind, (SinkKind.PARQUET, SinkKind.POSTGRESQL)),
     ):
-        if given is not needed:
+        if given not in possible:
             raise CheckpointError(
                 f"the stream's {what} is of the kind {given.value}, which a fork cannot redirect",
-                expected=f"{what}.kind {needed.value}",
+                expected=f"{what}.kind {' or '.join(possible)}",
                 where=spec.file or spec.name,
                 next_step="drill this stream with `target: production`, or make its job a module with build()",
             )
@@ -176,10 +186,16 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         name=fork_name(spec.name),
         checkpoint=places.checkpoint,
         source=replace(spec.source, path=places.input, options=options | _SEEN_BY_NAME),
-        sink=replace(spec.sink, path=places.output),
+        sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
         trigger=TriggerSpec(processing_time=None, available_now=True),
     )
+
+
+def _redirected(sink: SinkSpec, places: Places) -> SinkSpec:
+    if sink.table is None:
+        return replace(sink, path=places.output)
+    return replace(sink, table=f"{places.schema}.{sink.table.rpartition('.')[2]}")
 
 
 def fork_name(name: str) -> str:
@@ -214,6 +230,13 @@ def choose_batch(survey: Survey, rewind: int) -> int:
     raise _cannot(survey, f"batch {newest - rewind} ({rewind} before the newest, {newest}): {obstacle}", ways)
 
 
+def require_batch(survey: Survey, batch: int) -> None:
+    """Raises CheckpointError if the origin cannot be opened at `batch`."""
+    obstacle = why_not(survey, batch)
+    if obstacle is not None:
+        raise _cannot(survey, f"batch {batch}: {obstacle}", "fork from the beginning (`rewind: all`)")
+
+
 def why_not(survey: Survey, batch: int) -> str | None:
     """Why the origin cannot be opened at `batch`; None if it can."""
     if batch < 0:
@@ -232,6 +255,8 @@ def why_not(survey: Survey, batch: int) -> str | None:
         load = store.load(batch + 1)
         if (partitions is None or store.partition < partitions) and not load.complete:
             return f"the state in {store.folder} lacks version {load.missing[0]}"
+    if survey.is_table:
+        return None
     if survey.manifest_ids is None:
         return "the sink has no manifest"
     _, missing = chain(survey.manifest_ids, batch)

@@ -33,7 +33,7 @@ from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.sessions import Sessions, plain_path
-from streamwarden.spark.sinks import start_query
+from streamwarden.spark.sinks import start_query, table_writer
 from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import StreamSpec
 
@@ -58,6 +58,7 @@ class Runner:
             )
         self._spec: StreamSpec = spec_from_dict(document)
         self._jvm: ProcessIdentity = jvm
+        self._token = lease.token
         if files.read_process(folder) is None:
             files.write_process(folder, jvm)
         self._quarantines = Quarantines(self._spec)
@@ -119,10 +120,16 @@ class Runner:
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
         built = build(spark, self._spec)
-        query = start_query(built, self._spec)
+        writer = table_writer(self._spec, self._token)
+        query = start_query(built, self._spec, writer)
         self._built = True
         self._quarantines.start(spark)
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            if writer is not None and writer.failure is not None:
+                raise writer.failure from error
+            raise
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or end its main and leave it running."""

@@ -10,16 +10,32 @@ from streamwarden.stream import SinkKind, StreamSpec, TriggerSpec
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from streamwarden.spark.postgresql import TableWriter
 
-def start_query(built: Any, spec: StreamSpec) -> StreamingQuery:
-    """Start what `build` returned. Raises JobError if that is neither a streaming DataFrame nor a DataStreamWriter."""
+
+def table_writer(spec: StreamSpec, token: int) -> TableWriter | None:
+    """The writer of a stream whose sink is a table, for `start_query`; None for any other sink.
+
+    Args:
+        token: fencing token of the driver's lease.
+    """
+    if spec.sink.kind is not SinkKind.POSTGRESQL:
+        return None
+    from streamwarden.spark.postgresql import TableWriter
+
+    return TableWriter(spec, token)
+
+
+def start_query(built: Any, spec: StreamSpec, writer: TableWriter | None = None) -> StreamingQuery:
+    """Start what `build` returned. Raises JobError if that is neither a streaming DataFrame nor a DataStreamWriter, and
+    what `TableWriter.open` raises."""
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     if isinstance(built, DataFrame):
-        writer = attach_sink(built, spec)
+        stream = attach_sink(built, spec, writer)
     elif isinstance(built, DataStreamWriter):
-        writer = built
+        stream = built
     else:
         raise JobError(
             f"build() returned {type(built).__name__}",
@@ -28,7 +44,7 @@ def start_query(built: Any, spec: StreamSpec) -> StreamingQuery:
             next_step="return the query's DataFrame from build()",
         )
     query: StreamingQuery = (
-        writer.queryName(spec.name)
+        stream.queryName(spec.name)
         .outputMode(spec.sink.mode.value)
         .option("checkpointLocation", spec.checkpoint)
         .trigger(**trigger_options(spec.trigger))
@@ -37,8 +53,8 @@ def start_query(built: Any, spec: StreamSpec) -> StreamingQuery:
     return query
 
 
-def attach_sink(frame: Any, spec: StreamSpec) -> Any:
-    """A DataStreamWriter of `frame` into the stream's sink."""
+def attach_sink(frame: Any, spec: StreamSpec, writer: TableWriter | None = None) -> Any:
+    """A DataStreamWriter of `frame` into the stream's sink; a table is made, or checked, here."""
     if not frame.isStreaming:
         raise JobError(
             "build() returned a batch DataFrame",
@@ -46,10 +62,13 @@ def attach_sink(frame: Any, spec: StreamSpec) -> Any:
             where=spec.job,
             next_step="read the source with readStream",
         )
+    if writer is not None:
+        writer.open(frame.schema)
+        return frame.writeStream.foreachBatch(writer)
     if spec.sink.kind is not SinkKind.PARQUET or spec.sink.path is None:
         raise JobError(
             "build() returned a DataFrame, and the stream declares no sink for it",
-            expected="sink: {kind: parquet, path: …}, or a DataStreamWriter with a sink of its own",
+            expected="a sink of kind parquet or postgresql, or a DataStreamWriter with a sink of its own",
             where=spec.job,
             next_step="declare the sink in the stream's YAML file",
         )

@@ -8,6 +8,7 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from support.postgres_server import PostgreSQL, running
+from support.sink_tables import Base
 
 pytest.register_assert_rewrite(
     "unit.store.test_store_batches",
@@ -50,3 +51,17 @@ def open_store(store_url: str) -> Iterator[Callable[..., Store]]:
 @pytest.fixture
 def store(open_store: Callable[..., Store]) -> Store:
     return open_store()
+
+
+@pytest.fixture(scope="module")
+def sink_base(server: PostgreSQL) -> Iterator[Base]:
+    made = Base(server, "sink")
+    yield made
+    made.drop()
+
+
+@pytest.fixture
+def base(sink_base: Base) -> Base:
+    """A database for sinks, empty."""
+    sink_base.clear()
+    return sink_base

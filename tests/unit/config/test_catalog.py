@@ -56,6 +56,18 @@ def test_locations_of_two_streams_that_would_damage_each_other_are_refused(
     assert sorted(project.catalog().broken) == ["a", "b"]
 
 
+@pytest.mark.parametrize(("table", "clash"), [("public.t", True), ("t", True), ("web.t", False)])
+def test_two_streams_do_not_write_one_table(project: Project, table: str, clash: bool) -> None:
+    for name, written in (("a", "t"), ("b", table)):
+        path = project.stream(name)
+        sink = f"sink: {{kind: postgresql, connection: warehouse, table: {written}}}"
+        path.write_text(path.read_text().replace(f"sink: {{path: output/{name}}}", sink))
+    catalog = project.catalog()
+    assert sorted(catalog.broken) == (["a", "b"] if clash else [])
+    if clash:
+        assert "the stream b (b.yaml)" in str(catalog.broken["a"])
+
+
 def test_a_stream_may_read_what_another_writes(project: Project) -> None:
     project.stream("a")
     path = project.stream("b")

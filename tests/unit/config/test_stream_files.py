@@ -170,6 +170,8 @@ def test_each_mistake_names_file_key_value_and_what_is_allowed(
         ("sink: {path: output/a}", TABLE.format("'t; drop table x'"), "sink.table", "`schema.table`"),
         ("sink: {path: output/a}", TABLE.format("t, mode: update"), "sink.key", "replaces"),
         ("sink: {path: output/a}", TABLE.format("t, mode: complete"), "sink.mode", "append or update"),
+        ("sink: {path: output/a}", TABLE.format("t, key: [x, x]"), "sink.key", "each column once"),
+        ("sink: {path: output/a}", TABLE.format("t, options: {sslmode: require}"), "sink.options", "extra"),
         ("sink: {path: output/a}", "sink: {path: output/a, key: [x]}", "sink.key", "nothing"),
         ("source: {path: input/a}", "source: {path: in, parts: [a, ../b]}", "source.parts[1]", "a folder's name"),
         ("source: {path: input/a}", "source: {path: in, parts: [a, a]}", "source.parts[1]", "each folder once"),

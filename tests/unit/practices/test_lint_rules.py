@@ -253,6 +253,13 @@ CASES = {
     "a sink that is written again": Case(
         "SW109", script('.format("kafka")'), script('.format("delta")'), "at least once", origin=Origin.JOB
     ),
+    "the same beside the sink that is a table": Case(
+        "SW109",
+        script('.format("kafka")'),
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="t"))),
+        "at least once",
+        origin=Origin.JOB,
+    ),
     "foreachBatch without the batch": Case(
         "SW109",
         script(".foreachBatch(write)"),

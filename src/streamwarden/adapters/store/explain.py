@@ -9,6 +9,8 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
+from streamwarden.adapters.postgresql_signs import NO_DATABASE, NOT_LET_IN, UNREACHABLE
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -60,20 +62,20 @@ _CAUSES: Final = (
         "run any `streamwarden` command: it migrates the store first",
     ),
     (
-        ("password authentication failed", "no pg_hba.conf entry", 'role ".*" does not exist'),
+        NOT_LET_IN,
         "the database does not let this user in",
         "the user and password of the store's URL to be right, and the server to take connections from this host",
         "correct STREAMWARDEN_STORE_URL, or the user's rights on the server",
     ),
     (
-        ("connection refused", "could not translate host name", "name or service not known", "timeout expired"),
+        UNREACHABLE,
         "the database server cannot be reached",
         "a server that listens at the host and port of the store's URL",
         "start it, or correct STREAMWARDEN_STORE_URL; running streams go on meanwhile, and their progress is loaded "
         "later",
     ),
     (
-        ('database ".*" does not exist',),
+        NO_DATABASE,
         "the server has no such database",
         "the database that the store's URL names",
         "create it: `createdb NAME`; its tables are made by the next `streamwarden` command",

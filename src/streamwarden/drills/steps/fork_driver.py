@@ -62,6 +62,7 @@ def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
         driver_id=driver_id,
         drivers=stage.ports.drivers,
         checkpoint=stage.ports.checkpoint,
+        database=stage.ports.database,
         clock=stage.ports.clock,
     )
 

@@ -31,7 +31,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
     if kind is SinkKind.SCRIPT:
         told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
         yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
-    elif kind.value not in EXACTLY_ONCE:
+    elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
         told = f"the sink {kind.value} {_WHY.get(kind.value, 'is not known to take a batch once')}"
         yield RULE.finding(facts, told, Origin.DECLARATION, where)
 
@@ -63,9 +63,9 @@ RULE = Rule(
         "batch's id at all (whether it uses it rightly only a drill tells)."
     ),
     remedy=(
-        "Write with the parquet sink (readers honour `_spark_metadata`), or tie each batch to its id in one "
-        "transaction "
-        "of the target. Where at-least-once is meant, let the readers drop repeats by a key, and say so in the job."
+        "Write with the parquet sink (readers honour `_spark_metadata`) or the PostgreSQL sink, or tie each batch to "
+        "its id in one transaction of the target. Where at-least-once is meant, let the readers drop repeats by a key, "
+        "and say so in the job."
     ),
     judge=judge,
 )

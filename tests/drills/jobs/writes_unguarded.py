@@ -1,0 +1,28 @@
+"""Flight departures with the PostgreSQL sink, but for its guard: nobody asks the ledger whether a batch is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import flight_departures
+
+from streamwarden.adapters.postgresql_sink import TableSink
+from streamwarden.spark.postgresql import TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+    from streamwarden.stream import StreamSpec
+
+
+class Unguarded(TableSink):
+    def is_there(self, position: object, batch: object, table: object) -> bool:
+        return False
+
+
+def build(spark: SparkSession, spec: StreamSpec) -> DataStreamWriter:
+    frame = flight_departures.build(spark, spec)
+    writer = TableWriter(spec, token=0, make=Unguarded)
+    writer.open(frame.schema)
+    return frame.writeStream.foreachBatch(writer)

@@ -1,0 +1,71 @@
+"""What a drill hears and asks of the database of a fork's sink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import spec_to_dict
+from streamwarden.adapters.connections import variable
+from streamwarden.adapters.drill_database import ForkDatabase
+from streamwarden.adapters.postgresql_sink import Batch
+from streamwarden.drills.ports import ForkView
+from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+from support.sink_tables import QUERY, Base, batch
+
+TABLE = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="scratch.counts")
+
+
+def view(folder: Path, sink: SinkSpec = TABLE) -> ForkView:
+    """A fork whose query has an id and nothing else."""
+    (folder / "metadata").write_text(f'{{"id": "{QUERY}"}}')
+    spec = StreamSpec(name="counts__fork", job="/j.py", checkpoint=str(folder), sink=sink)
+    return ForkView(
+        stream=spec.name,
+        origin="counts",
+        checkpoint=spec.checkpoint,
+        output=sink.table,
+        batch=None,
+        files=1,
+        batches_left=1,
+        input_digest="",
+        spec=spec_to_dict(spec),
+    )
+
+
+@pytest.fixture
+def warehouse(base: Base, monkeypatch: pytest.MonkeyPatch) -> Base:
+    monkeypatch.setenv(variable("warehouse"), base.server.connection(base.name))
+    return base
+
+
+def test_the_forks_own_batches_are_heard_and_no_others(warehouse: Base, tmp_path: Path) -> None:
+    fork, database = view(tmp_path), ForkDatabase()
+    assert database.newest(fork) is None, "there is no ledger yet"
+    mine, other = warehouse.sink("scratch.counts"), warehouse.sink("elsewhere.counts")
+    mine.write(batch(0, [(1, 1)]))
+    with database.listen(fork) as commits:
+        other.write(batch(0, [(1, 1)]))
+        mine.write(batch(1, [(2, 2)]))
+        heard = [commits.next(5.0), commits.next(5.0)]
+        assert [each for each in heard if each is not None] == [1]
+        assert commits.next(0.1) is None
+    assert database.newest(fork) == 1
+    stranger = Batch(query_id="another", batch_id=7, plan="", rows=lambda: [(3, 3)], count=1)
+    warehouse.sink("scratch.counts2").write(stranger)
+    assert database.newest(fork) == 1
+
+
+def test_a_sink_that_is_no_table_aborts_the_drill(tmp_path: Path) -> None:
+    fork = view(tmp_path, SinkSpec(path=str(tmp_path / "output")))
+    with pytest.raises(DrillAborted, match="of the kind parquet, which has no database"), ForkDatabase().listen(fork):
+        pass
+
+
+def test_a_database_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable("warehouse"), "postgresql://ann:secret-word@127.0.0.1:1/x")
+    with pytest.raises(DrillError, match="cannot be reached") as caught:
+        ForkDatabase().newest(view(tmp_path))
+    assert "secret-word" not in str(caught.value)

@@ -1,0 +1,175 @@
+"""Forks of a stream whose sink is a table, with a checkpoint that a real Spark wrote, and rows written by the sink."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import forks
+from streamwarden.adapters.connections import variable
+from streamwarden.adapters.drill_archive import DrillArchive
+from streamwarden.adapters.drill_forks import DrillForks
+from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.forks import fork
+from streamwarden.adapters.postgresql_sink import Batch, TableSink
+from streamwarden.adapters.postgresql_table import Column, Target
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.drills.spec import ForkSpec
+from streamwarden.errors import CheckpointError, DrillAborted
+from streamwarden.lifecycle.fork import SCHEMA
+from streamwarden.stream import OutputMode, SinkKind, SinkSpec, StreamSpec
+from support.checkpoints import Archives, stream_of
+from support.sink_tables import Base
+
+FS = LocalFiles()
+NEWEST = 13
+
+
+@pytest.fixture
+def origin(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamSpec:
+    """14 batches, 0 to 13, with two rows each in the table; four input files are not read yet."""
+    monkeypatch.setenv(variable("warehouse"), base.server.connection(base.name))
+    root = tmp_path / "origin"
+    Archives(tmp_path / "archives").unpack("spark-4.3.0-changelog", root)
+    sink = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="web.counts", key=("id",))
+    spec = replace(stream_of(root, files=17), sink=sink)
+    for number in range(NEWEST + 1):
+        write(base, spec, number)
+    return spec
+
+
+def write(base: Base, spec: StreamSpec, number: int) -> bool:
+    """The stream's next batch, as its driver writes it; into a fork's table too."""
+    query = log_position(FS, spec.checkpoint).query_id
+    assert query is not None
+    schema, table = str(spec.sink.table).split(".")
+    columns = (Column("id", "bigint"), Column("n", "integer"))
+    target = Target(schema=schema, table=table, columns=columns, key=spec.sink.key)
+    sink = TableSink(target, base.access(), stream=spec.name, token=1, waits=())
+    sink.prepare(query)
+    rows = [(2 * number, 0), (2 * number + 1, number)]
+    return sink.write(Batch(query_id=query, batch_id=number, plan=f"plan {number}", rows=lambda: rows, count=2))
+
+
+def schemas(base: Base) -> list[str]:
+    return [name for (name,) in base.ask(f"SELECT nspname FROM pg_namespace WHERE nspname LIKE '{SCHEMA}%'")]
+
+
+def count(base: Base, spec: StreamSpec) -> tuple[int, int | None]:
+    """Rows and newest batch of a stream's table."""
+    (found,) = base.ask(f"SELECT count(*), max(batch_id) FROM {spec.sink.table}")
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("rewind", [0, 3])
+def test_a_fork_has_the_rows_up_to_its_batch_and_goes_on_from_there(
+    base: Base, origin: StreamSpec, tmp_path: Path, rewind: int
+) -> None:
+    made = fork(origin, into=tmp_path / "fork", rewind=rewind)
+    batch = NEWEST - rewind
+    assert made.batch == batch
+    assert count(base, made.spec) == (2 * (batch + 1), batch)
+    report = read_checkpoint(FS, made.spec.checkpoint)
+    assert report.findings == ()
+    assert (report.position.committed, report.position.query_id) == (batch, made.query_id)
+    assert write(base, made.spec, batch + 1)
+    assert count(base, made.spec) == (2 * (batch + 2), batch + 1)
+    assert count(base, origin) == (2 * (NEWEST + 1), NEWEST), "nothing of the origin is changed"
+    assert not write(base, origin, NEWEST)
+
+
+def test_a_fork_from_the_beginning_has_an_empty_table_like_the_origins(
+    base: Base, origin: StreamSpec, tmp_path: Path
+) -> None:
+    base.ask("ALTER TABLE web.counts ADD COLUMN noted timestamptz DEFAULT now()")
+    made = fork(origin, into=tmp_path / "fork", rewind="all")
+    assert count(base, made.spec) == (0, None)
+    columns = "SELECT column_name, column_default, is_nullable FROM information_schema.columns WHERE table_schema ="
+    place = str(made.spec.sink.table).split(".")[0]
+    assert base.ask(f"{columns} '{place}'") == base.ask(f"{columns} 'web' AND table_name = 'counts'")
+    assert base.ask(f"SELECT indexdef LIKE '%UNIQUE%(id)' FROM pg_indexes WHERE schemaname = '{place}'") == [(True,)]
+
+
+def test_a_stream_that_never_ran_is_forked_from_the_beginning_only(
+    base: Base, origin: StreamSpec, tmp_path: Path
+) -> None:
+    fresh = replace(origin, sink=replace(origin.sink, table="web.nothing_yet"))
+    with pytest.raises(CheckpointError, match="has written no batch to the table yet"):
+        fork(fresh, into=tmp_path / "fork", rewind=0)
+    assert schemas(base) == []
+    fork(fresh, into=tmp_path / "fork", rewind="all")
+    assert len(schemas(base)) == 1
+
+
+def test_the_fork_waits_for_the_commit_of_a_batch_that_is_in_the_table(
+    base: Base, origin: StreamSpec, tmp_path: Path
+) -> None:
+    """The running driver commits it a moment later."""
+    commit = Path(origin.checkpoint, "commits", str(NEWEST))
+    content = commit.read_bytes()
+    commit.unlink()
+    later = threading.Timer(0.5, lambda: commit.write_bytes(content))
+    later.start()
+    assert fork(origin, into=tmp_path / "fork", rewind=0).batch == NEWEST
+    later.join()
+
+
+def test_a_driver_that_died_between_the_two_commits_is_told_and_nothing_is_left(
+    base: Base, origin: StreamSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(origin.checkpoint, "commits", str(NEWEST)).unlink()
+    monkeypatch.setattr(forks, "COMMIT_WITHIN", 0.2)
+    with pytest.raises(CheckpointError, match=f"commits/{NEWEST} did not come") as caught:
+        fork(origin, into=tmp_path / "fork", rewind=0)
+    assert "start the stream" in caught.value.next_step
+    assert schemas(base) == []
+
+
+def test_in_update_mode_there_is_no_table_of_earlier(base: Base, origin: StreamSpec, tmp_path: Path) -> None:
+    updating = replace(origin, sink=replace(origin.sink, mode=OutputMode.UPDATE))
+    with pytest.raises(CheckpointError, match="a row replaces the earlier one"):
+        fork(updating, into=tmp_path / "fork", rewind=2)
+    assert fork(updating, into=tmp_path / "fork", rewind=0).batch == NEWEST
+
+
+def test_a_batch_that_the_checkpoint_does_not_keep_any_more_is_told(
+    base: Base, origin: StreamSpec, tmp_path: Path
+) -> None:
+    Path(origin.checkpoint, "offsets", "9").unlink()
+    with pytest.raises(CheckpointError, match="offsets/9 is gone"):
+        fork(origin, into=tmp_path / "fork", rewind=4)
+    with pytest.raises(CheckpointError, match="none 14 before that"):
+        fork(origin, into=tmp_path / "fork", rewind=14)
+    assert schemas(base) == []
+
+
+def test_a_drills_fork_leaves_no_schema_behind_finished_or_not(base: Base, origin: StreamSpec, tmp_path: Path) -> None:
+    drills = DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin)
+    made = drills.make("run-1", "minutes", ForkSpec(rewind=0))
+    assert made.output == f"{schemas(base)[0]}.counts"
+    again = drills.make("run-1", "minutes", ForkSpec(rewind="all"))
+    assert again.output == made.output
+    (schema,) = schemas(base)
+    assert f"the schema {schema}" in drills.clear("run-1", again)
+    assert schemas(base) == []
+    assert not any("schema" in each for each in drills.clear("run-1", again))
+    drills.make("run-1", "minutes", ForkSpec(rewind=0))
+    drills.clear("run-1", None)
+    assert schemas(base) == []
+
+
+def test_a_database_that_is_not_there_aborts_the_drill(
+    base: Base, origin: StreamSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drills = DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin)
+    monkeypatch.setenv(variable("warehouse"), "postgresql://ann:secret-word@127.0.0.1:1/x")
+    with pytest.raises(DrillAborted, match="cannot be reached") as caught:
+        drills.make("run-1", "minutes", ForkSpec(rewind=0))
+    assert "secret-word" not in str(caught.value)
+    monkeypatch.delenv(variable("warehouse"))
+    with pytest.raises(DrillAborted, match="the connection 'warehouse' is not known here"):
+        drills.make("run-1", "minutes", ForkSpec(rewind=0))

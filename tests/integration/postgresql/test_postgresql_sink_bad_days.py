@@ -1,0 +1,190 @@
+"""The exactly-once sink when the database is away, refuses, restarts, or cannot be understood."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from streamwarden.adapters.connections import variable
+from streamwarden.adapters.postgresql import Access, access
+from streamwarden.errors import ConfigError, SinkError, StreamwardenError
+from streamwarden.lifecycle.exits import failure
+from support.postgres_server import USER, PostgreSQL, running
+from support.sink_tables import COUNTS, Base, batch
+
+FIRST = [(1, 10), (2, 20)]
+KEY = variable("warehouse")
+
+
+def restarts(error: StreamwardenError) -> bool:
+    """Whether a driver that ends with this error is started again."""
+    return failure(type(error).__name__, str(error), at=0.0, cut_batch=None, built=True).curable
+
+
+def test_a_server_that_is_not_there_is_told_after_the_attempts(base: Base) -> None:
+    waited: list[float] = []
+    sink = base.sink(uri=f"postgresql://{USER}:secret-word@127.0.0.1:1/x", waits=(0.5, 1.0), sleep=waited.append)
+    with pytest.raises(SinkError, match="cannot be reached") as caught:
+        sink.prepare(None)
+    assert waited == [0.5, 1.0]
+    assert "secret-word" not in f"{caught.value} {sink!r} {base.access()!r}"
+    assert restarts(caught.value), "a restart may find the server"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("{password}", "wrong-word"), "the user and password of the connection"),
+        (("{user}", "nobody"), "the user and password of the connection"),
+        (("{database}", "nobody_made_it"), "the database that the connection names"),
+    ],
+)
+def test_a_wrong_connection_is_told_at_once_and_its_password_not_shown(
+    base: Base, change: tuple[str, str], words: str
+) -> None:
+    uri = f"postgresql://{{user}}:{{password}}@127.0.0.1:{base.server.port}/{{database}}".replace(*change)
+    right = {"user": USER, "password": base.server.password, "database": base.name}
+    sink = base.sink(uri=uri.format(**right), waits=(60.0,))
+    began = time.monotonic()
+    with pytest.raises(ConfigError) as caught:
+        sink.prepare(None)
+    assert words in caught.value.expected
+    assert "warehouse" in caught.value.next_step
+    assert time.monotonic() - began < 10
+    assert "wrong-word" not in str(caught.value)
+    assert base.server.password not in str(caught.value)
+    assert not restarts(caught.value)
+
+
+def test_a_server_that_restarts_in_mid_batch_is_waited_for() -> None:
+    """The first attempt loses its session half way through its rows, the second finds no server, a later one all."""
+    with running() as server:
+        base = Base(server, "restarted")
+        attempts: list[str] = []
+
+        def give() -> Iterator[tuple[int, int]]:
+            attempts.append("rows")
+            yield 1, 10
+            if len(attempts) == 1:
+                server.stop()
+            yield 2, 20
+
+        def wait(seconds: float) -> None:
+            attempts.append("wait")
+            if len(attempts) == 3:
+                server.start()
+
+        sink = base.sink(waits=(0.0,) * 4, sleep=wait)
+        sink.prepare(None)
+        assert sink.write(batch(0, FIRST, give=give))
+        assert attempts == ["rows", "wait", "wait", "rows"]
+        assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
+
+
+class Cut(psycopg.Connection[Any]):
+    """A session that is cut after the server took its commit and before the answer came."""
+
+    def commit(self) -> None:
+        super().commit()
+        self.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOnce(Access):
+    cuts: list[int]
+
+    def open(self, application: str) -> psycopg.Connection[Any]:
+        cut = not self.cuts
+        self.cuts.append(1)
+        return Cut.connect(**self.parameters) if cut else Access.open(self, application)
+
+
+def test_a_commit_whose_answer_was_lost_is_found_in_the_ledger(base: Base) -> None:
+    sink = base.sink(waits=(0.0,))
+    sink.write(batch(0, []))
+    sink._access = CutOnce(connection="warehouse", parameters=base.access().parameters, cuts=[])
+    assert not sink.write(batch(1, FIRST)), "the second attempt found what the first had written"
+    assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
+
+
+def test_a_table_that_somebody_keeps_locked_fails_in_time(base: Base) -> None:
+    base.sink().prepare(None)
+    uri = base.server.connection(base.name) + "?options=-c%20lock_timeout%3D200ms"
+    with psycopg.connect(base.server.connection(base.name)) as person:
+        person.execute("LOCK TABLE counts IN ACCESS EXCLUSIVE MODE")
+        began = time.monotonic()
+        with pytest.raises(SinkError, match="55P03") as caught:
+            base.sink(uri=uri, waits=(0.0,)).write(batch(0, FIRST))
+        assert time.monotonic() - began < 10
+        assert "pg_locks" in caught.value.next_step
+    assert base.sink().write(batch(0, FIRST))
+
+
+def test_a_full_disk_is_tried_again_and_told(base: Base) -> None:
+    """As far as a session sees it: the server raises 53100 for a row, as for a page that it could not extend."""
+    base.sink().prepare(None)
+    base.ask(
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$"
+    )
+    base.ask("CREATE TRIGGER full_disk BEFORE INSERT ON counts FOR EACH ROW EXECUTE FUNCTION full_disk()")
+    waited: list[float] = []
+    with pytest.raises(SinkError, match="53100") as caught:
+        base.sink(waits=(1.0, 2.0), sleep=waited.append).write(batch(0, FIRST))
+    assert waited == [1.0, 2.0]
+    assert restarts(caught.value)
+    assert base.ask("SELECT count(*) FROM counts") == [(0,)]
+    base.ask("DROP TRIGGER full_disk ON counts")
+    assert base.sink().write(batch(0, FIRST))
+
+
+def test_a_server_that_acknowledges_before_it_writes_is_made_to_wait(base: Base) -> None:
+    """With synchronous_commit off a crash of the server could take a batch back that Spark has committed."""
+    uri = base.server.connection(base.name) + "?options=-c%20synchronous_commit%3Doff"
+    sink = base.sink("kept", [*COUNTS], uri=uri)
+    sink.prepare(None)
+    base.ask("CREATE TABLE seen (value text)")
+    base.ask(
+        "CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$"
+    )
+    base.ask("CREATE TRIGGER look AFTER INSERT ON kept EXECUTE FUNCTION look()")
+    sink.write(batch(0, FIRST))
+    assert base.ask("SELECT value FROM seen") == [("on",)]
+
+
+def test_the_extra_of_the_connection_reaches_the_server(server: PostgreSQL, base: Base) -> None:
+    extra = {"sslmode": "disable", "options": "-c lock_timeout=7s", "cursor": "dictcursor"}
+    body = {
+        "conn_type": "postgres",
+        "host": f"127.0.0.1:1,127.0.0.1:{server.port}",
+        "login": USER,
+        "password": server.password,
+        "schema": base.name,
+        "extra": extra,
+    }
+    with access("warehouse", {KEY: json.dumps(body)}).open("flight_departures") as session:
+        asked = session.execute(
+            "SELECT current_setting('application_name'), current_setting('lock_timeout'), current_setting('timezone')"
+        )
+        assert asked.fetchone() == ("flight_departures", "7s", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"conn_type": "mysql", "host": "h"}, "is of the type mysql"),
+        ({"conn_type": "postgres", "host": "h", "extra": {"iam": "secret-word"}}, "has iam in its extra"),
+    ],
+)
+def test_a_connection_that_is_none_of_postgresql_is_told(body: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        access("warehouse", {KEY: json.dumps(body)})
+    assert "secret-word" not in str(caught.value)

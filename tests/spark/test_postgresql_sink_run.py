@@ -1,0 +1,171 @@
+"""Real drivers that write to a real PostgreSQL: killed between its commit and Spark's, replaced, and in update mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from streamwarden.adapters.config import load_stream
+from streamwarden.adapters.connections import variable
+from streamwarden.adapters.replay import replay
+from streamwarden.adapters.verification import verify
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.stream import OutputMode, SinkKind, SinkSpec, SparkSpec, StreamSpec, TriggerSpec
+from support.database_kill import kill_after_database_commit
+from support.drivers import QUICK, Project, project
+from support.mid_batch import newest
+from support.postgres_server import PostgreSQL, running
+
+pytestmark = pytest.mark.spark
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FLIGHTS = 6_000
+
+LATEST = """
+from pyspark.sql import functions as F
+
+from streamwarden.spark.sources import read_files
+
+
+def build(spark, spec):
+    events = read_files(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
+    latest = events.groupBy("key").agg(F.count("*").alias("n"), F.max("at").alias("at"), F.max("id").alias("id"))
+    return latest.select(
+        "key",
+        "n",
+        "at",
+        F.expr("to_timestamp_ntz('1582-10-15 01:02:03.000004')").alias("wall"),
+        F.expr("date'0001-01-01'").alias("day"),
+        F.expr("cast(n as decimal(38, 2)) / 4").cast("decimal(20,5)").alias("quarter"),
+        F.array("at").alias("times"),
+        F.array(F.lit(1.5), F.lit(float("nan")), F.lit(None).cast("double")).alias("numbers"),
+        F.struct("id", "at", F.lit(None).cast("string").alias("none")).alias("of"),
+        F.create_map(F.lit("ключ"), F.array("id")).alias("by name"),
+        F.expr("x'00ff'").alias("raw"),
+        F.lit(None).cast("boolean").alias("maybe"),
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with running() as it:
+        yield it
+
+
+@pytest.fixture
+def database(server: PostgreSQL, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database of the test's own, known as the connection `warehouse`."""
+    name = f"test_{id(request.node):x}"
+    server.create(name)
+    monkeypatch.setenv(variable("warehouse"), server.connection(name))
+    return server.connection(name)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Project]:
+    with project(tmp_path) as it:
+        yield it
+
+
+def flights(data: Path) -> StreamSpec:
+    """The repository's stream with a table for its sink: 12 batches with input, and it ends with it."""
+    spec = load_stream(REPOSITORY / "config/streams/flight_departures.yaml", project=REPOSITORY, data=data)
+    replay(Path(str(spec.source.path)), rows_per_file=500, limit=FLIGHTS)
+    return replace(
+        spec,
+        source=replace(spec.source, max_files_per_trigger=1),
+        sink=SinkSpec(
+            kind=SinkKind.POSTGRESQL,
+            connection="warehouse",
+            table="flights.departures",
+            key=("window_start", "origin", "carrier"),
+        ),
+        trigger=TriggerSpec(available_now=True),
+        state=replace(spec.state, shuffle_partitions=2),
+        spark=SparkSpec(master="local[2]", driver_memory=700 * 2**20, conf=dict(QUICK)),
+    )
+
+
+def ask(database: str, statement: str) -> list[tuple]:
+    with psycopg.connect(database, autocommit=True) as session:
+        cursor = session.execute(statement)  # type: ignore[call-overload]
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_a_driver_killed_between_the_two_commits_writes_each_row_once(
+    made: Project, database: str, server: PostgreSQL
+) -> None:
+    spec = flights(made.data)
+    cut = kill_after_database_commit(made, spec, database, after=3)
+    assert ask(database, "SELECT batch_id FROM flights.streamwarden_sink") == [(cut,)]
+    written = ask(database, f"SELECT count(*) FROM flights.departures WHERE batch_id <= {cut}")
+    driver = made.start(spec)
+    end = made.await_end(driver)
+    assert end.kind is ExitKind.COMPLETED, f"{end}\n{made.log(driver)}"
+
+    outcome = verify(spec)
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.records == FLIGHTS
+    assert outcome.expected > 5_000
+    assert ask(database, f"SELECT count(*) FROM flights.departures WHERE batch_id <= {cut}") == written
+    last = newest(spec.checkpoint, "commits")
+    assert ask(database, "SELECT batch_id, token FROM flights.streamwarden_sink") == [(last, 2)]
+
+    told = [path for path in made.data.rglob("*") if path.is_file() and server.password.encode() in path.read_bytes()]
+    assert told == [], "the password is in a file of the driver's"
+
+    # Negative controls, on the same run.
+    ask(database, "DELETE FROM flights.departures WHERE ctid = (SELECT min(ctid) FROM flights.departures)")
+    assert verify(spec).lost == 1
+    ask(database, "UPDATE flights.streamwarden_sink SET batch_id = 0")
+    assert "has batches up to 0" in verify(spec).problems[0]
+
+
+def test_update_mode_replaces_rows_and_a_replaced_driver_writes_nothing(made: Project, database: str) -> None:
+    made.publish(2)
+    made.publish(extra=("no event",))
+    sink = SinkSpec(
+        kind=SinkKind.POSTGRESQL, connection="warehouse", table="latest", key=("key",), mode=OutputMode.UPDATE
+    )
+    spec = made.spec("latest", LATEST, sink=sink, trigger=TriggerSpec(available_now=True))
+    driver = made.start(spec)
+    end = made.await_end(driver)
+    assert end.kind is ExitKind.COMPLETED, f"{end}\n{made.log(driver)}"
+    at = datetime(2026, 1, 1, 0, 2, 17, tzinfo=UTC)
+    with psycopg.connect(database) as session:
+        session.execute("SET timezone TO 'UTC'")
+        rows = session.execute("SELECT * FROM latest ORDER BY key").fetchall()
+    assert [(key, n, batch) for key, n, *_, batch in rows] == [(key, 12, 2) for key in range(5)]
+    assert rows[2][2:] == (
+        at,
+        datetime(1582, 10, 15, 1, 2, 3, 4),
+        date(1, 1, 1),
+        Decimal("3.00000"),
+        [at],
+        rows[2][7],
+        {"id": 57, "at": "2026-01-01T00:02:17.000000Z", "none": None},
+        {"ключ": [57]},
+        b"\x00\xff",
+        None,
+        2,
+    )
+    assert str(rows[2][7]) == "[1.5, nan, None]"
+
+    reports = [each.progress for each in made.store.batches.window("latest") if each.progress is not None]
+    counted = [metric["malformed"] for each in reports for metric in each.observed_metrics.values()]
+    assert sum(counted) == 1, "the batch is computed once"
+
+    made.publish()
+    ask(database, "UPDATE streamwarden_sink SET token = 999")  # a newer driver, on a host of its own, has written
+    driver = made.start(spec)
+    end = made.await_end(driver)
+    assert end.kind is ExitKind.FENCED, f"{end}\n{made.log(driver)}"
+    assert "fencing token 999" in end.message
+    assert ask(database, "SELECT max(n), max(batch_id) FROM latest") == [(12, 2)]
