@@ -92,7 +92,7 @@ def replay(
     Raises ConfigError for values out of range, a part that is not known, another `rows_per_file` than the folder's, or
     a replay that is running.
     """
-    _validate(speedup, rows_per_file, limit)
+    validate(speedup, rows_per_file, limit)
     _require_known(parts)
     into.mkdir(parents=True, exist_ok=True)
     with _only_one(into):
@@ -120,7 +120,7 @@ def _files(into: Path, parts: Sequence[str], rows_per_file: int, limit: int | No
 
 def _cut(events: pd.DataFrame, folder: Path, name: str, rows_per_file: int) -> list[_File]:
     folder.mkdir(parents=True, exist_ok=True)
-    instants = events["order"].astype("int64") / _UNITS_PER_SECOND[events["order"].dt.unit]
+    instants = seconds_of(events["order"])
     events = events.drop(columns="order")
     files = []
     for start in range(0, len(events), rows_per_file):
@@ -166,6 +166,11 @@ def _publish_all(
 _UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
+def seconds_of(instants: pd.Series[pd.Timestamp]) -> pd.Series[float]:
+    """Timestamps as Unix seconds."""
+    return instants.astype("int64") / _UNITS_PER_SECOND[instants.dt.unit]
+
+
 def _publish(text: str, target: Path, *, after: int = 0) -> int:
     """Make `target` appear whole. A hidden leftover of a killed replay is overwritten: it has the same name.
 
@@ -194,7 +199,8 @@ def _milliseconds(nanoseconds: int) -> int:
     return nanoseconds // 1_000_000
 
 
-def _validate(speedup: float | None, rows_per_file: int, limit: int | None) -> None:
+def validate(speedup: float | None, rows_per_file: int, limit: int | None) -> None:
+    """Raises ConfigError for a value out of range."""
     for name, value, allowed in (
         ("speedup", speedup, speedup is None or 0 < speedup < float("inf")),
         ("rows_per_file", rows_per_file, rows_per_file >= 1),

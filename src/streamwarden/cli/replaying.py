@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, session
+
+_TOPIC: Final = re.compile(r"kafka:([A-Za-z][A-Za-z0-9_]*)/([A-Za-z0-9._-]{1,249})")
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +25,10 @@ def replay(
     into: Annotated[
         str | None, typer.Argument(help="Folder to publish into, below the data folder unless absolute.")
     ] = None,
-    stream: Annotated[str | None, typer.Option(help="Publish into the input folder of this stream.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Publish into the input folder or topic of this stream.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Send to a topic instead, made if need be.", metavar="kafka:CONNECTION/TOPIC")
+    ] = None,
     speedup: Annotated[
         float | None, typer.Option(help="Event seconds a second.", show_default="as fast as possible")
     ] = None,
@@ -32,7 +38,7 @@ def replay(
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Publish the flights of 2013 as JSON files, in the order in which they really departed.
+    """Publish the flights of 2013 as JSON files or records, in the order in which they really departed.
 
     A stream that reads flights and weather gets both, each in its folder. Each file appears whole. A replay that was
     interrupted goes on where it was.
@@ -40,6 +46,11 @@ def replay(
     from streamwarden.adapters.replay import ROWS_PER_FILE
     from streamwarden.adapters.replay import replay as publish
 
+    if [into, stream, to].count(None) != 2:
+        raise typer.BadParameter("name one: a folder, --stream, or --to", param_hint="INTO")
+    topic = _topic(context, stream, to)
+    if topic is not None:
+        return _send(*topic, speedup, rows_per_file or ROWS_PER_FILE, limit, json)
     folder, parts = _folder(context, into, stream)
     stats = publish(folder, parts=parts, speedup=speedup, rows_per_file=rows_per_file or ROWS_PER_FILE, limit=limit)
     if json:
@@ -53,11 +64,37 @@ def replay(
     return Exit.OK
 
 
+def _topic(context: typer.Context, stream: str | None, to: str | None) -> tuple[str, str] | None:
+    """Connection and topic; None if it is to be a folder."""
+    if to is not None:
+        found = _TOPIC.fullmatch(to)
+        if found is None:
+            raise typer.BadParameter(f"{to!r} is not kafka:CONNECTION/TOPIC", param_hint="--to")
+        return found[1], found[2]
+    if stream is None:
+        return None
+    source = session(context).workspace.stream(stream).source
+    return (source.connection, source.topic) if source.connection and source.topic else None
+
+
+def _send(name: str, topic: str, speedup: float | None, rows_per_portion: int, limit: int | None, in_json: bool) -> int:
+    from streamwarden.adapters.connections import connection
+    from streamwarden.adapters.replay_topic import replay_to_topic
+
+    stats = replay_to_topic(connection(name), topic, speedup=speedup, rows_per_portion=rows_per_portion, limit=limit)
+    if in_json:
+        as_json(stats)
+    else:
+        say(
+            f"{stats.sent:,} flights sent, {stats.skipped:,} were there; to {stats.partitions} partitions of the topic "
+            f"{text(topic)} in {stats.seconds:.1f} s"
+        )
+    return Exit.OK
+
+
 def _folder(context: typer.Context, into: str | None, stream: str | None) -> tuple[Path, tuple[str, ...]]:
     from streamwarden.errors import ConfigError
 
-    if (into is None) == (stream is None):
-        raise typer.BadParameter("name either a folder or --stream", param_hint="INTO")
     if into is not None and Path(into).is_absolute():
         return Path(into), ()
     space = session(context).workspace
@@ -67,6 +104,8 @@ def _folder(context: typer.Context, into: str | None, stream: str | None) -> tup
     path = source.path
     if path is None or "://" in path:
         raise ConfigError(
-            f"the stream {stream!r} reads no local folder", expected="source.kind: files", next_step="name a folder"
+            f"the stream {stream!r} reads no local folder",
+            expected="source.kind: files or kafka",
+            next_step="name a folder",
         )
     return Path(path), source.parts

@@ -1,8 +1,10 @@
-"""What waits in a topic, asked of a real broker and held against a checkpoint's offsets."""
+"""A topic of a real broker: what waits in it, what of it becomes evidence, and flights replayed into it."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,10 +13,12 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from streamwarden.adapters.connections import connection
+from streamwarden.adapters.flights import departures
+from streamwarden.adapters.replay_topic import replay_to_topic
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.adapters.topic_export import export_topic, read_range
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.errors import VerificationError
+from streamwarden.errors import SourceError, VerificationError
 from streamwarden.health.window import WaitingInput
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
 from support.kafka_broker import Broker, broker
@@ -159,3 +163,43 @@ def test_offsets_without_a_record_are_passed_over(kafka: Broker) -> None:
         producer.commit_transaction(20)
     found = list(read_range(connection("events"), TopicRange("transactions", 0, 0, 4)))
     assert [(record.offset, record.value) for record in found] == [(0, b'{"n": 0}'), (2, b'{"n": 1}')]
+
+
+def test_a_replay_into_a_topic_goes_on_where_it_was(kafka: Broker) -> None:
+    """Each flight once, in the order of departure within its partition, however often it was interrupted."""
+    known = connection("events")
+    first = replay_to_topic(known, "flights", limit=700)
+    assert (first.sent, first.skipped, first.partitions) == (700, 0, 4)
+    again = replay_to_topic(known, "flights", limit=1_100, rows_per_portion=300)
+    assert (again.sent, again.skipped) == (400, 700)
+    rows = [list(read_range(known, TopicRange("flights", part, 0, 275))) for part in range(4)]
+    values = [json.loads(rows[number % 4][number // 4].value or b"") for number in range(1_100)]
+    expected = departures().head(1_100).drop(columns="order").to_json(orient="records", lines=True)
+    assert values == [json.loads(line) for line in expected.splitlines()]
+
+
+def test_a_record_of_somebody_else_ends_a_replay(kafka: Broker) -> None:
+    """Otherwise flights would stand twice in the topic, or be missing, at its next start."""
+    kafka.create("shared", **FOREVER)
+    told: list[float] = []
+
+    def intrude(_: float) -> None:
+        if not told:
+            kafka.produce("shared", ["mine"])
+        told.append(1)
+
+    clock = iter(float(second) for second in range(10**6))
+    with pytest.raises(SourceError, match="somebody else writes to the topic too"):
+        replay_to_topic(
+            connection("events"), "shared", limit=1_000, speedup=1e3, clock=lambda: next(clock), sleep=intrude
+        )
+
+
+def test_a_person_replays_into_a_topic_from_the_shell(kafka: Broker, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamwarden.cli", "replay", "--to", "kafka:events/typed", "--limit", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "10 flights sent, 0 were there; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
+    wrong = subprocess.run([*command[:5], "kafka:events"], capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 2
+    assert "is not kafka:CONNECTION/TOPIC" in " ".join(wrong.stderr.replace("│", "").split())
