@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.expectations import judge
+from streamwarden.adapters.surroundings import survey
 from streamwarden.adapters.verification import verify
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
@@ -189,3 +191,21 @@ def test_a_wrong_password_ends_the_driver_and_is_not_shown(ran: Ran, monkeypatch
     assert "the broker does not let this user in" in record.next_step
     assert record.curable is False
     assert "the-wrong-word" not in f"{record}{made.fleet.log_path(driver).read_text()}"
+
+
+def test_a_retention_that_passed_the_stream_ends_the_driver_for_good(ran: Ran) -> None:
+    """Ten records in each partition that the checkpoint does not know, and then gone but for the last."""
+    made = ran.runs.project
+    checkpoint = made.data / "checkpoints" / "passed"
+    shutil.copytree(ran.spec.checkpoint, checkpoint)
+    ends = ran.broker.ends("events", 3)
+    ran.broker.produce("events", [event(START, 1, "view")] * 30, partitions=(0, 1, 2))
+    for partition, end in enumerate(ends):
+        ran.broker.forget("events", end + 9, partition)
+    record = made.await_end(made.start(replace(ran.spec, name="passed", checkpoint=str(checkpoint))))
+    assert record.kind is ExitKind.FAILED
+    assert record.curable is False, record
+    assert "its retention passed" in record.next_step
+    waiting = survey(replace(ran.spec, checkpoint=str(checkpoint))).waiting
+    assert waiting is not None
+    assert sum(waiting.lost.values()) == 27, "the check input_lost says how many"

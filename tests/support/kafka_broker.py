@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streamwarden.adapters import maven
@@ -122,6 +122,21 @@ class Broker:
         deadline = time.monotonic() + 20
         while topic in admin.list_topics(timeout=5).topics:
             assert time.monotonic() < deadline, f"{topic} is still there"
+
+    def forget(self, topic: str, before: int, partition: int = 0) -> None:
+        """Remove the records before the offset, as a retention does."""
+        admin = self.admin()
+        (done,) = admin.delete_records([TopicPartition(topic, partition, before)]).values()
+        done.result(timeout=20)
+
+    def ends(self, topic: str, partitions: int) -> list[int]:
+        """The offset that the next record of each partition gets."""
+        consumer = Consumer({**self.settings, "group.id": "test", "log_level": 0})
+        try:
+            places = [TopicPartition(topic, number) for number in range(partitions)]
+            return [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
+        finally:
+            consumer.close()
 
     def add_partitions(self, topic: str, total: int) -> None:
         admin = self.admin()

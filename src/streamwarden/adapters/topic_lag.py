@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
 from streamwarden.adapters.brokers import QUIET, client_settings
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.checkpoint.filesystem import FileSystem
-from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import SourceError
 from streamwarden.health.window import WaitingInput
@@ -33,11 +33,13 @@ class PartitionLag:
 
     Args:
         planned: the offset that comes next; first: the oldest that is kept; last: the one to be written next.
+        committed: the offset behind the newest committed batch: what lies between it and `planned` must be read again.
         since: timestamp of the oldest record that waits, Unix seconds; None if none does, or it was not told in time.
     """
 
     partition: int
     planned: int
+    committed: int
     first: int
     last: int
     since: float | None = None
@@ -49,8 +51,8 @@ class PartitionLag:
 
     @property
     def lost(self) -> int:
-        """Records that were never planned and are not kept any more."""
-        return max(0, min(self.first, self.last) - self.planned)
+        """Records that no committed batch has read and that are not kept any more."""
+        return max(0, min(self.first, self.last) - self.committed)
 
     @property
     def rewound(self) -> bool:
@@ -72,12 +74,11 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
     if not positions:
         return None
     topic = str(spec.source.topic)
-    newest = positions[max(positions)]
-    lags = topic_lag(
-        connection(str(spec.source.connection)),
-        topic,
-        {partition: offset for (name, partition), offset in newest.items() if name == topic},
-    )
+    planned = positions[max(positions)]
+    batch = log_position(fs, checkpoint).committed
+    committed = planned if batch is None else positions.get(batch, planned)
+    known = connection(str(spec.source.connection))
+    lags = topic_lag(known, topic, _of(topic, planned), _of(topic, committed))
     recent = sorted(positions)[-RECENT - 1 :]
     since = [lag.since for lag in lags if lag.since is not None]
     return WaitingInput(
@@ -92,11 +93,13 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
     )
 
 
-def topic_lag(known: Connection, topic: str, planned: Mapping[int, int]) -> tuple[PartitionLag, ...]:
+def topic_lag(
+    known: Connection, topic: str, planned: Mapping[int, int], committed: Mapping[int, int]
+) -> tuple[PartitionLag, ...]:
     """The lag of each partition of the topic, those that no batch knows yet included, by partition.
 
     Args:
-        planned: partition -> the offset that comes next.
+        planned: partition -> the offset that comes next; committed: the one behind the newest committed batch.
 
     Raises SourceError if the broker does not answer in time or has no such topic, ConfigError.
     """
@@ -119,17 +122,22 @@ def topic_lag(known: Connection, topic: str, planned: Mapping[int, int]) -> tupl
         for partition in sorted(found.partitions):
             first, last = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_left(deadline))
             lags[partition] = PartitionLag(
-                partition=partition, planned=planned.get(partition, 0), first=first, last=last
+                partition=partition,
+                planned=planned.get(partition, 0),
+                committed=committed.get(partition, 0),
+                first=first,
+                last=last,
             )
         since = _oldest(consumer, topic, lags, deadline)
     except KafkaException as error:
         raise _unknown(known, topic, error.args[0].str()) from error
     finally:
         consumer.close()
-    return tuple(
-        PartitionLag(partition=lag.partition, planned=lag.planned, first=lag.first, last=lag.last, since=since.get(key))
-        for key, lag in lags.items()
-    )
+    return tuple(replace(lag, since=since.get(partition)) for partition, lag in lags.items())
+
+
+def _of(topic: str, offsets: Mapping[tuple[str, int], int]) -> dict[int, int]:
+    return {partition: offset for (name, partition), offset in offsets.items() if name == topic}
 
 
 def _oldest(consumer: Any, topic: str, lags: Mapping[int, PartitionLag], deadline: float) -> dict[int, float]:

@@ -69,7 +69,7 @@ class WaitingInput:
         planned: how many the recent batches planned, with `planned_batches` the number of those batches.
         what: what is counted, as one of them is called.
         parts: how many of them wait where, if they wait in parts.
-        lost: part -> how many were never planned and are not kept any more.
+        lost: part -> how many no committed batch has read and are not kept any more.
         rewound: parts that hold less than was planned already: they were made anew.
     """
 

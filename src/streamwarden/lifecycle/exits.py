@@ -102,7 +102,7 @@ CAUSES: Final = (
         next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
     ),
     _cause(
-        r"KAFKA_DATA_LOSS",
+        r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka",
         curable=False,
         next_step="records that were not read yet are gone from the topic (its retention passed, or it was made anew): "
         'to go on without them, set failOnDataLoss: "false" in source.options for one start; after a topic was made '

@@ -37,8 +37,8 @@ CHECK = Check(
     thresholds=limits(1, 1, Unit.ROWS, "records that were gone before any batch read them"),
     judge=check,
     reads=(
-        "The oldest and the newest offset of each partition, asked of the broker, beside the newest `offsets/` of the "
-        "checkpoint. A planned offset before the oldest: the retention passed the stream. One beyond the newest: the "
+        "The oldest and the newest offset of each partition, asked of the broker, beside the `offsets/` of the newest "
+        "committed batch. One before the oldest: the retention passed the stream. A planned one beyond the newest: the "
         "topic was made anew, which is CRITICAL by itself. Of a source that is no topic nothing is read."
     ),
     unknown="No batch was planned yet, or the broker does not answer.",
