@@ -49,7 +49,7 @@ class ForkDatabase:
 
         sink = _sink(fork)
         try:
-            with access(sink.connection or "").open(f"{fork.stream} drill") as session:
+            with access(sink.connection or "").open(f"drill {fork.stream}") as session:
                 session.autocommit = True
                 yield session
         except psycopg.Error as error:

@@ -97,7 +97,7 @@ def _session(forked: StreamSpec) -> Iterator[Cursor[Any]]:
 
     connection = forked.sink.connection or ""
     try:
-        with access(connection).open(forked.name) as session, session.cursor() as cursor:
+        with access(connection).open(f"fork {forked.name}") as session, session.cursor() as cursor:
             session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             yield cursor
     except psycopg.Error as error:

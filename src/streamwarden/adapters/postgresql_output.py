@@ -30,7 +30,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
     place, name = split(sink.table)
     where = f"{sink.table} (connection {sink.connection})"
     try:
-        with access(sink.connection).open(f"{spec.name} verify") as session, session.cursor(binary=True) as cursor:
+        with access(sink.connection).open(f"verify {spec.name}") as session, session.cursor(binary=True) as cursor:
             # Rows and ledger as of one moment.
             session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             table = Table(schema=find_schema(cursor, place), name=name, oids=())

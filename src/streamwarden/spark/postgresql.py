@@ -2,7 +2,7 @@
 
 A batch is computed once, in parallel, and kept by Spark (in memory, on disk what has no room there) until it is in the
 table: an attempt that fails costs no second computation, and the state's changes are made once. The driver then takes
-it over, one partition at a time, and writes it.
+it over part by part, never whole, and writes it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.files import open_path
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 FEW: Final = 10_000
 """Rows up to which a batch is fetched by one job of Spark's instead of one for each partition."""
+
+MANY: Final = 100_000
+"""Rows that are in the driver's memory at once, about: a larger batch is dealt out anew into parts of that size."""
 
 _JSON: Final = (
     "to_json({0}, map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", 'timestampNTZFormat',"
@@ -187,5 +191,7 @@ class TableWriter:
 def _fetched(rows: DataFrame, count: int) -> Iterable[Sequence[object]]:
     if count == 0:
         return ()
-    parts = rows.coalesce(1) if count <= FEW else rows
-    return parts.toLocalIterator(prefetchPartitions=count > FEW)
+    if count <= FEW:
+        return rows.coalesce(1).toLocalIterator()
+    parts = rows if count <= MANY else rows.repartition(ceil(count / MANY))
+    return parts.toLocalIterator(prefetchPartitions=True)
