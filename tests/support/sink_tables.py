@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from streamwarden.adapters.postgresql import Access, access
-from streamwarden.adapters.postgresql_sink import Batch, TableSink
-from streamwarden.adapters.postgresql_table import Column, Target, split
+from streamwarden.adapters.postgresql.access import Access, access
+from streamwarden.adapters.postgresql.sink import Batch, TableSink
+from streamwarden.adapters.postgresql.table import Column, Target, split
 from support.postgres_server import PostgreSQL
 
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"

@@ -24,7 +24,7 @@ class ForkDatabase:
     @contextmanager
     def listen(self, fork: ForkView) -> Iterator[DatabaseCommits]:
         """Hear of every batch of the fork's from here on."""
-        from streamwarden.adapters.postgresql_ledger import CHANNEL
+        from streamwarden.adapters.postgresql.ledger import CHANNEL
 
         with self._session(fork) as session:
             session.execute(f"LISTEN {CHANNEL}")
@@ -32,8 +32,8 @@ class ForkDatabase:
 
     def newest(self, fork: ForkView) -> int | None:
         """Newest batch that the ledger beside the fork's table has."""
-        from streamwarden.adapters import postgresql_ledger as ledger
-        from streamwarden.adapters.postgresql_table import Table, split
+        from streamwarden.adapters.postgresql import ledger
+        from streamwarden.adapters.postgresql.table import Table, split
 
         schema, name = split(_sink(fork).table or "")
         table = Table(schema=schema or "", name=name, oids=())
@@ -45,7 +45,7 @@ class ForkDatabase:
     def _session(self, fork: ForkView) -> Iterator[psycopg.Connection[Any]]:
         import psycopg
 
-        from streamwarden.adapters.postgresql import access, explain
+        from streamwarden.adapters.postgresql.access import access, explain
 
         sink = _sink(fork)
         try:
@@ -67,7 +67,7 @@ class _Notes:
         self._table = table
 
     def next(self, timeout: Seconds) -> int | None:
-        from streamwarden.adapters.postgresql_ledger import Note
+        from streamwarden.adapters.postgresql.ledger import Note
 
         for each in self._session.notifies(timeout=timeout, stop_after=1):
             note = Note.parse(each.payload)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.adapters import postgresql_forks as tables
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
 from streamwarden.adapters.forks import fork
+from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted

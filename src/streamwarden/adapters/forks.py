@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from streamwarden.adapters import postgresql_forks as tables
 from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import (
     COMMITS,

@@ -97,7 +97,7 @@ def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[P
 def _read(spec: StreamSpec, facts: RunFacts) -> Output:
     """What the stream wrote, by the kind of its sink."""
     if spec.sink.kind is SinkKind.POSTGRESQL:
-        from streamwarden.adapters.postgresql_output import read_table
+        from streamwarden.adapters.postgresql.output import read_table
 
         return read_table(spec, committed=facts.committed, first=facts.first)
     return read_output(Path(spec.sink.path or ""), committed=facts.committed, first=facts.first)

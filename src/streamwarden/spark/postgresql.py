@@ -14,9 +14,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.files import open_path
-from streamwarden.adapters.postgresql import access
-from streamwarden.adapters.postgresql_sink import Batch, TableSink
-from streamwarden.adapters.postgresql_table import Column, Target, split
+from streamwarden.adapters.postgresql.access import access
+from streamwarden.adapters.postgresql.sink import Batch, TableSink
+from streamwarden.adapters.postgresql.table import Column, Target, split
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS
 from streamwarden.checkpoint.logs import read_query_id

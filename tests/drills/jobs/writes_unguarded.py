@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import flight_departures
 
-from streamwarden.adapters.postgresql_sink import TableSink
+from streamwarden.adapters.postgresql.sink import TableSink
 from streamwarden.spark.postgresql import TableWriter
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.drill_database import ForkDatabase
-from streamwarden.adapters.postgresql_sink import Batch
+from streamwarden.adapters.postgresql.sink import Batch
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec

@@ -14,8 +14,8 @@ from streamwarden.adapters.drill_archive import DrillArchive
 from streamwarden.adapters.drill_forks import DrillForks
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.forks import fork
-from streamwarden.adapters.postgresql_sink import Batch, TableSink
-from streamwarden.adapters.postgresql_table import Column, Target
+from streamwarden.adapters.postgresql.sink import Batch, TableSink
+from streamwarden.adapters.postgresql.table import Column, Target
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.drills.spec import ForkSpec

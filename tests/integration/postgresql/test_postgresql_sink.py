@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from streamwarden.adapters.postgresql_ledger import CHANNEL, Note
-from streamwarden.adapters.postgresql_sink import Batch
-from streamwarden.adapters.postgresql_table import Column
+from streamwarden.adapters.postgresql.ledger import CHANNEL, Note
+from streamwarden.adapters.postgresql.sink import Batch
+from streamwarden.adapters.postgresql.table import Column
 from streamwarden.errors import CheckpointError, ConfigError, JobError, LeaseLost, SinkError
 from support.children import Line, children
 from support.sink_tables import COUNTS, QUERY, Base, batch

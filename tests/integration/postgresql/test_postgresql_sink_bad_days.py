@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.postgresql import Access, access
+from streamwarden.adapters.postgresql.access import Access, access
 from streamwarden.errors import ConfigError, SinkError, StreamwardenError
 from streamwarden.lifecycle.exits import failure
 from support.postgres_server import USER, PostgreSQL, running

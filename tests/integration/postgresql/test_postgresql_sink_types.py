@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from streamwarden.adapters.postgresql_table import Column, fits
+from streamwarden.adapters.postgresql.table import Column, fits
 from streamwarden.errors import JobError
 from support.sink_tables import Base, batch
 

@@ -17,7 +17,7 @@ from streamwarden.stream import OutputMode, StreamSpec
 if TYPE_CHECKING:
     from psycopg import Cursor
 
-    from streamwarden.adapters.postgresql_table import Table
+    from streamwarden.adapters.postgresql.table import Table
 
 
 def make_empty(origin: StreamSpec, forked: StreamSpec) -> None:
@@ -40,8 +40,8 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
     Raises CheckpointError if there is no such batch, or its rows are gone: in update mode each was replaced by a later
     one. Also if the database does not let it.
     """
-    from streamwarden.adapters import postgresql_ledger as ledger
     from streamwarden.adapters.files import open_path
+    from streamwarden.adapters.postgresql import ledger
 
     if rewind and origin.sink.mode is OutputMode.UPDATE:
         raise CheckpointError(
@@ -93,7 +93,7 @@ def _session(forked: StreamSpec) -> Iterator[Cursor[Any]]:
     """A transaction that sees the database as of one moment; a refusal is a CheckpointError."""
     import psycopg
 
-    from streamwarden.adapters.postgresql import access, explain
+    from streamwarden.adapters.postgresql.access import access, explain
 
     connection = forked.sink.connection or ""
     try:
@@ -111,7 +111,7 @@ def _session(forked: StreamSpec) -> Iterator[Cursor[Any]]:
 
 
 def _table(cursor: Cursor[Any], spec: StreamSpec) -> Table:
-    from streamwarden.adapters.postgresql_table import Table, find_schema, split
+    from streamwarden.adapters.postgresql.table import Table, find_schema, split
 
     schema, name = split(spec.sink.table or "")
     return Table(schema=find_schema(cursor, schema), name=name, oids=())
@@ -129,7 +129,7 @@ def _copy_rows(cursor: Cursor[Any], source: Table, target: Table, batch: int) ->
     """All columns but those that the table computes itself."""
     from psycopg import sql
 
-    from streamwarden.adapters.postgresql_table import BATCH
+    from streamwarden.adapters.postgresql.table import BATCH
 
     names = cursor.execute(
         sql.SQL(

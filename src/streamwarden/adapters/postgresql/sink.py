@@ -19,10 +19,10 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters import postgresql_ledger as ledger
-from streamwarden.adapters.postgresql import Access, explain, passes
-from streamwarden.adapters.postgresql_copy import copy_rows
-from streamwarden.adapters.postgresql_table import BATCH, Table, Target, ensure
+from streamwarden.adapters.postgresql import ledger
+from streamwarden.adapters.postgresql.access import Access, explain, passes
+from streamwarden.adapters.postgresql.copy import copy_rows
+from streamwarden.adapters.postgresql.table import BATCH, Table, Target, ensure
 from streamwarden.errors import ConfigError, JobError, SinkError
 
 T = TypeVar("T")

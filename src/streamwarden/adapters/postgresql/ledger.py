@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters.postgresql_table import LEDGER, Table
+from streamwarden.adapters.postgresql.table import LEDGER, Table
 from streamwarden.errors import CheckpointError, ConfigError, LeaseLost
 
 CHANNEL: Final = LEDGER

@@ -5,11 +5,11 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters import postgresql_ledger as ledger
 from streamwarden.adapters.files import open_path
 from streamwarden.adapters.outputs import Output
-from streamwarden.adapters.postgresql import access, explain
-from streamwarden.adapters.postgresql_table import BATCH, Table, find_schema, split
+from streamwarden.adapters.postgresql import ledger
+from streamwarden.adapters.postgresql.access import access, explain
+from streamwarden.adapters.postgresql.table import BATCH, Table, find_schema, split
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.stream import StreamSpec
