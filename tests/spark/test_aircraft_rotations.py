@@ -22,7 +22,7 @@ from support.drivers import project
 from support.forged_output import Rows
 from support.job_runs import Survivors, forge, publish, stream, survive
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 1, tzinfo=UTC)
 FILES, FLIGHTS = 16, 24

@@ -120,9 +120,9 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
             started = record is not None and record.started_at is not None and record.process is not None
             return (record.driver_id, record.process.pid) if started and record and record.process else None
 
-        first = until("the first driver", driver, timeout=120)
+        first = until("the first driver", driver)
         os.killpg(first[1], signal.SIGKILL)
-        second = until("another driver", lambda: found if (found := driver()) and found != first else None, timeout=120)
+        second = until("another driver", lambda: found if (found := driver()) and found != first else None)
         supervisor.send_signal(signal.SIGINT)
         told, _ = supervisor.communicate(timeout=30)
     finally:

@@ -35,7 +35,7 @@ from support.job_runs import publish as publish_all
 from support.job_runs import stream as repository_stream
 from support.mid_batch import kill_in_mid_batch, newest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 JOB = REPOSITORY / "spark_jobs" / "device_heartbeats.py"
 FILES, READINGS = 10, 12
@@ -136,7 +136,6 @@ def story(made: Project) -> Story:
     until(
         "the end of every session, without any input",
         lambda: ended(spec) >= found.sent,
-        timeout=90,
         poll=0.2,
         told=lambda: made.log(third),
     )

@@ -20,7 +20,7 @@ from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_batch_that_hangs_is_ended_after_the_deadline(made: Project) -> None:
         """,
     )
     driver_id = made.start(spec)
-    until("the batch", lambda: (Path(spec.checkpoint) / "offsets" / "0").exists(), timeout=90)
+    until("the batch", lambda: (Path(spec.checkpoint) / "offsets" / "0").exists())
     seen = made.fleet.stop("hangs", requested_by="ann", reason="stuck", batch_deadline=1, term_deadline=20)
     assert seen is not None
     assert seen.exit is not None
@@ -222,7 +222,7 @@ def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None
         filler.unlink()
         made.publish(1)
         made.start(spec)
-        until("a batch", lambda: (log_position(*open_path(spec.checkpoint)).committed or 0) > before, timeout=90)
+        until("a batch", lambda: (log_position(*open_path(spec.checkpoint)).committed or 0) > before)
         made.fleet.stop("full", requested_by="test", reason="done")
     finally:
         for path in (made.data / "drivers" / "full").glob("*"):

@@ -24,7 +24,7 @@ from support.drivers import project
 from support.forged_output import Rows
 from support.job_runs import Survivors, forge, publish, stream, survive
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 START = datetime(2013, 3, 1, 9, 0, tzinfo=UTC)
 FILES, FLIGHTS = 12, 25

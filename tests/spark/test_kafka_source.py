@@ -28,7 +28,7 @@ from support.forged_output import Rows
 from support.job_runs import WRITTEN, Survivors, forge, stream, survive
 from support.kafka_broker import PASSWORD, Broker, broker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
 PORTIONS, EVENTS = 12, 40
@@ -185,7 +185,7 @@ def test_a_wrong_password_ends_the_driver_and_is_not_shown(ran: Ran, monkeypatch
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps(wrong))
     spec = replace(ran.spec, name="refused", checkpoint=str(made.data / "checkpoints" / "refused"))
     driver = made.start(spec)
-    record = made.await_end(driver, timeout=120)
+    record = made.await_end(driver)
     assert record.kind is ExitKind.FAILED
     assert "Invalid username or password" in record.message
     assert "the broker does not let this user in" in record.next_step

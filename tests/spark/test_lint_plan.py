@@ -11,7 +11,7 @@ from streamwarden.practices.facts import Bound, Kind
 from streamwarden.practices.plan_reader import read_plan
 from streamwarden.stream import StreamSpec
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -32,7 +32,7 @@ from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forge, publish, stream
 from support.mid_batch import kill_in_mid_batch, newest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 FILES, EACH = 12, 20
 CUSTOMERS = tuple(f"c-{number}" for number in range(6))

@@ -122,7 +122,7 @@ def story(made: Project) -> Story:
     third = made.start(spec)
 
     def left(count: int) -> None:
-        until(f"{count} rows TIMEOUT", lambda: timeouts(spec) >= count, 90, 0.2, lambda: made.log(third))
+        until(f"{count} rows TIMEOUT", lambda: timeouts(spec) >= count, poll=0.2, told=lambda: made.log(third))
 
     left(left_before + len(USERS))
     # Rows can be seen a moment before their batch is committed.

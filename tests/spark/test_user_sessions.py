@@ -121,7 +121,6 @@ def story(made: Project) -> Story:
     until(
         "the end of every session, without any input",
         lambda: len(events_in(output(spec))) >= len(sent),
-        timeout=90,
         poll=0.2,
         told=lambda: made.log(third),
     )

@@ -22,7 +22,7 @@ from support.forged_output import Rows
 from support.job_runs import REPOSITORY, Survivors, forge
 from support.mid_batch import kill_in_mid_batch, newest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 CONF = {**QUICK, "spark.sql.streaming.minBatchesToRetain": "2000"}
 """The oracle needs the seconds of each batch."""
@@ -50,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
         cut = {backend: kill_in_mid_batch(made, spec, after=2) for backend, spec in specs.items()}
         second = {backend: made.start(spec) for backend, spec in specs.items()}
         for backend, spec in specs.items():
-            until("batches after the kill", lambda s=spec, c=cut[backend]: newest(s.checkpoint, "commits") > c + 8, 90)
+            until("batches after the kill", lambda s=spec, c=cut[backend]: newest(s.checkpoint, "commits") > c + 8)
             assert made.fleet.stop(spec.name, requested_by="test", reason="enough").exit.kind is ExitKind.STOPPED
             assert made.await_end(second[backend]).kind is ExitKind.STOPPED
         yield Survivors(made, specs, cut)

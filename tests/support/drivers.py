@@ -11,7 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.fleet import Fleet
@@ -44,10 +44,14 @@ def build(spark, spec):
 """
 
 
+PATIENCE: Final = 240.0
+"""Seconds until a wait is given up: beside other tests a driver needs a minute to start."""
+
+
 def until(
     what: str,
     condition: Callable[[], T],
-    timeout: float = 60.0,
+    timeout: float = PATIENCE,
     poll: float = 0.05,
     told: Callable[[], str] = lambda: "",
 ) -> T:
@@ -129,7 +133,7 @@ class Project:
         commits = Path(spec.checkpoint) / "commits"
         return len([path for path in commits.iterdir() if path.name.isdigit()]) if commits.is_dir() else 0
 
-    def await_batches(self, spec: StreamSpec, count: int, timeout: float = 90.0) -> None:
+    def await_batches(self, spec: StreamSpec, count: int, timeout: float = PATIENCE) -> None:
         driver = self.store.drivers.latest(spec.name)
         assert driver is not None
 
@@ -140,7 +144,7 @@ class Project:
 
         until(f"{count} batches of {spec.name}", arrived, timeout)
 
-    def await_end(self, driver_id: str, timeout: float = 90.0) -> ExitRecord:
+    def await_end(self, driver_id: str, timeout: float = PATIENCE) -> ExitRecord:
         seen = self.fleet.wait(driver_id, timeout=timeout)
         assert seen.exit is not None
         return seen.exit

@@ -90,7 +90,7 @@ def survive(project: Project, specs: Iterable[StreamSpec], *, after: int = 2) ->
         return len(killed) == len(mine)
 
     logs = partial("\n".join, map(project.log, first.values()))
-    until("every driver in mid-batch", all_killed, 90, poll=0.002, told=logs)
+    until("every driver in mid-batch", all_killed, poll=0.002, told=logs)
     for driver in first.values():
         assert project.await_end(driver).kind is ExitKind.KILLED
     cut = {}
