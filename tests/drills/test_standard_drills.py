@@ -72,7 +72,7 @@ def test_a_drill_starts_in_the_streams_own_past(tmp_path: Path) -> None:
         assert run.passed, run.reason
         fork, counts = run.facts["fork"], run.facts["reconciliation"]
         assert fork["batch"] >= 0
-        assert fork["files"] >= 12
+        assert fork["unseen"] >= 12
         assert run.facts["fault"]["planned"] > fork["batch"]
         assert counts["expected"] == counts["actual"] > 100, "the output of the fork's own batches"
         assert counts["records"] == FEW, "judged by the whole input all the same"

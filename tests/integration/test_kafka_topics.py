@@ -16,6 +16,7 @@ from streamwarden.adapters.flights import departures
 from streamwarden.adapters.replay_topic import replay_to_topic
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.adapters.topic_export import export_topic, read_range
+from streamwarden.adapters.topic_lag import topic_input
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import SourceError, VerificationError
 from streamwarden.health.window import WaitingInput
@@ -107,6 +108,22 @@ def test_a_topic_that_was_made_anew_is_told(kafka: Broker, tmp_path: Path) -> No
     kafka.create("anew", **FOREVER)
     kafka.produce("anew", ["{}"] * 2)
     assert reader.waiting().rewound == ("anew-0",)
+
+
+def test_a_fork_reads_the_topic_where_it_is_from_the_batch_that_it_was_made_at(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("forked", partitions=2, **FOREVER)
+    kafka.produce("forked", ["{}"] * 12, partitions=(0, 1))
+    reader = Reader(tmp_path, "forked")
+    anew = topic_input(reader.spec, None)
+    assert (anew.what, anew.total, anew.unseen, anew.longest_queue) == ("record", 12, 12, 12)
+    reader.plan({"0": 4, "1": 1})
+    there = topic_input(reader.spec, reader.spec.checkpoint)
+    assert (there.total, there.unseen) == (12, 7)
+    assert there.digest == anew.digest, "the same input"
+    kafka.forget("forked", 3, partition=1)
+    assert topic_input(reader.spec, None).digest != anew.digest
+    with pytest.raises(SourceError, match="2 records that the fork has to read are not in the topic any more"):
+        topic_input(reader.spec, reader.spec.checkpoint)
 
 
 def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

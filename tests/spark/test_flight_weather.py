@@ -171,7 +171,7 @@ def test_a_fork_reads_both_folders_anew_and_ends(runs: Survivors, tmp_path: Path
     spec = runs.specs[Backend.ROCKSDB]
     made = fork(spec, into=tmp_path / "fork", rewind=6)
     assert made.batch is not None
-    assert made.unseen_files > 2
+    assert made.unseen > 2
     assert runs.project.await_end(runs.project.start(made.spec)).kind is ExitKind.COMPLETED
     outcome = verify(made.spec)  # all of its output: what it took over and what it did again
     assert outcome.exactly_once, outcome.to_dict()

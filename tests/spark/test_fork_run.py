@@ -124,7 +124,7 @@ def test_a_fork_of_a_running_query_ends_with_exactly_the_right_rows(scene: Scene
     assert scene.spark.rows(made.spec.sink.path or "") == EXPECTED
     read = file_source_log(FS, made.spec.checkpoint)
     own = [file_name(uri) for batch, uris in read.items() if made.batch is None or batch > made.batch for uri in uris]
-    assert len(own) == len(set(own)) == made.unseen_files
+    assert len(own) == len(set(own)) == made.unseen
     assert sorted(file_name(uri) for uris in read.values() for uri in uris) == [
         f"in {i:03d}.json" for i in range(FILES)
     ]
@@ -135,11 +135,11 @@ def test_the_forks_start_where_they_were_asked_to(scene: Scene) -> None:
     assert newest.batch is not None
     assert rewound.batch is not None
     assert newest.batch >= scene.committed_at_fork
-    assert newest.unseen_files == FILES - 1 - newest.batch
+    assert newest.unseen == FILES - 1 - newest.batch
     assert newest.batch - 5 <= rewound.batch <= FILES - 6
-    assert rewound.batches_left == rewound.unseen_files == FILES - 1 - rewound.batch
+    assert rewound.batches_left == rewound.unseen == FILES - 1 - rewound.batch
     assert beginning.batch is None
-    assert beginning.unseen_files == beginning.input_files == FILES
+    assert beginning.unseen == beginning.inputs == FILES
     assert newest.input_digest == beginning.input_digest
     assert len({made.query_id for made in scene.forks.values()}) == 3
 
@@ -176,7 +176,7 @@ def test_a_fork_that_does_not_know_seen_files_by_name_is_caught(scene: Scene, tm
         entry.write_text(entry.read_text().replace("/in%20", "/was%20"))
     assert scene.spark.run("wrong_names", **places(made.spec)) is None
     read = file_source_log(FS, made.spec.checkpoint)
-    assert sum(len(uris) for batch, uris in read.items() if batch > (made.batch or 0)) > made.unseen_files
+    assert sum(len(uris) for batch, uris in read.items() if batch > (made.batch or 0)) > made.unseen
 
 
 def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWorker) -> None:

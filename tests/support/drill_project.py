@@ -23,7 +23,7 @@ JOBS = REPOSITORY / "tests" / "drills" / "jobs"
 STREAM = """
 name: flights
 job: spark_jobs/{job}.py
-source: {{path: {input}, format: json, max_files_per_trigger: 4}}
+source: {source}
 sink: {sink}
 checkpoint: checkpoints/flights
 state: {{shuffle_partitions: 2}}
@@ -52,6 +52,7 @@ def drill_project(
     batches: int = 14,
     attempts: int = 2,
     min_records: int = 100_000,
+    source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",
     sink: str = "{path: output/flights}",
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
@@ -59,7 +60,7 @@ def drill_project(
     Args:
         inputs: folder of replayed flights.
         job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
-        sink: the stream's, as YAML.
+        source, sink: the stream's, as YAML.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
@@ -69,7 +70,7 @@ def drill_project(
         shutil.copy(JOBS / f"{job}.py", jobs)
     shutil.copy(REPOSITORY / "spark_jobs" / "oracles" / "flight_departures.py", jobs / "oracles" / f"{job}.py")
     for folder, name, text in (
-        ("streams", "flights", STREAM.format(job=job, input=inputs, sink=sink)),
+        ("streams", "flights", STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink)),
         (
             "drills",
             "drill",

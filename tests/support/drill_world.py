@@ -195,7 +195,7 @@ class World:
             checkpoint=f"/data/drills/{run_id}/fork/checkpoint",
             output=f"/data/drills/{run_id}/fork/output",
             batch=None,
-            files=self.total_batches * 4,
+            unseen=self.total_batches * 4,
             batches_left=self.total_batches,
             input_digest="d" * 64,
             spec={"name": f"{stream}__fork"},
@@ -280,7 +280,7 @@ class World:
     def is_committed(self, fork: ForkView, batch: int) -> bool:
         return batch in self.committed
 
-    def unplanned_files(self, fork: ForkView) -> int:
+    def unplanned(self, fork: ForkView) -> int:
         return 4 * (self.total_batches - len(self.planned))
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:

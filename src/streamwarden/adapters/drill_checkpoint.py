@@ -16,6 +16,7 @@ from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.stream import SourceKind
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -51,9 +52,14 @@ class ForkCheckpoint:
         """Whether `commits/batch` is there."""
         return (Path(fork.checkpoint) / COMMITS / str(batch)).is_file()
 
-    def unplanned_files(self, fork: ForkView) -> int:
-        """Input files that the logs of the fork's sources do not have."""
-        folders = spec_from_dict(dict(fork.spec)).source.folders
+    def unplanned(self, fork: ForkView) -> int:
+        """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
+        spec = spec_from_dict(dict(fork.spec))
+        if spec.source.kind is SourceKind.KAFKA:
+            from streamwarden.adapters.topic_lag import topic_input
+
+            return topic_input(spec, fork.checkpoint).unseen
+        folders = spec.source.folders
         planned = {
             local_path(file.path).name
             for source in range(len(folders))

@@ -15,10 +15,10 @@ from streamwarden.adapters.forks import fork
 from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
-from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec
-from streamwarden.stream import SinkKind, StreamSpec
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 
 FORK: Final = "fork"
 
@@ -53,16 +53,16 @@ class DrillForks:
             planned = forked_spec(origin, Places.under(str(into.absolute())))
             write_document(into.parent / _PLANNED, spec_to_dict(planned))
             made = fork(origin, into=into, rewind=spec.rewind)
-        except (CheckpointError, ConfigError) as error:
+        except (CheckpointError, ConfigError, SourceError) as error:
             raise DrillAborted(
                 error.observed, expected=error.expected, where=error.where, next_step=error.next_step
             ) from error
-        if made.input_files == 0:
+        if made.inputs == 0:
             raise DrillAborted(
                 "the stream has no input yet",
-                expected="files in the folder of its source",
-                where=str(origin.source.path),
-                next_step="wait for input, or fill the folder (`streamwarden replay`)",
+                expected=f"{made.what}s in its source",
+                where=str(origin.source.path or origin.source.topic),
+                next_step="wait for input, or make some (`streamwarden replay`)",
             )
         bounded = _bounded(made, run_id, spec.batches)
         return ForkView(
@@ -71,7 +71,8 @@ class DrillForks:
             checkpoint=bounded.checkpoint,
             output=bounded.sink.path or bounded.sink.table,
             batch=made.batch,
-            files=made.unseen_files,
+            unseen=made.unseen,
+            what=made.what,
             batches_left=batches_left(bounded, made.longest_queue),
             input_digest=made.input_digest,
             spec=spec_to_dict(bounded),
@@ -103,6 +104,10 @@ def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:
     name = f"{made.origin[:40]}{SUFFIX}_{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
     source = spec.source
     if batches is not None:
-        source = replace(source, max_files_per_trigger=max(1, math.ceil(made.longest_queue / batches)))
+        most = max(1, math.ceil(made.longest_queue / batches))
+        if source.kind is SourceKind.KAFKA:
+            source = replace(source, max_offsets_per_trigger=most)
+        else:
+            source = replace(source, max_files_per_trigger=most)
     spark = replace(spec.spark, conf={_RETAIN: _RETAINED, **spec.spark.conf})
     return replace(spec, name=name, source=source, spark=spark)

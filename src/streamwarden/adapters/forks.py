@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from streamwarden.adapters.files import LocalFiles, open_path
 from streamwarden.adapters.postgresql import forks as tables
+from streamwarden.adapters.topic_lag import topic_input
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import (
     COMMITS,
@@ -34,8 +35,8 @@ from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle import fork as plans
-from streamwarden.lifecycle.fork import Fork, InputFile, Link, Places, Step, Survey, Write
-from streamwarden.stream import SinkKind, StreamSpec
+from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, Link, Places, Step, Survey, Write
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
@@ -65,7 +66,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     forked = plans.forked_spec(spec, places)
     checkpoint = _local(spec.checkpoint, spec)
     output = None if spec.sink.kind is SinkKind.POSTGRESQL else _local(spec.sink.path, spec)
-    source = _local(spec.source.path, spec)
+    source = "" if spec.source.kind is SourceKind.KAFKA else _local(spec.source.path, spec)
     _require_empty(into)
     if output is None:
         tables.drop(forked)  # of an attempt whose folder is gone: the name is a digest of it
@@ -80,14 +81,10 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
                     batch = _carry(checkpoint, output, source, places, int(rewind))
             elif output is None:
                 tables.make_empty(spec, forked)
-            files = _input_files(source, spec.source.parts)
-            plans.require_distinct_names(files, source)
-            for folder in forked.source.folders:
-                Path(folder).mkdir(parents=True)
-            _carry_out(plans.input_links(files, source, places))
             if query_id is not None:
                 _carry_out([plans.metadata_step(places, query_id)])
-            seen = _seen(places.checkpoint) if batch is not None else frozenset()
+            carried = places.checkpoint if batch is not None else None
+            found = _files(spec, forked, source, places, carried) if source else topic_input(forked, carried)
         except FileNotFoundError as error:
             clear(into, forked)
             if attempt == ATTEMPTS:
@@ -97,19 +94,36 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             raise
         else:
             break
-    unseen = [file for file in files if file.seen_as not in seen]
-    queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
-    longest = max(queues.values(), default=0)
     return Fork(
         spec=forked,
         origin=spec.name,
         batch=batch,
         query_id=query_id,
-        input_files=len(files),
-        unseen_files=len(unseen),
-        longest_queue=longest,
-        batches_left=plans.batches_left(forked, longest),
-        input_digest=plans.input_digest(files),
+        inputs=found.total,
+        unseen=found.unseen,
+        longest_queue=found.longest_queue,
+        batches_left=plans.batches_left(forked, found.longest_queue),
+        input_digest=found.digest,
+        what=found.what,
+    )
+
+
+def _files(spec: StreamSpec, forked: StreamSpec, source: str, places: Places, checkpoint: str | None) -> BoundedInput:
+    """Step 5: the input that is there now, linked. `checkpoint`: the fork's, if it has read some of it."""
+    files = _input_files(source, spec.source.parts)
+    plans.require_distinct_names(files, source)
+    for folder in forked.source.folders:
+        Path(folder).mkdir(parents=True)
+    _carry_out(plans.input_links(files, source, places))
+    seen = frozenset() if checkpoint is None else _seen(checkpoint)
+    unseen = [file for file in files if file.seen_as not in seen]
+    queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
+    return BoundedInput(
+        what="file",
+        total=len(files),
+        unseen=len(unseen),
+        longest_queue=max(queues.values(), default=0),
+        digest=plans.input_digest(files),
     )
 
 
@@ -262,7 +276,7 @@ def _local(url: str | None, spec: StreamSpec) -> str:
     if not isinstance(fs, LocalFiles) or set(path) & set("*?[{"):
         raise CheckpointError(
             f"a fork cannot be made of {url!r}",
-            expected="checkpoint, source.path and sink.path as local folders, without wildcards",
+            expected="local folders, without wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
             next_step="drill this stream with `target: production`",
         )

@@ -5,6 +5,7 @@ Spark commits no offsets of a consumer group, so a broker's own tools know nothi
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,11 +14,13 @@ from typing import Any, Final
 
 from streamwarden.adapters.brokers import QUIET, client_settings
 from streamwarden.adapters.connections import Connection, connection
+from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import SourceError
 from streamwarden.health.window import WaitingInput
+from streamwarden.lifecycle.fork import BoundedInput
 from streamwarden.stream import StreamSpec
 
 ANSWER_WITHIN: Final = 5.0
@@ -66,11 +69,7 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
     Raises SourceError if the broker does not answer or has no such topic, ConfigError for a connection that is not
     known, CheckpointError, OSError.
     """
-    positions = {
-        batch: offsets
-        for batch, record in all_offsets(fs, checkpoint).items()
-        if record.sources and (offsets := topic_offsets(record.sources[0])) is not None
-    }
+    positions = _positions(fs, checkpoint)
     if not positions:
         return None
     topic = str(spec.source.topic)
@@ -90,6 +89,34 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
         parts={f"{topic}-{lag.partition}": lag.waiting for lag in lags},
         lost={f"{topic}-{lag.partition}": lag.lost for lag in lags if lag.lost},
         rewound=tuple(f"{topic}-{lag.partition}" for lag in lags if lag.rewound),
+    )
+
+
+def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
+    """The records of the topic up to now, for a fork with the checkpoint `checkpoint` (None: it begins anew).
+
+    Raises SourceError if the broker does not answer, has no such topic, or does not keep what the fork has to read;
+    ConfigError, CheckpointError, OSError.
+    """
+    topic = str(spec.source.topic)
+    positions = {} if checkpoint is None else _positions(LocalFiles(), checkpoint)
+    planned = _of(topic, positions[max(positions)]) if positions else {}
+    lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned)
+    if positions and (gone := sum(lag.lost for lag in lags)):
+        raise SourceError(
+            f"{gone:,} records that the fork has to read are not in the topic any more",
+            expected="a topic that keeps what was read since the batch that is forked",
+            where=f"topic {topic}",
+            next_step="fork at a later batch (a smaller `rewind`), or raise the topic's retention",
+        )
+    ranges = "".join(f"{topic}\t{lag.partition}\t{lag.first}\t{lag.last}\n" for lag in lags)
+    unseen = sum(lag.waiting for lag in lags)
+    return BoundedInput(
+        what="record",
+        total=sum(lag.last - lag.first for lag in lags),
+        unseen=unseen,
+        longest_queue=unseen,  # the limit of a batch is that of all partitions together
+        digest=hashlib.sha256(ranges.encode()).hexdigest(),
     )
 
 
@@ -134,6 +161,15 @@ def topic_lag(
     finally:
         consumer.close()
     return tuple(replace(lag, since=since.get(partition)) for partition, lag in lags.items())
+
+
+def _positions(fs: FileSystem, checkpoint: str) -> dict[int, dict[tuple[str, int], int]]:
+    """Batch -> the offsets that it ends at, of the query's first source."""
+    return {
+        batch: offsets
+        for batch, record in all_offsets(fs, checkpoint).items()
+        if record.sources and (offsets := topic_offsets(record.sources[0])) is not None
+    }
 
 
 def _of(topic: str, offsets: Mapping[tuple[str, int], int]) -> dict[int, int]:

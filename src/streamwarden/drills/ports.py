@@ -23,9 +23,10 @@ class ForkView:
     Args:
         stream: the fork's own name; origin: the stream that it was made from.
         batch: last batch of the origin that the fork starts after; None: it starts from nothing.
-        files: input files in the fork's bounded input that it has yet to read.
-        batches_left: batches that these files make; None if the source does not say.
-        input_digest: SHA-256 over the sorted list of the whole input's file names and sizes.
+        unseen: files, or records of a topic, in the fork's bounded input that it has yet to read.
+        what: what is counted, as one of them is called.
+        batches_left: batches that these make; None if the source does not say.
+        input_digest: SHA-256 over the whole input's list: file names and sizes, or a topic's ranges.
         spec: the fork's StreamSpec as JSON, for the adapters.
     """
 
@@ -34,10 +35,11 @@ class ForkView:
     checkpoint: str
     output: str | None
     batch: int | None
-    files: int
+    unseen: int
     batches_left: int | None
     input_digest: str
     spec: Mapping[str, Any]
+    what: str = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,11 @@ class CheckpointFacts(Protocol):
     def commit_time(self, fork: ForkView, batch: int) -> float | None: ...
     def is_planned(self, fork: ForkView, batch: int) -> bool: ...
     def is_committed(self, fork: ForkView, batch: int) -> bool: ...
-    def unplanned_files(self, fork: ForkView) -> int:
-        """Input files that no batch has planned yet: 0 when the bounded input is at its end."""
+    def unplanned(self, fork: ForkView) -> int:
+        """Input files or records that no batch has planned yet: 0 when the bounded input is at its end.
+
+        Raises StreamwardenError if a broker does not tell.
+        """
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...

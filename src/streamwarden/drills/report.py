@@ -76,7 +76,7 @@ def _fork(facts: Mapping[str, Any]) -> list[str]:
     if not fork:
         return ["| fork | none was made |"]
     start = "with an empty checkpoint" if fork["batch"] is None else f"after batch {fork['batch']}"
-    return [f"| fork | {fork['stream']}, starts {start}, {fork['files']} input files to read |"]
+    return [f"| fork | {fork['stream']}, starts {start}, {fork['unseen']} input {fork['what']}s to read |"]
 
 
 def _fault(facts: Mapping[str, Any]) -> str:

@@ -49,7 +49,7 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
-from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, StreamSpec, TriggerSpec
+from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
 
@@ -141,6 +141,17 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedInput:
+    """What a fork reads until it ends. See `Fork` for the fields."""
+
+    what: str
+    total: int
+    unseen: int
+    longest_queue: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
     """A finished fork.
 
@@ -149,27 +160,29 @@ class Fork:
         origin: name of the stream that it was made from.
         batch: committed batch of the origin that it starts after; None: it starts from nothing.
         query_id: its own; None for a fork from nothing (Spark makes one when it starts).
-        input_files: files in its bounded input; unseen_files: those that it has yet to read.
+        inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read.
+        what: what is counted, as one of them is called.
         longest_queue: how many of these the source has that has the most: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.
-        input_digest: SHA-256 over the sorted list of names and sizes of the whole input.
+        input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
     """
 
     spec: StreamSpec
     origin: str
     batch: int | None
     query_id: str | None
-    input_files: int
-    unseen_files: int
+    inputs: int
+    unseen: int
     longest_queue: int
     batches_left: int | None
     input_digest: str
+    what: str = "file"
 
 
 def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
     for what, given, possible in (
-        ("source", spec.source.kind, (SourceKind.FILES,)),
+        ("source", spec.source.kind, (SourceKind.FILES, SourceKind.KAFKA)),
         ("sink", spec.sink.kind, (SinkKind.PARQUET, SinkKind.POSTGRESQL)),
     ):
         if given not in possible:
@@ -179,17 +192,24 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
                 where=spec.file or spec.name,
                 next_step="drill this stream with `target: production`, or make its job a module with build()",
             )
-    options = {key: value for key, value in spec.source.options.items() if key.lower() not in _TOUCHES_THE_ORIGINAL}
-    options = {key: value for key, value in options.items() if key.lower() != "filenameonly"}
     return replace(
         spec,
         name=fork_name(spec.name),
         checkpoint=places.checkpoint,
-        source=replace(spec.source, path=places.input, options=options | _SEEN_BY_NAME),
+        source=_own_input(spec.source, places),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
         trigger=TriggerSpec(processing_time=None, available_now=True),
     )
+
+
+def _own_input(source: SourceSpec, places: Places) -> SourceSpec:
+    """A topic is read where it is: to read it changes nothing, and Spark commits no offsets there."""
+    if source.kind is SourceKind.KAFKA:
+        return source
+    options = {key: value for key, value in source.options.items() if key.lower() not in _TOUCHES_THE_ORIGINAL}
+    options = {key: value for key, value in options.items() if key.lower() != "filenameonly"}
+    return replace(source, path=places.input, options=options | _SEEN_BY_NAME)
 
 
 def _redirected(sink: SinkSpec, places: Places) -> SinkSpec:
@@ -400,7 +420,10 @@ def input_digest(files: Iterable[InputFile]) -> str:
 
 
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
-    """Batches that `unseen` files of a source make, no-data batches apart; None if a limit in bytes decides it."""
+    """Batches that `unseen` files or records make, no-data batches apart; None if a limit in bytes decides it."""
+    if spec.source.kind is SourceKind.KAFKA:
+        most = spec.source.max_offsets_per_trigger
+        return ceil(unseen / most) if most else min(unseen, 1)
     options = {key.lower(): value for key, value in spec.source.options.items()}
     if "maxbytespertrigger" in options:
         return None

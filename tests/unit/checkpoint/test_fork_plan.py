@@ -51,7 +51,7 @@ def test_a_fork_at_the_newest_batch_is_a_whole_checkpoint(origin: StreamSpec, tm
     report = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path)
     assert report.findings == ()
     assert report.position.committed == made.batch == 13
-    assert (made.input_files, made.unseen_files, made.batches_left) == (17, 4, 4)
+    assert (made.inputs, made.unseen, made.batches_left) == (17, 4, 4)
     assert report.position.query_id == made.query_id
     assert made.query_id != log_position(FS, origin.checkpoint).query_id
 
@@ -68,7 +68,7 @@ def test_a_rewound_fork_has_nothing_of_later_batches(rewind: int, origin: Stream
     assert report.sink_newest == batch
     assert max(store.replay.newest for store in report.stores) == batch + 1
     assert max(source_entries(FS, made.spec.checkpoint)) == min(batch, 12)
-    assert made.unseen_files == 17 - min(batch + 1, 13)
+    assert made.unseen == 17 - min(batch + 1, 13)
 
 
 def test_manifest_and_source_log_name_the_forks_own_files(origin: StreamSpec, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_fork_of_two_sources_ends_with_the_longer_one(origin: StreamSpec, tmp_
         path.unlink()
     both = replace(origin, source=replace(origin.source, parts=("left", "right"), max_files_per_trigger=2))
     made = fork(both, into=tmp_path / "fork", rewind="all")
-    assert (made.input_files, made.unseen_files, made.longest_queue, made.batches_left) == (7, 7, 5, 3)
+    assert (made.inputs, made.unseen, made.longest_queue, made.batches_left) == (7, 7, 5, 3)
     assert [len(list(Path(folder).iterdir())) for folder in made.spec.source.folders] == [5, 2]
 
 
@@ -157,7 +157,7 @@ def test_a_fork_from_the_beginning_has_all_of_the_input_and_nothing_else(
 ) -> None:
     made = fork(origin, into=tmp_path / "fork", rewind=rewind)  # type: ignore[arg-type]
     assert [path.name for path in (tmp_path / "fork").iterdir()] == ["input"]
-    assert (made.batch, made.query_id, made.input_files, made.unseen_files) == (None, None, 17, 17)
+    assert (made.batch, made.query_id, made.inputs, made.unseen) == (None, None, 17, 17)
 
 
 def test_the_forked_spec_ends_by_itself_and_touches_nothing_of_the_original(origin: StreamSpec, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_before_the_first_commit_there_is_nothing_to_fork(tmp_path: Path) -> Non
     spec = stream_of(tmp_path, files=2)
     with pytest.raises(CheckpointError, match="no batch is committed"):
         fork(spec, into=tmp_path / "fork", rewind=0)
-    assert fork(spec, into=tmp_path / "fork", rewind="all").unseen_files == 2
+    assert fork(spec, into=tmp_path / "fork", rewind="all").unseen == 2
 
 
 def test_a_folder_with_something_in_it_is_refused_and_left_alone(origin: StreamSpec, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_files_of_one_name_in_two_folders_are_refused(origin: StreamSpec, tmp_pa
 def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_path: Path) -> None:
     (Path(str(origin.source.path)) / ".in 017.json").write_text("{")
     (Path(str(origin.source.path)) / "_SUCCESS").write_text("")
-    assert fork(origin, into=tmp_path / "fork").input_files == 17
+    assert fork(origin, into=tmp_path / "fork").inputs == 17
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class ControlledRestart:
         position = scene.checkpoint.position(scene.fork)
         exit = view.exit
         stopped = exit is not None and exit.kind is ExitKind.STOPPED and not view.alive
-        left = scene.checkpoint.unplanned_files(scene.fork)
+        left = scene.checkpoint.unplanned(scene.fork)
         whole = position.gap == 0 and position.committed is not None and not (exit and exit.cut_batch)
         if exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
@@ -50,5 +50,5 @@ class ControlledRestart:
             planned=position.planned,
             committed=position.committed,
             message=message,
-            evidence={**describe_exit(view), "unplanned_files": left},
+            evidence={**describe_exit(view), "unplanned_input": left},
         )

@@ -83,9 +83,11 @@ def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
     stage.ledger.note(
         Step.STEADY_STATE,
         "forked",
-        f"{fork.stream} was made from {fork.origin}; it starts after {start} and has {fork.files} input files to read",
+        f"{fork.stream} was made from {fork.origin}; it starts after {start} and has "
+        f"{fork.unseen:,} input {fork.what}s to read",
         batch=fork.batch,
-        files=fork.files,
+        unseen=fork.unseen,
+        what=fork.what,
         batches_left=fork.batches_left,
         input_digest=fork.input_digest,
     )
@@ -95,7 +97,7 @@ def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
 def _require_work(fork: ForkView, spec: DrillSpec) -> None:
     if fork.batches_left is not None and fork.batches_left < spec.batches_needed:
         raise DrillAborted(
-            f"the fork has {fork.batches_left} batches left to do ({fork.files} input files)",
+            f"the fork has {fork.batches_left} batches left to do ({fork.unseen:,} input {fork.what}s)",
             expected=f"at least {spec.batches_needed}, so that something is left to break and to recover",
             where=f"drill {spec.name}, stream {fork.origin}",
             next_step="rewind further (`fork.rewind: all`), cut finer (`fork.batches`), or wait for more input",
