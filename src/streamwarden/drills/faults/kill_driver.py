@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from typing import ClassVar
 
 from streamwarden.drills.faults.base import Proof, Scene, Strike, await_exit, describe_exit
 
@@ -18,10 +19,12 @@ OBSERVE_EVERY = 0.5
 class KillDriver:
     """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not."""
 
+    missed: ClassVar[str] = "no batch was caught between its plan and its commit"
+
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
         batch = self.aim(scene, deadline=deadline)
         if batch is None:
-            return Strike(moment=None, message="no batch was caught between its plan and its commit")
+            return Strike(moment=None, message=self.missed)
         moment = scene.clock.now()
         if not scene.drivers.kill(scene.driver_id):
             return Strike(moment=None, message="the driver's process was already gone", batch=batch)
