@@ -35,9 +35,8 @@ def kill_in_mid_batch(made: Project, spec: StreamSpec, *, after: int, lives: int
         until(
             f"a batch of {spec.name} after {after}",
             partial(_in_batch, spec, after),
-            90,
-            0.002,
-            partial(made.log, driver),
+            poll=0.002,
+            told=partial(made.log, driver),
         )
         process = files.read_process(made.folder(driver))
         assert process is not None

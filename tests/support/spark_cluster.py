@@ -1,0 +1,122 @@
+"""A real standalone cluster of Spark for tests: a master and a worker of the installed PySpark, on free ports of the
+loopback, ended with the tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from streamwarden.adapters.java import find_java
+from streamwarden.adapters.spark_home import spark_environment, spark_home
+from support.airflow_harness import free_port
+
+STARTS_WITHIN = 90.0
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+class Cluster:
+    """A running master and worker. `url` is what a stream names as `spark.master`."""
+
+    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int) -> None:
+        self.url = f"spark://127.0.0.1:{port}"
+        self._work, self._worker = folder / "work", worker
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors that live now."""
+        found = []
+        for process in psutil.Process(self._worker.pid).children(recursive=True):
+            try:
+                if _EXECUTOR in process.cmdline():
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                continue
+        return found
+
+    def launched(self) -> int:
+        """How many executors the worker has launched so far: each has a folder of its own."""
+        return sum(1 for path in self._work.glob("app-*/*") if path.is_dir())
+
+
+@contextmanager
+def cluster(*, cores: int = 2) -> Iterator[Cluster]:
+    """A running cluster with one worker; everything of it is ended, and its folder removed, at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
+    port, master_ui, worker_ui = (free_port() for _ in range(3))
+    master = worker = None
+    try:
+        master = _start(folder, "master", "master.Master", "--port", str(port), "--webui-port", str(master_ui))
+        _await_listening(master, port, folder / "master.log")
+        options = ["--cores", str(cores), "--memory", "2g", "--webui-port", str(worker_ui), "--work-dir"]
+        url = f"spark://127.0.0.1:{port}"
+        worker = _start(folder, "worker", "worker.Worker", *options, str(folder / "work"), url)
+        _await_said(worker, folder / "worker.log", r"Successfully registered with master")
+        yield Cluster(folder, worker, port)
+    finally:
+        for process in (worker, master):
+            if process is not None:
+                _end(process)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(folder: Path, name: str, kind: str, *options: str) -> subprocess.Popen[bytes]:
+    environment = {
+        **spark_environment(find_java()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+    }
+    command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen([*command, *options], stdout=log, stderr=log, cwd=folder, env=environment)
+
+
+def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + STARTS_WITHIN
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        _require(process, deadline, log)
+        time.sleep(0.1)
+
+
+def _await_said(process: subprocess.Popen[bytes], log: Path, pattern: str) -> None:
+    deadline = time.monotonic() + STARTS_WITHIN
+    while not re.search(pattern, log.read_text(errors="replace")):
+        _require(process, deadline, log)
+        time.sleep(0.1)
+
+
+def _require(process: subprocess.Popen[bytes], deadline: float, log: Path) -> None:
+    told = log.read_text(errors="replace")[-2000:]
+    assert process.poll() is None, f"it ended: {told}"
+    assert time.monotonic() < deadline, f"it does not start: {told}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """And the executors that it started."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        children = []
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=10)
+    for child in children:
+        try:
+            os.kill(child.pid, 9) if child.is_running() else None
+        except ProcessLookupError:
+            continue
