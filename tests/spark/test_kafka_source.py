@@ -22,8 +22,8 @@ from streamwarden.adapters.surroundings import survey
 from streamwarden.adapters.verification import verify
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec
-from support.drivers import project
+from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from support.drivers import project, until
 from support.forged_output import Rows
 from support.job_runs import WRITTEN, Survivors, forge, stream, survive
 from support.kafka_broker import PASSWORD, Broker, broker
@@ -209,3 +209,39 @@ def test_a_retention_that_passed_the_stream_ends_the_driver_for_good(ran: Ran) -
     waiting = survey(replace(ran.spec, checkpoint=str(checkpoint))).waiting
     assert waiting is not None
     assert sum(waiting.lost.values()) == 27, "the check input_lost says how many"
+
+
+def test_a_broker_that_is_killed_and_comes_back_changes_no_row(ran: Ran) -> None:
+    """The driver lives through it: it asks in vain until the broker answers, and goes on where it was."""
+    made, kafka = ran.runs.project, ran.broker
+    kafka.create("outage", partitions=2, **{"retention.ms": "-1"})
+    spec = replace(
+        ran.spec,
+        name="outage",
+        source=replace(ran.spec.source, topic="outage"),
+        sink=replace(ran.spec.sink, path=str(made.data / "output" / "outage")),
+        checkpoint=str(made.data / "checkpoints" / "outage"),
+        trigger=TriggerSpec(processing_time=0.2),
+    )
+    sent = portions()
+    for number, portion in enumerate(sent[:4]):
+        kafka.produce("outage", portion, partitions=(0, 1), at=(WRITTEN + number) * 1000)
+    driver = made.start(spec)
+    made.await_batches(spec, 2)
+    kafka.kill()
+    log = made.fleet.log_path(driver)
+    until("the driver to miss the broker", lambda: "could not be established" in log.read_text())
+    kafka.start()
+    for number, portion in enumerate(sent[4:], start=4):
+        kafka.produce("outage", portion, partitions=(0, 1), at=(WRITTEN + number) * 1000)
+
+    def all_read() -> bool:
+        seen = survey(spec)
+        return seen.waiting is not None and seen.waiting.count == 0 and seen.log is not None and seen.log.gap == 0
+
+    until("the end of the topic", all_read, told=lambda: made.log(driver))
+    made.fleet.request_stop(spec.name, requested_by="test", reason="all is read")
+    assert made.await_end(driver).kind is ExitKind.STOPPED
+    outcome = verify(spec)
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.records == sum(map(len, sent))
