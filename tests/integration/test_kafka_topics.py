@@ -21,6 +21,7 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import SourceError, VerificationError
 from streamwarden.health.window import WaitingInput
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from support.drivers import until
 from support.kafka_broker import Broker, broker
 
 NOW = 1_795_000_000
@@ -84,7 +85,8 @@ def test_a_partition_that_was_added_waits_whole(kafka: Broker, tmp_path: Path) -
     reader.plan({"0": 0})
     kafka.add_partitions("growing", 2)
     kafka.produce("growing", ["{}"] * 4, partitions=(1,))
-    assert reader.waiting().parts == {"growing-0": 0, "growing-1": 4}
+    # The broker tells of a partition that it has just made a moment before it tells of the records in it.
+    until("its records", lambda: reader.waiting().parts == {"growing-0": 0, "growing-1": 4}, timeout=30)
 
 
 def test_records_that_went_before_they_were_read_are_counted(kafka: Broker, tmp_path: Path) -> None:

@@ -30,11 +30,11 @@ FLIGHTS = 6_000
 LATEST = """
 from pyspark.sql import functions as F
 
-from streamwarden.spark.sources import read_files
+from streamwarden.spark.sources import read_rows
 
 
 def build(spark, spec):
-    events = read_files(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
+    events = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
     latest = events.groupBy("key").agg(F.count("*").alias("n"), F.max("at").alias("at"), F.max("id").alias("id"))
     return latest.select(
         "key",
