@@ -86,7 +86,8 @@ def test_a_partition_that_was_added_waits_whole(kafka: Broker, tmp_path: Path) -
     kafka.add_partitions("growing", 2)
     kafka.produce("growing", ["{}"] * 4, partitions=(1,))
     # The broker tells of a partition that it has just made a moment before it tells of the records in it.
-    until("its records", lambda: reader.waiting().parts == {"growing-0": 0, "growing-1": 4}, timeout=30)
+    until("the broker to tell of them", lambda: kafka.ends("growing", 2) == [0, 4], timeout=30)
+    assert reader.waiting().parts == {"growing-0": 0, "growing-1": 4}
 
 
 def test_records_that_went_before_they_were_read_are_counted(kafka: Broker, tmp_path: Path) -> None:

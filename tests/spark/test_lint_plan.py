@@ -1,15 +1,17 @@
 """`lint --plan` on the repository's jobs: the query is built and analyzed, and never started."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters import maven
 from streamwarden.adapters.config import load_catalog
 from streamwarden.adapters.planning import logical_plan
 from streamwarden.errors import JobError
 from streamwarden.practices.facts import Bound, Kind
 from streamwarden.practices.plan_reader import read_plan
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
 
 pytestmark = pytest.mark.spark
 
@@ -36,6 +38,19 @@ def test_the_plan_of_a_job_tells_what_bounds_its_state(name: str, kind: Kind, bo
     (operator,) = read_plan(logical_plan(spec), spec.sink.mode).operators
     assert (operator.kind, operator.bound) == (kind, bound)
     assert not Path(spec.checkpoint).exists()
+
+
+def test_the_plan_of_a_stream_on_a_topic_needs_no_broker_and_shows_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maven.resolve(maven.KAFKA)
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://ann:hush-hush@127.0.0.1:1/")
+    spec = load_catalog(ROOT, tmp_path).streams["event_windows"]
+    spec = replace(spec, source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events"))
+    plan = logical_plan(spec)
+    assert "hush-hush" not in plan
+    (operator,) = read_plan(plan, spec.sink.mode).operators
+    assert (operator.kind, operator.bound) == (Kind.AGGREGATION, Bound.WATERMARK)
 
 
 def test_a_job_that_cannot_be_built_says_why_and_what_was_read_instead(tmp_path: Path) -> None:

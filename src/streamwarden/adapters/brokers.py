@@ -8,10 +8,13 @@ stand in for those of them that are not there.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import ConfigError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
 
 _SAME: Final = (
     "bootstrap.servers",
@@ -40,6 +43,21 @@ class _Quiet:
 
 QUIET: Final = _Quiet()
 """The `logger` of a librdkafka client: its lines may name hosts and users, and what matters comes as errors."""
+
+
+def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
+    """A client that reads and leaves no trace: nothing is ever committed under the group that its library asks for.
+
+    Args:
+        purpose: names that group.
+        more: further settings of librdkafka.
+
+    Raises ConfigError for a connection that names no broker.
+    """
+    from confluent_kafka import Consumer
+
+    own = {"group.id": f"streamwarden-{purpose}", "enable.auto.commit": False, "logger": QUIET}
+    return Consumer({**client_settings(known), **own, **more})
 
 
 def client_settings(known: Connection) -> dict[str, str]:

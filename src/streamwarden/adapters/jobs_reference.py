@@ -63,6 +63,10 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
 def _source(spec: StreamSpec, data: Path) -> str:
     if spec.source.kind is SourceKind.RATE:
         return f"Spark's rate source, {spec.source.options.get('rowsPerSecond', '1')} rows a second"
+    if spec.source.kind is SourceKind.KAFKA:
+        return (
+            f"{spec.source.format} records of the topic `{spec.source.topic}` (connection `{spec.source.connection}`)"
+        )
     folders = " and ".join(f"`{_below(folder, data)}`" for folder in spec.source.folders)
     return f"{spec.source.format} files in {folders}"
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters import class_archive, keeper, maven
+from streamwarden.adapters import class_archive, keeper
+from streamwarden.adapters.connectors import with_connector
 from streamwarden.adapters.java import find_java
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.errors import ProcessError
@@ -18,7 +19,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.submission import driver_properties, properties_text, submit_command
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.stream import StreamSpec
 
 SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
@@ -62,21 +63,7 @@ def write_folder(spec: StreamSpec, folder: Path, data: Path, lease: Lease, envir
     flags = class_archive.flags(archive) if archive is not None else ()
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
     conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
-    if spec.source.kind is SourceKind.KAFKA and not {"spark.jars", "spark.jars.packages"} & set(conf):
-        conf["spark.jars"] = ",".join(map(str, _kafka_jars(spec)))
-    files.write_text(folder / files.PROPERTIES, properties_text(conf))
-
-
-def _kafka_jars(spec: StreamSpec) -> tuple[Path, ...]:
-    found = maven.jars(maven.KAFKA)
-    if not found:
-        raise ProcessError(
-            "the jars of Spark's Kafka connector are not on this host",
-            expected="those that `streamwarden prepare --kafka` fetches, or `spark.jars` or `spark.jars.packages`",
-            where=spec.file or spec.name,
-            next_step="run `streamwarden prepare --kafka`, or name them in the stream's spark.conf",
-        )
-    return found
+    files.write_text(folder / files.PROPERTIES, properties_text(with_connector(spec, conf)))
 
 
 def spawn(

@@ -10,6 +10,7 @@ from typing import Final
 
 from streamwarden.adapters import class_archive
 from streamwarden.adapters.config import spec_to_dict
+from streamwarden.adapters.connectors import with_connector
 from streamwarden.adapters.java import find_java
 from streamwarden.adapters.spark_home import spark_environment, spark_home
 from streamwarden.errors import JobError
@@ -27,7 +28,7 @@ def logical_plan(spec: StreamSpec) -> str:
 
     Raises:
         JobError: the plan cannot be had: the job is a script, its build fails, or Spark does.
-        ProcessError: there is no usable Java.
+        ProcessError: there is no usable Java, or the jars that the source needs are not on this host.
     """
     if spec.source.kind is SourceKind.SCRIPT:
         raise _none(spec, "the job is a script that starts its own query: there is no plan without running it")
@@ -69,7 +70,7 @@ def _command(spec: StreamSpec, folder: Path, java: Path) -> list[str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     properties = folder / "spark.properties"
-    properties.write_text(properties_text(conf))
+    properties.write_text(properties_text(with_connector(spec, conf)))
     program = Path(__file__).parent.parent / "spark" / "planning.py"
     submit = str(spark_home() / "bin" / "spark-submit")
     return [submit, "--properties-file", str(properties), str(program), str(folder)]

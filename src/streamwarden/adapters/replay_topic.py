@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.brokers import QUIET, client_settings
+from streamwarden.adapters.brokers import QUIET, client_settings, reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.adapters.flights import departures
 from streamwarden.adapters.replay import ROWS_PER_FILE, seconds_of, validate
@@ -129,7 +129,7 @@ class _Delivery:
 
 def _ends(known: Connection, topic: str) -> Mapping[int, int]:
     """Partition -> its end offset. The topic is made if it is not there."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it does export it
 
     settings: dict[str, str | int | float | bool] = {**client_settings(known), "log_level": 0}
@@ -141,7 +141,7 @@ def _ends(known: Connection, topic: str) -> Mapping[int, int]:
         except KafkaException as error:
             raise _refused(known, topic, f"it cannot be made: {error.args[0].str()}") from error
         return dict.fromkeys(range(PARTITIONS), 0)
-    consumer = Consumer({**settings, "group.id": "streamwarden-replay"})
+    consumer = reader(known, "replay")
     try:
         partitions = [TopicPartition(topic, partition) for partition in sorted(topics[topic].partitions)]
         return {each.partition: consumer.get_watermark_offsets(each, timeout=ANSWER_WITHIN)[1] for each in partitions}

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from streamwarden.adapters.brokers import QUIET, client_settings
+from streamwarden.adapters.brokers import reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
@@ -55,21 +55,11 @@ def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
 
     Offsets without a record (of transactions, of a compacted topic) are passed over. Raises VerificationError.
     """
-    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     problems: list[str] = []
-    consumer = Consumer(
-        {
-            "auto.offset.reset": "error",
-            **client_settings(known),
-            "group.id": "streamwarden-verify",  # asked for by the client; nothing is ever committed under it
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",
-            "error_cb": lambda error: problems.append(error.str()),
-            "logger": QUIET,
-        }
-    )
+    settings = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
+    consumer = reader(known, "verify", error_cb=lambda error: problems.append(error.str()), **settings)
     try:
         try:
             _require_kept(consumer, wanted)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from streamwarden.adapters.brokers import QUIET, client_settings
+from streamwarden.adapters.brokers import reader
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.filesystem import FileSystem
@@ -130,17 +130,10 @@ def topic_lag(
 
     Raises SourceError if the broker does not answer in time or has no such topic, ConfigError.
     """
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
 
     deadline = time.monotonic() + ANSWER_WITHIN
-    consumer = Consumer(
-        {
-            **client_settings(known),
-            "group.id": "streamwarden-lag",  # asked for by the client; nothing is ever committed under it
-            "enable.auto.commit": False,
-            "logger": QUIET,
-        }
-    )
+    consumer = reader(known, "lag")
     try:
         found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
         if found.error is not None:

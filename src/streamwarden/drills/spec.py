@@ -69,7 +69,7 @@ class ForkSpec:
     Args:
         rewind: committed batches that the fork does again (so that there is work left to break), or `all`: the fork
             starts with an empty checkpoint and reads the whole input.
-        batches: about how many batches the fork's input is cut into, by its own `max_files_per_trigger`; None: as the
+        batches: about how many batches the fork's input is cut into, by a limit per batch of its own; None: as the
             stream cuts it. It bounds how long a drill on a long input takes.
         keep: leave the fork's input and state in place after the drill; its logs and output always stay.
     """

@@ -58,7 +58,8 @@ CAUSES: Final = (
     _cause(
         r"OutOfMemoryError|GC overhead limit",
         curable=True,
-        next_step="raise spark.driver_memory of the stream, or make its batches smaller (max_files_per_trigger)",
+        next_step="raise spark.driver_memory of the stream, or make its batches smaller "
+        "(max_files_per_trigger, max_offsets_per_trigger)",
     ),
     _cause(
         r"STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",

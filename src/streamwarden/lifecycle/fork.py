@@ -204,9 +204,13 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
 
 
 def _own_input(source: SourceSpec, places: Places) -> SourceSpec:
-    """A topic is read where it is: to read it changes nothing, and Spark commits no offsets there."""
+    """A topic is read where it is: to read it changes nothing, and Spark commits no offsets there.
+
+    The beginning is that of what the topic keeps, wherever the origin began.
+    """
     if source.kind is SourceKind.KAFKA:
-        return source
+        options = {key: value for key, value in source.options.items() if not key.lower().startswith("starting")}
+        return replace(source, options=options)
     options = {key: value for key, value in source.options.items() if key.lower() not in _TOUCHES_THE_ORIGINAL}
     options = {key: value for key, value in options.items() if key.lower() != "filenameonly"}
     return replace(source, path=places.input, options=options | _SEEN_BY_NAME)

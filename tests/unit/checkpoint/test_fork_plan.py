@@ -21,8 +21,8 @@ from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork import Fork, fork_name
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.lifecycle.fork import Fork, Places, fork_name, forked_spec
+from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
 
@@ -307,3 +307,19 @@ def test_names_of_forks_are_names_of_streams() -> None:
     assert len(fork_name(long)) == 63
     assert fork_name(long).endswith("__fork")
     assert fork_name(long) != fork_name(other)
+
+
+def test_a_fork_of_a_stream_on_a_topic_reads_it_where_it_is_from_its_beginning(tmp_path: Path) -> None:
+    """Wherever the origin began: what it left out then is input that the fork is judged by."""
+    options = {
+        "startingOffsets": "latest",
+        "startingTimestamp": "7",
+        "timestampFormat": "yyyy",
+        "failOnDataLoss": "true",
+    }
+    source = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events", options=options)
+    origin = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=source, sink=SinkSpec(path="/out"))
+    forked = forked_spec(origin, Places.under(str(tmp_path)))
+    assert (forked.source.connection, forked.source.topic) == ("events", "events")
+    assert forked.source.options == {"timestampFormat": "yyyy", "failOnDataLoss": "true"}
+    assert forked.trigger.available_now

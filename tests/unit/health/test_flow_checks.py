@@ -10,7 +10,7 @@ from streamwarden.health.checks import backlog, batch_longer_than_trigger, late_
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput
 from streamwarden.progress import Progress
-from streamwarden.stream import SourceSpec, TriggerSpec
+from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
 from support.health_windows import NOW, judge, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
@@ -96,8 +96,12 @@ class TestBacklog:
 
     def test_rates_of_a_limited_source_say_nothing(self) -> None:
         """With a limit per batch the input rate is what was read, not what arrived."""
-        limited = spec(source=SourceSpec(path="s3://bucket/in", max_files_per_trigger=4))
-        assert judge(backlog.CHECK, window((report(n) for n in range(20)), spec=limited)).status is UNKNOWN
+        for limited in (
+            SourceSpec(path="s3://bucket/in", max_files_per_trigger=4),
+            SourceSpec(kind=SourceKind.KAFKA, connection="c", topic="t", max_offsets_per_trigger=4),
+        ):
+            seen = window((report(n) for n in range(20)), spec=spec(source=limited))
+            assert judge(backlog.CHECK, seen).status is UNKNOWN
 
 
 class TestWatermark:

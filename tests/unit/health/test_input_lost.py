@@ -36,5 +36,9 @@ def test_each_record_that_is_gone_is_one_too_many(waiting: WaitingInput | None, 
     assert told in found.reason
 
 
-def test_a_folder_of_files_loses_nothing() -> None:
+def test_a_folder_of_files_has_no_retention() -> None:
     assert verdict(None, SourceSpec(path="/in")).status is Status.OK
+
+
+def test_of_a_script_that_may_read_a_topic_nothing_is_known() -> None:
+    assert verdict(None, SourceSpec(kind=SourceKind.SCRIPT)).status is Status.UNKNOWN

@@ -87,7 +87,9 @@ def _by_rates(window: Window) -> Found | None:
     rows / `processedRowsPerSecond` is the time a batch took, rows / `inputRowsPerSecond` the time its rows took to
     arrive. With a limit per batch the input rate says what was read, not what arrived, so it says nothing then.
     """
-    if window.spec.source.max_files_per_trigger is not None or window.spec.trigger.available_now:
+    source = window.spec.source
+    limited = source.max_files_per_trigger is not None or source.max_offsets_per_trigger is not None
+    if limited or window.spec.trigger.available_now:
         return None
     queue, used = 0.0, 0
     for each in reports(window, 5 * MEMORY):

@@ -13,8 +13,13 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     limits_in_force = thresholds.of(CHECK.name)
     if window.log is None or window.log.planned is None:
         return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned")
-    if window.spec.source.kind is not SourceKind.KAFKA:
-        return CHECK.verdict(window, Status.OK, "the source is no topic: nothing takes its input away", 0.0)
+    kind = window.spec.source.kind
+    if kind is SourceKind.SCRIPT:
+        return CHECK.verdict(
+            window, Status.UNKNOWN, "the job reads a source of its own, which nobody can be asked about"
+        )
+    if kind is not SourceKind.KAFKA:
+        return CHECK.verdict(window, Status.OK, "the source is no topic: no retention can pass the stream", 0.0)
     waiting = window.waiting
     if waiting is None:
         return CHECK.verdict(window, Status.UNKNOWN, "the broker did not tell which offsets it keeps")
@@ -41,7 +46,7 @@ CHECK = Check(
         "committed batch. One before the oldest: the retention passed the stream. A planned one beyond the newest: the "
         "topic was made anew, which is CRITICAL by itself. Of a source that is no topic nothing is read."
     ),
-    unknown="No batch was planned yet, or the broker does not answer.",
+    unknown="No batch was planned yet, the broker does not answer, or the job is a script with a source of its own.",
     advice=(
         "Raise the topic's retention (retention.ms, retention.bytes), and give the stream cores. The driver ends at "
         'these offsets. To go on without the records: failOnDataLoss: "false" in source.options for one start; after a '

@@ -1,0 +1,60 @@
+"""Which jars a driver gets for its source."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import maven
+from streamwarden.adapters.connectors import with_connector
+from streamwarden.errors import ProcessError
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+
+TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+
+
+def stream(source: SourceSpec = TOPIC) -> StreamSpec:
+    return StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=source)
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """As if `streamwarden prepare --kafka` had fetched two jars; their list as Spark takes it."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    folder = maven._folder(maven.KAFKA)
+    folder.mkdir(parents=True)
+    jars = [folder / "a.jar", folder / "b.jar"]
+    for jar in jars:
+        jar.touch()
+    return ",".join(map(str, jars))
+
+
+def test_a_stream_on_a_topic_gets_them(fetched: str) -> None:
+    assert with_connector(stream(), {"spark.x": "1"}) == {"spark.x": "1", "spark.jars": fetched}
+
+
+def test_other_jars_of_the_stream_stay_beside_them(fetched: str) -> None:
+    """A state store provider of one's own, say."""
+    assert with_connector(stream(), {"spark.jars": "/mine.jar"}) == {"spark.jars": f"/mine.jar,{fetched}"}
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"spark.jars": "/opt/spark-sql-kafka-0-10_2.13-4.3.0.jar,/opt/more.jar"},
+        {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"},
+    ],
+)
+def test_a_connector_that_the_stream_names_is_the_only_one(fetched: str, conf: dict[str, str]) -> None:
+    assert with_connector(stream(), conf) == conf
+
+
+def test_a_stream_on_files_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert with_connector(stream(SourceSpec(path="/in")), {}) == {}
+
+
+def test_jars_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    with pytest.raises(ProcessError, match="streamwarden prepare --kafka"):
+        with_connector(stream(), {"spark.jars": "/mine.jar"})
