@@ -44,25 +44,6 @@ def test_airflows_json(extra: object) -> None:
     )
 
 
-def test_what_airflow_itself_writes_is_read_back() -> None:
-    """Both of Airflow's own forms; a password with every character that a URI could trip over."""
-    from airflow.sdk import Connection as Airflows
-
-    theirs = Airflows(
-        conn_id="warehouse",
-        conn_type="postgres",
-        host="db",
-        port=5432,
-        login="ann",
-        password="p@s:s/w?r#d%&",
-        schema="flights",
-        extra='{"sslmode": "require"}',
-    )
-    ours = read(theirs.as_json())
-    assert (ours.login, ours.password, ours.extra) == ("ann", "p@s:s/w?r#d%&", {"sslmode": "require"})
-    assert read(theirs.get_uri()) == ours
-
-
 @pytest.mark.parametrize(
     "value",
     [
