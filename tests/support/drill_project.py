@@ -35,8 +35,8 @@ name: drill
 stream: flights
 fault: {{kind: {fault}, attempts: {attempts}, within: 2m}}
 fork: {{rewind: {rewind}, batches: {batches}}}
-steady_state: {{min_batches: 2, within: 3m}}
-recovery: {{target: 2m, deadline: 5m}}
+steady_state: {{min_batches: 2, within: 5m}}
+recovery: {{target: 8m, deadline: 8m}}
 verification: {{min_records: {min_records}}}
 """
 
