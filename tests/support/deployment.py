@@ -143,7 +143,7 @@ def airflow_options() -> dict[str, Any]:
 def _services(it: Deployment) -> Iterator[str]:
     for name, service in it.services.items():
         if name in ONE_SHOT:
-            if service["restart"] not in ("no", "on-failure"):
+            if service["restart"] not in ("no", "on-failure:5"):
                 yield f"{name}: it ends, and would be started again for ever"
         elif service["restart"] != "unless-stopped":
             yield f"{name}: nobody starts it again"

@@ -38,10 +38,11 @@ def worker_arguments(*, host: str, cores: int, memory: str, page: int, work: str
 
 
 class Cluster:
-    """A running master and worker. `url` is what a stream names as `spark.master`."""
+    """A running master and worker. `url` is what a stream names as `spark.master`; `pages`: ports of the web pages."""
 
-    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int, pages: tuple[int, int]) -> None:
         self.url = f"spark://127.0.0.1:{port}"
+        self.pages = pages
         self._work, self._worker = folder / "work", worker
 
     def executors(self) -> list[psutil.Process]:
@@ -73,7 +74,7 @@ def cluster(*, cores: int = 2) -> Iterator[Cluster]:
         offer = worker_arguments(host=host, cores=cores, memory="2g", page=worker_ui, work=work, url=url)
         worker = _start(folder, "worker", offer)
         _await_said(worker, folder / "worker.log", r"Successfully registered with master")
-        yield Cluster(folder, worker, port)
+        yield Cluster(folder, worker, port, (master_ui, worker_ui))
     finally:
         for process in (worker, master):
             if process is not None:

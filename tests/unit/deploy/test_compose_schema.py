@@ -9,10 +9,19 @@ import pytest
 from check_jsonschema.builtin_schemas import get_builtin_schema
 from jsonschema import Draft202012Validator
 
-from support.deployment import Deployment
+from support.airflow_harness import REPOSITORY
+from support.deployment import Deployment, airflow_options
+from support.guides import Page
 
 SCHEMA = Draft202012Validator(get_builtin_schema("vendor.compose-spec"))
 COMPOSE = Deployment.read()
+
+
+OVERRIDES = [
+    content
+    for path, content in Page((REPOSITORY / "docs" / "deploy.md").read_text()).files()
+    if path == "docker-compose.override.yaml"
+]
 
 
 def faults(compose: dict[str, Any]) -> list[str]:
@@ -37,3 +46,14 @@ def test_the_file_is_valid() -> None:
 )
 def test_a_file_that_is_not_is_told(change: Callable[[dict[str, Any]], object]) -> None:
     assert faults(COMPOSE.changed(change).compose)
+
+
+def test_what_the_guide_has_written_over_it_is_valid() -> None:
+    assert OVERRIDES
+    for override in OVERRIDES:
+        assert faults(override) == []
+        for name, service in override["services"].items():
+            assert name in COMPOSE.services
+            for key in service["environment"]:
+                _, section, option = key.lower().split("__")
+                assert option in airflow_options()[section]
