@@ -23,6 +23,7 @@ import yaml
 from streamwarden.adapters.brokers import client_settings, java_options
 from streamwarden.adapters.config import load_catalog
 from streamwarden.adapters.connections import PREFIX, Connection, connection
+from streamwarden.adapters.notify import URLS_VARIABLE
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 from streamwarden.errors import ConfigError
@@ -35,9 +36,9 @@ IMAGE: Final = "streamwarden:local"
 ONE_SHOT: Final = ("migrate", "first-run", "replay", "replay-to-kafka")
 """Services that do their work and end."""
 
-_SECRET: Final = re.compile(r"SECRET|PASSWORD|SQL_ALCHEMY|STORE_URL|CONN_WAREHOUSE")
+_SECRET: Final = re.compile(r"SECRET|PASSWORD|SQL_ALCHEMY|STORE_URL|NOTIFY_URLS|CONN_WAREHOUSE")
 _PLACE: Final = re.compile(r"(?<![\w.-])([a-z][a-z0-9-]*):(\d{2,5})\b")
-_VARIABLES: Final = (PROJECT_VARIABLE, DATA_VARIABLE, STORE_VARIABLE)
+_VARIABLES: Final = (PROJECT_VARIABLE, DATA_VARIABLE, STORE_VARIABLE, URLS_VARIABLE)
 
 
 def interpolated(text: str) -> str:

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from pathlib import Path
 import psutil
 
 from streamwarden.adapters.java import find_java
-from streamwarden.adapters.spark_home import spark_environment, spark_home
 from support.airflow_harness import free_port
 
 STARTS_WITHIN = 90.0
@@ -83,13 +83,16 @@ def cluster(*, cores: int = 2) -> Iterator[Cluster]:
 
 
 def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    programs = Path(sys.executable).parent  # with these alone, as in a container or on a host of the cluster
     environment = {
-        **spark_environment(find_java()),
+        **{key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))},
+        "JAVA_HOME": str(find_java()),
+        "PATH": f"{programs}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
-    command = [str(spark_home() / "bin" / "spark-class"), *arguments]
+    command = [str(programs / "spark-class"), *arguments]
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
 
