@@ -1,4 +1,5 @@
-# Streamwarden with everything it runs on: the locked packages, Spark among them, a Java, and the drivers' class archive.
+# Streamwarden with everything it runs on: the locked packages, Spark among them, a Java, the drivers' class archive and
+# the jars of Spark's Kafka connector. Every container of docker-compose.yaml that is not a server of its own runs it.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
@@ -7,7 +8,17 @@ RUN apt-get update \
 
 WORKDIR /opt/streamwarden
 COPY . .
-RUN make setup
+# Whatever the permissions in the checkout were: the image's user reads it, and cannot change it.
+RUN make setup \
+    && .venv/bin/python -m compileall -q src spark_jobs \
+    && chmod -R a+rX .
+
+# The jars go into the environment, beside Spark, and not below /data: a volume there would hide them.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends maven \
+    && .venv/bin/streamwarden prepare --kafka \
+    && apt-get purge -y --auto-remove maven \
+    && rm -rf /root/.m2 /var/lib/apt/lists/*
 
 RUN useradd --create-home --uid 1000 streamwarden \
     && mkdir -p /data/airflow /data/logs /data/streams \

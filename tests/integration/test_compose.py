@@ -1,154 +1,137 @@
-"""docker-compose.yaml without a container engine: it agrees with the code, and what it starts runs here as it stands.
+"""What docker-compose.yaml starts runs here as it stands, without a container engine.
 
-Each service's own command runs natively, with the file's own environment (hosts, ports and folders translated), against
-a real PostgreSQL; then each health check runs, and a stream is started as its DAG.
+Each service's own command runs natively, with the file's own environment (hosts, ports and folders translated): Airflow
+and the replays from this environment, a real PostgreSQL with the databases of its script, a broker set up by the same
+wrapper as in Kafka's image, and a master and a worker of Spark. Then each health check runs, the first run unpauses
+what it should, and the example stream goes from the topic over the cluster into the table.
+
+That the file agrees with the code is tested in tests/unit/deploy; the image itself is not built anywhere here.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
-import yaml
+import sqlalchemy as sa
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
+from streamwarden.adapters import maven
+from streamwarden.adapters.java import find_java
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.lifecycle.driver import ExitKind
 from support.airflow_harness import COMPONENTS, REPOSITORY, Airflow, free_port, running, wait_for
+from support.deployment import Deployment
+from support.kafka_broker import JARS
 from support.postgres_server import USER, PostgreSQL
 from support.postgres_server import running as postgresql
+from support.spark_cluster import Cluster, cluster
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
-LONG = 240.0
-COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yaml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("streamwarden")}
-DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
-STREAM = "event_windows"
-Installation = tuple[Airflow, Workspace, dict[str, list[str]]]
-"""What runs, where its streams live, and the command of each service's health check."""
+LONG: Final = 240.0
+COMPOSE = Deployment.read()
+FILES, TABLE = "flight_departures", "departures_to_warehouse"
+"""The stream that the first run begins with, and the example."""
 
 
-def interpolated(text: str) -> str:
-    """As Compose does it where none of the variables is set."""
-    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+@dataclass
+class Installation:
+    """What runs, where, and how a text of the compose file reads here."""
+
+    root: Path
+    airflow: Airflow
+    space: Workspace
+    server: PostgreSQL
+    spark: Cluster
+    translations: dict[str, str]
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def command(self, service: str) -> list[str]:
+        return [translated(word, self.translations) for word in COMPOSE.command(service)]
+
+    def health_check(self, service: str) -> list[str]:
+        return [translated(word, self.translations) for word in COMPOSE.services[service]["healthcheck"]["test"][1:]]
+
+    def start(self, service: str) -> subprocess.Popen[bytes]:
+        """The service's command, beside Airflow's components."""
+        with (self.root / f"{service}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.command(service), env=self.airflow.env, cwd=REPOSITORY, stdout=log, stderr=log
+            )
+        self.started.append(process)
+        return process
+
+    def told(self, service: str) -> str:
+        return (self.root / f"{service}.log").read_text(errors="replace")[-4000:]
+
+    def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, env=self.airflow.env, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
+        )
 
 
-# What the file says
-
-
-def test_every_component_of_airflow_is_a_service_and_nothing_else_is() -> None:
-    assert set(SERVICES) == {"postgres", "migrate", *COMPONENTS}
-    for component in COMPONENTS:
-        assert OURS[component]["command"] == ["airflow", component]
-    assert OURS["migrate"]["command"] == ["airflow", "db", "migrate"]
-
-
-def test_services_wait_for_what_they_need_and_say_whether_they_are_well() -> None:
-    for name, service in SERVICES.items():
-        for needed, how in service.get("depends_on", {}).items():
-            healthy = how["condition"] == "service_healthy"
-            assert healthy == ("healthcheck" in SERVICES[needed]), f"{name} waits for {needed}"
-        if name != "migrate":
-            assert service["healthcheck"]["test"][0] == "CMD"
-            assert service["restart"] == "unless-stopped"
-    assert all(service["init"] is True for service in OURS.values()), "somebody has to reap the drivers' keepers"
-
-
-def test_ports_are_open_to_this_machine_alone() -> None:
-    published = [port for service in SERVICES.values() for port in service.get("ports", ())]
-    assert published == ["127.0.0.1:8080:8080"]
-
-
-def test_no_secret_stands_in_the_file_that_cannot_be_set_from_outside() -> None:
-    for service in SERVICES.values():
-        for key, value in service.get("environment", {}).items():
-            if re.search(r"SECRET|PASSWORD|SQL_ALCHEMY|STORE_URL", key):
-                assert re.search(r"\$\{\w+:-", value), f"{key} has one value for everybody"
-
-
-def test_mounted_folders_are_there_and_where_the_settings_say() -> None:
-    environment = OURS["scheduler"]["environment"]
-    targets = {}
-    for volume in OURS["scheduler"]["volumes"]:
-        source, target, *_ = volume.split(":")
-        targets[target] = source
-        assert source in COMPOSE["volumes"] or (REPOSITORY / source).is_dir()
-    assert environment["AIRFLOW__CORE__DAGS_FOLDER"] in targets
-    assert environment["AIRFLOW__CORE__PLUGINS_FOLDER"] in targets
-    assert f"{environment['STREAMWARDEN_PROJECT']}/config" in targets
-    for key in ("STREAMWARDEN_DATA", "AIRFLOW_HOME", "AIRFLOW__LOGGING__BASE_LOG_FOLDER"):
-        assert environment[key].startswith("/data/"), "on the volume that all of them share"
-        assert environment[key] in DOCKERFILE, "a folder that the image's user owns"
-
-
-def test_the_image_is_built_as_a_person_builds_the_environment() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    base = re.search(r"^FROM python:(\d+\.\d+)-", DOCKERFILE, re.MULTILINE)
-    assert base is not None
-    assert base[1] in project["requires-python"]
-    assert "RUN make setup" in DOCKERFILE
-    java = re.search(r"openjdk-\d+-jre-headless", DOCKERFILE)
-    assert java is not None
-    assert java[0] in (REPOSITORY / "scripts" / "setup.sh").read_text()
-    assert DOCKERFILE.index("USER streamwarden") > DOCKERFILE.index("make setup"), "nothing runs as root"
-    place = OURS["scheduler"]["environment"]["STREAMWARDEN_PROJECT"]
-    assert f"WORKDIR {place}\n" in DOCKERFILE
-    assert f"ENV PATH={place}/.venv/bin:" in DOCKERFILE
-
-
-def test_postgresql_makes_the_two_databases_that_are_asked_for() -> None:
-    environment = OURS["scheduler"]["environment"]
-    script = (REPOSITORY / "packaging" / "postgres" / "10-store.sql").read_text()
-    made = {SERVICES["postgres"]["environment"]["POSTGRES_DB"], *re.findall(r"CREATE DATABASE (\w+)", script)}
-    asked = {
-        environment[key].rpartition("/")[2] for key in ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "STREAMWARDEN_STORE_URL")
-    }
-    assert made == asked
-
-
-# What it starts
+def translated(text: str, translations: dict[str, str]) -> str:
+    for there, here in translations.items():
+        text = text.replace(there, here)
+    return text
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    with postgresql() as it:
-        for name in ("airflow", "streamwarden"):
-            it.create(name)
-        yield it
-
-
-@pytest.fixture(scope="module")
-def installation(server: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     root = tmp_path_factory.mktemp("compose")
-    airflow = Airflow(root / "airflow", REPOSITORY, root / "streams")
-    health_port = free_port()
+    with ExitStack() as stack:
+        server = stack.enter_context(postgresql())
+        server.create(COMPOSE.environment("postgres")["POSTGRES_DB"])
+        script = (REPOSITORY / "packaging" / "postgres" / "10-databases.sql").read_text()
+        for statement in re.findall(r"^CREATE .*?;", script, re.MULTILINE):
+            server.run(statement)
+        spark = stack.enter_context(cluster(cores=4))
+        made = installed(root, server, spark, stack)
+        stack.callback(ended, made)
+        made.start("replay")
+        made.start("replay-to-kafka")
+        stack.enter_context(running(made.airflow))
+        made.start("first-run")
+        yield made
+
+
+def installed(root: Path, server: PostgreSQL, spark: Cluster, stack: ExitStack) -> Installation:
+    project = project_with_the_example(root / "project", spark)
+    airflow = Airflow(root / "airflow", project, root / "streams")
     own_ports = {key: value for key, value in airflow.env.items() if key.endswith("LOG_SERVER_PORT")}
-    translate = {
+    health_port = free_port()
+    inside, controller, outside = (free_port() for _ in range(3))
+    translations = {
         f"{USER}:for-this-machine-alone@postgres:5432": f"{USER}:{server.password}@127.0.0.1:{server.port}",
         "api-server:8080": f"127.0.0.1:{airflow.port}",
         "localhost:8080": f"127.0.0.1:{airflow.port}",
         "localhost:8974": f"127.0.0.1:{health_port}",
-        "/opt/streamwarden": str(REPOSITORY),
+        "localhost:8090": f"127.0.0.1:{spark.pages[0]}",
+        "localhost:8091": f"127.0.0.1:{spark.pages[1]}",
+        "spark://spark-master:7077": spark.url,
+        "kafka:9092": f"127.0.0.1:{inside}",
+        "kafka:9093": f"127.0.0.1:{controller}",
+        "localhost:9094": f"127.0.0.1:{outside}",
+        "://:9092": f"://127.0.0.1:{inside}",
+        "://:9093": f"://127.0.0.1:{controller}",
+        "://:9094": f"://127.0.0.1:{outside}",
+        "/var/lib/kafka/data": str(root / "kafka" / "records"),
+        "/opt/streamwarden": str(project),
         "/data": str(root),
     }
-
-    def translated(text: str) -> str:
-        text = interpolated(text)
-        for there, here in translate.items():
-            text = text.replace(there, here)
-        return text
-
-    declared = {key: translated(value) for key, value in OURS["scheduler"]["environment"].items()}
-    assert all(service["environment"] == OURS["scheduler"]["environment"] for service in OURS.values())
+    stack.enter_context(broker(root / "kafka", translations, f"127.0.0.1:{inside}"))
+    declared = {key: translated(value, translations) for key, value in COMPOSE.environment("scheduler").items()}
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "STREAMWARDEN"))}
     airflow.env = {
         **inherited,
@@ -160,48 +143,126 @@ def installation(server: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": "127.0.0.1",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT": str(health_port),
     }
-    space = Workspace.open(REPOSITORY, root / "streams", store_url=declared["STREAMWARDEN_STORE_URL"], environ={})
-    checks = {
-        name: [translated(part) for part in service["healthcheck"]["test"][1:]]
-        for name, service in OURS.items()
-        if "healthcheck" in service
-    }
+    space = Workspace.open(project, root / "streams", store_url=declared["STREAMWARDEN_STORE_URL"], environ={})
+    return Installation(root, airflow, space, server, spark, translations)
+
+
+def project_with_the_example(project: Path, spark: Cluster) -> Path:
+    """The repository's project, and the example stream as docs/deploy.md has it copied."""
+    for folder in ("config", "dags", "plugins", "spark_jobs"):
+        shutil.copytree(REPOSITORY / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (REPOSITORY / "packaging" / "compose" / "streams" / f"{TABLE}.yaml").read_text()
+    here = {"spark://spark-master:7077": spark.url, "spark.driver.host: scheduler": "spark.driver.host: 127.0.0.1"}
+    assert all(there in text for there in here)
+    (project / "config" / "streams" / f"{TABLE}.yaml").write_text(translated(text, here))
+    return project
+
+
+@contextmanager
+def broker(folder: Path, translations: dict[str, str], servers: str) -> Iterator[None]:
+    """As Kafka's image does it: its wrapper turns the environment into settings and formats the folder."""
+    settings = {key: translated(value, translations) for key, value in COMPOSE.environment("kafka").items()}
+    for name in ("default", "mounted", "final"):
+        (folder / name).mkdir(parents=True)
+    for name in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):
+        (folder / "default" / name).write_text("")
+    heap = settings["KAFKA_HEAP_OPTS"]
+    java = [str(find_java() / "bin" / "java"), heap, "-cp", ":".join(map(str, maven.resolve(JARS)))]
+    wrapper = [*java, "kafka.docker.KafkaDockerWrapper", "setup"]
+    for name in ("default", "mounted", "final"):
+        wrapper += [f"--{name}-configs-dir", str(folder / name)]
+    subprocess.run(wrapper, env=settings, check=True, timeout=120, cwd=folder)
+    with (folder / "log").open("wb") as log:
+        command = [*java, "kafka.Kafka", str(folder / "final" / "server.properties")]
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+    def answers() -> bool:
+        try:
+            return bool(AdminClient({"bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
+
     try:
-        with running(airflow):
-            yield airflow, space, checks
+        wait_for("the broker", answers, timeout=120, explain=(folder / "log").read_text)
+        yield
     finally:
-        space.fleet.stop(STREAM, requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
-        space.close()
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def ended(made: Installation) -> None:
+    """Nothing that the fixture or a test started lives on."""
+    for process in made.started:
+        process.terminate()
+        process.wait(timeout=30)
+    for stream in (FILES, TABLE):
+        made.space.fleet.stop(stream, requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
+    made.space.close()
 
 
 def test_all_streams_are_dags_on_postgresql(installation: Installation) -> None:
-    airflow, space, _ = installation
-    wanted = {f"stream_{name}" for name in space.catalog().streams}
+    airflow = installation.airflow
+    wanted = {f"stream_{name}" for name in installation.space.catalog().streams}
+    assert f"stream_{TABLE}" in wanted
     wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
     assert airflow.import_errors() == []
 
 
-@pytest.mark.parametrize("name", COMPONENTS)
+@pytest.mark.parametrize("name", [*COMPONENTS, "spark-master", "spark-worker"])
 def test_a_health_check_succeeds(name: str, installation: Installation) -> None:
-    airflow, _, checks = installation
-
-    def well() -> bool:
-        return subprocess.run(checks[name], env=airflow.env, capture_output=True, timeout=60).returncode == 0
-
-    wait_for(f"{name} to be well", well, timeout=LONG, poll=2.0, explain=lambda: airflow.tail(name))
+    check = installation.health_check(name)
+    explain = (lambda: installation.airflow.tail(name)) if name in COMPONENTS else str
+    wait_for(f"{name} to be well", lambda: installation.run(check).returncode == 0, timeout=LONG, explain=explain)
 
 
-def test_a_stream_runs_with_its_store_on_postgresql(installation: Installation) -> None:
-    airflow, space, _ = installation
-    folder = Path(space.stream(STREAM).source.folders[0])
-    folder.mkdir(parents=True)
-    event = {"event_time": "2026-01-05T09:00:00.000Z", "user_id": 7, "action": "login"}
-    (folder / ".0.part").write_text(json.dumps(event) + "\n")
-    (folder / ".0.part").rename(folder / "0.json")
-    airflow.pause(f"stream_{STREAM}", False)
-    wait_for("a committed batch", lambda: space.store.batches.summary(STREAM).rows > 0, timeout=LONG)
-    airflow.pause(f"stream_{STREAM}", True)
-    seen = space.fleet.stop(STREAM, requested_by="test", reason="it runs")
+def test_a_health_check_fails_where_nobody_answers(installation: Installation) -> None:
+    check = [word.replace(str(installation.spark.pages[0]), "1") for word in installation.health_check("spark-master")]
+    assert installation.run(check).returncode != 0
+
+
+def test_the_first_run_begins_with_flights_and_is_not_repeated(installation: Installation) -> None:
+    """A person types `docker compose up`, and nothing else."""
+    airflow, space = installation.airflow, installation.space
+    (first_run,) = installation.started[2:]
+    code = wait_for(
+        "the first run",
+        lambda: {first_run.poll()} - {None},
+        timeout=LONG,
+        explain=lambda: installation.told("first-run"),
+    )
+    assert code == {0}, installation.told("first-run")
+    assert not airflow.is_paused(f"stream_{FILES}")
+    assert not airflow.is_paused("health")
+    assert airflow.is_paused(f"stream_{TABLE}")
+    wait_for("a committed batch", lambda: space.store.batches.summary(FILES).rows > 0, timeout=LONG)
+    airflow.pause(f"stream_{FILES}", True)
+    assert installation.run(installation.command("first-run")).returncode == 0
+    assert airflow.is_paused(f"stream_{FILES}"), "somebody paused it: it stays paused"
+    stopped(space, FILES)
+
+
+def test_the_example_goes_from_the_topic_over_the_cluster_into_the_table(installation: Installation) -> None:
+    """Unpaused as a task does it: through the connection to Airflow itself."""
+    code = f"from streamwarden.airflow.unpausing import unpause; raise SystemExit(unpause('stream_{TABLE}'))"
+    done = installation.run([sys.executable, "-c", code])
+    assert done.returncode == 0, done.stderr
+    engine = sa.create_engine(installation.server.url("warehouse"), poolclass=sa.NullPool)
+
+    def rows() -> int:
+        try:
+            with engine.connect() as connection:
+                return int(connection.exec_driver_sql("SELECT count(*) FROM flights.departures").scalar_one())
+        except sa.exc.ProgrammingError:  # the sink makes the table with its first batch
+            return 0
+
+    wait_for("rows in the table", rows, timeout=LONG, explain=lambda: installation.told("replay-to-kafka"))
+    assert installation.spark.launched() > 0, "its tasks ran on an executor"
+    installation.airflow.pause(f"stream_{TABLE}", True)
+    stopped(installation.space, TABLE)
+
+
+def stopped(space: Workspace, stream: str) -> None:
+    seen = space.fleet.stop(stream, requested_by="test", reason="it runs")
     assert seen is not None
     assert seen.exit is not None
     assert seen.exit.kind is ExitKind.STOPPED

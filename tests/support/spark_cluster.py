@@ -1,5 +1,5 @@
 """A real standalone cluster of Spark for tests: a master and a worker of the installed PySpark, on free ports of the
-loopback, ended with the tests."""
+loopback, ended with the tests. Started with the arguments that docker-compose.yaml starts its own with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,18 +18,31 @@ from pathlib import Path
 import psutil
 
 from streamwarden.adapters.java import find_java
-from streamwarden.adapters.spark_home import spark_environment, spark_home
 from support.airflow_harness import free_port
 
 STARTS_WITHIN = 90.0
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
-class Cluster:
-    """A running master and worker. `url` is what a stream names as `spark.master`."""
+def master_arguments(*, host: str, port: int, page: int) -> list[str]:
+    """Of spark-class. `page`: the port of the web page."""
+    return [MASTER, "--host", host, "--port", str(port), "--webui-port", str(page)]
 
-    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int) -> None:
+
+def worker_arguments(*, host: str, cores: int, memory: str, page: int, work: str, url: str) -> list[str]:
+    """Of spark-class. `work`: folder of the executors' logs; `url`: the master's."""
+    offers = ["--host", host, "--cores", str(cores), "--memory", memory]
+    return [WORKER, *offers, "--webui-port", str(page), "--work-dir", work, url]
+
+
+class Cluster:
+    """A running master and worker. `url` is what a stream names as `spark.master`; `pages`: ports of the web pages."""
+
+    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int, pages: tuple[int, int]) -> None:
         self.url = f"spark://127.0.0.1:{port}"
+        self.pages = pages
         self._work, self._worker = folder / "work", worker
 
     def executors(self) -> list[psutil.Process]:
@@ -54,13 +68,13 @@ def cluster(*, cores: int = 2) -> Iterator[Cluster]:
     port, master_ui, worker_ui = (free_port() for _ in range(3))
     master = worker = None
     try:
-        master = _start(folder, "master", "master.Master", "--port", str(port), "--webui-port", str(master_ui))
+        host, url, work = "127.0.0.1", f"spark://127.0.0.1:{port}", str(folder / "work")
+        master = _start(folder, "master", master_arguments(host=host, port=port, page=master_ui))
         _await_listening(master, port, folder / "master.log")
-        options = ["--cores", str(cores), "--memory", "2g", "--webui-port", str(worker_ui), "--work-dir"]
-        url = f"spark://127.0.0.1:{port}"
-        worker = _start(folder, "worker", "worker.Worker", *options, str(folder / "work"), url)
+        offer = worker_arguments(host=host, cores=cores, memory="2g", page=worker_ui, work=work, url=url)
+        worker = _start(folder, "worker", offer)
         _await_said(worker, folder / "worker.log", r"Successfully registered with master")
-        yield Cluster(folder, worker, port)
+        yield Cluster(folder, worker, port, (master_ui, worker_ui))
     finally:
         for process in (worker, master):
             if process is not None:
@@ -68,16 +82,19 @@ def cluster(*, cores: int = 2) -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path, name: str, kind: str, *options: str) -> subprocess.Popen[bytes]:
+def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    programs = Path(sys.executable).parent  # with these alone, as in a container or on a host of the cluster
     environment = {
-        **spark_environment(find_java()),
+        **{key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))},
+        "JAVA_HOME": str(find_java()),
+        "PATH": f"{programs}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
-    command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]
+    command = [str(programs / "spark-class"), *arguments]
     with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen([*command, *options], stdout=log, stderr=log, cwd=folder, env=environment)
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
 
 
 def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

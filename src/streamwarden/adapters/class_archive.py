@@ -48,13 +48,16 @@ def _folder() -> Path:
 
 
 def _key(java_home: Path) -> str:
-    """Differs for each Java, each build of it, and each installed Spark."""
+    """Differs for each Java, each build of it, and each installed Spark.
+
+    In whole seconds: a container's image keeps no finer times, and an archive made at its build has to be found in it.
+    """
     try:
         build = (java_home / "release").read_bytes()
     except OSError:
         build = b""
     jars = spark_home() / "jars"
-    return hashlib.sha256(f"{java_home}\n{jars}\n{jars.stat().st_mtime_ns}\n".encode() + build).hexdigest()[:16]
+    return hashlib.sha256(f"{java_home}\n{jars}\n{int(jars.stat().st_mtime)}\n".encode() + build).hexdigest()[:16]
 
 
 def flags(archive: Path) -> tuple[str, ...]:

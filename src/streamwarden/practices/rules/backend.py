@@ -25,8 +25,11 @@ def judge(facts: Facts) -> Iterable[Finding]:
     where = f"{facts.file}: state.backend"
     remote = _REMOTE.match(spec.checkpoint) is not None
     if not spec.spark.master.startswith("local") and not remote:
-        told = f"executors of {spec.spark.master} cannot see the checkpoint {spec.checkpoint} of one host's disk"
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: checkpoint", severity=Severity.ERROR)
+        told = (
+            f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: a folder "
+            "of one host's disk fails, one that all hosts mount serves"
+        )
+        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: checkpoint")
     if backend is Backend.HDFS:
         for each in operators:
             if each.kind is Kind.PROCESSOR:
@@ -77,9 +80,8 @@ RULE = Rule(
         "`state.backend`, `state.changelog`, `checkpoint`, `spark.master`, `spark.driver_memory`, Spark's settings in "
         f"force; the operators; `memoryUsedBytes` of the newest report (more than {HEAP_SHARE:.0%} of the heap is too "
         f"much for HDFS-backed); bytes under `state/` (more than {format_size(SNAPSHOT_EACH_COMMIT)} is too much for a "
-        "snapshot with each commit). A checkpoint on one host's disk under a cluster's master, and "
-        "transformWithState on "
-        "the HDFS-backed provider, are errors: the query fails."
+        "snapshot with each commit). transformWithState on the HDFS-backed provider is an error: the query fails. "
+        "Whether a folder under a cluster's master is one that all hosts mount cannot be told from here: it is named."
     ),
     remedy=(
         "`state: {backend: rocksdb, changelog: true}`; a checkpoint that all executors see; leave `boundedMemoryUsage` "
