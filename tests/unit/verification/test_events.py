@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,3 +99,25 @@ def test_in_mode_update_two_rows_of_one_key_in_one_batch_are_a_problem() -> None
     found = of(event("k", "1", 1, update=True), event("k", "2", 1, update=True), update=True)
     (problem,) = found.problems
     assert problem.startswith("1 rows were others when their batch ran again")
+
+
+def test_the_reader_in_the_guide_has_each_row_once() -> None:
+    guide = Path(__file__).parents[3] / "docs/how-to/kafka.md"
+    (code,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+
+    class Record:
+        def __init__(self, partition: int, batch: int, value: str) -> None:
+            self._partition, self._event = partition, event("k", value, batch)
+
+        def partition(self) -> int:
+            return self._partition
+
+        def headers(self) -> list[tuple[str, bytes]]:
+            return [(BATCH, self._event.written_by.encode()), (EVENT_ID, str(self._event.id).encode())]
+
+    cut = [Record(0, 1, "a"), Record(1, 1, "x"), Record(0, 1, "b")]
+    again = [Record(1, 1, "x"), Record(0, 1, "a"), Record(0, 1, "b"), Record(0, 1, "c")]
+    kept = [names["is_new"](record) for record in (Record(0, 0, "a"), *cut, *again, Record(0, 2, "d"))]
+    assert kept == [True, True, True, True, False, False, False, True, True]
