@@ -52,12 +52,20 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
         purpose: names that group.
         more: further settings of librdkafka.
 
-    Raises ConfigError for a connection that names no broker.
+    Raises ConfigError for a connection that names no broker, or has a setting that the library does not take.
     """
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaException
 
     own = {"group.id": f"streamwarden-{purpose}", "enable.auto.commit": False, "logger": QUIET}
-    return Consumer({**client_settings(known), **own, **more})
+    try:
+        return Consumer({**client_settings(known), **own, **more})
+    except KafkaException as error:
+        raise ConfigError(
+            f"the settings of the connection {known.name!r} are refused: {error.args[0].str()}",
+            expected="settings of librdkafka, and certificates in PEM files that can be read here",
+            where=f"connection {known.name}",
+            next_step="correct the connection",
+        ) from error
 
 
 def client_settings(known: Connection) -> dict[str, str]:

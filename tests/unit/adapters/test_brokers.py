@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.brokers import client_settings, java_options
+from streamwarden.adapters.brokers import client_settings, java_options, reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import ConfigError
 
@@ -74,4 +74,20 @@ def test_certificates_travel_by_content(tmp_path: Path) -> None:
 def test_what_cannot_be_is_told(extra: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
         java_options(Connection(name="events", extra=extra))
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location failed"),
+        ({"security.protocol": "SLL"}, "Invalid value"),
+        ({"bootstrap.server": "b"}, "No such configuration property"),
+    ],
+)
+def test_what_the_library_refuses_is_an_error_of_the_connection(extra: dict[str, object], told: str) -> None:
+    """And not one that ends the health of all other streams."""
+    known = Connection(name="events", host="b", extra={**extra, "sasl.password": "hush"})
+    with pytest.raises(ConfigError, match=told) as caught:
+        reader(known, "test")
     assert "hush" not in str(caught.value)
