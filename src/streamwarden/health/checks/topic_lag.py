@@ -242,13 +242,13 @@ CHECK = Check(
         "Spark commits no offsets of a consumer group) beside the broker's oldest and newest, and the timestamp of the "
         "oldest record between them. What came of it goes from verdict to verdict in the evidence, a measurement each "
         f"{APART:.0f} s at most. The first rule that holds counts. (1) Caught up: no record waits; OK. (2) Stalled: "
-        "records wait and the committed offset has not moved, for longer than one batch (the longer of the trigger and "
-        f"p95 of the last {RECENT_BATCHES} batches, which is taken off); what passed before the stream was last started "
-        "by request does not count. (3) Rewinding: the committed offset is below its highest, so records are read "
+        "records wait and the committed offset has not moved, for longer than one batch (the longer of trigger and "
+        f"p95 of the last {RECENT_BATCHES} batches, which is taken off); time before the last start by request does "
+        "not count. (3) Rewinding: the committed offset is below its highest, so records are read "
         "again; a WARNING by itself. The partition ends before the committed offset, so the topic was made anew: "
         "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
-        f"one before, {GROWN} times at least. Otherwise the partition is followed; OK. The value is the longest time of "
-        "(2) or (4). A stream that was stopped on request is OK. Of a source that is no topic nothing is read."
+        f"one before, {GROWN} times at least. Otherwise the partition is followed; OK. The value is the longest time "
+        "of (2) or (4). A stream that was stopped on request is OK. Of a source that is no topic nothing is read."
     ),
     unknown=(
         "No batch was planned yet, the broker does not answer, records wait and there is one measurement only, or the "
