@@ -211,12 +211,6 @@ def test_each_record_is_told_once_by_the_clock(story: Story, job: str) -> None:
     assert (kept["malformed"], kept["emitted"], kept["open"], kept["dropped"]) == (len(BAD), PORTIONS * EACH, 0, 0)
 
 
-def test_the_events_of_a_session_stand_in_the_order_of_their_records(story: Story) -> None:
-    """Of two partitions that take turns: by the records' timestamps."""
-    for row in rows(story.specs[SESSIONS]):
-        assert row["data"] == sorted(row["data"])
-
-
 def test_by_event_time_the_heartbeats_are_the_oracles(story: Story) -> None:
     assert story.ends[TIMED].kind is ExitKind.COMPLETED, story.ends[TIMED]
     outcome = verified(story, TIMED)
