@@ -24,7 +24,7 @@ import pytest
 
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.forks import fork
-from streamwarden.adapters.outputs import read_output
+from streamwarden.adapters.outputs import MANIFEST, read_output
 from streamwarden.adapters.surroundings import survey
 from streamwarden.adapters.verification import verify
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
@@ -100,7 +100,11 @@ def on_topic(made: Project, job: str, **changes: Any) -> StreamSpec:
 
 
 def rows(spec: StreamSpec) -> list[dict[str, Any]]:
-    found = read_output(Path(str(spec.sink.path)))
+    """What came out so far."""
+    path = Path(str(spec.sink.path))
+    if not (path / MANIFEST).is_dir():
+        return []
+    found = read_output(path)
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
