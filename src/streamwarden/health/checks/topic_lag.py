@@ -87,6 +87,21 @@ class _History:
 
 
 @dataclass(frozen=True, slots=True)
+class _Measure:
+    """What the partitions are measured by.
+
+    Args:
+        started: since when the stream is meant to run, Unix seconds; one_batch: seconds for which an offset stands still
+            by design.
+    """
+
+    now: float
+    started: float
+    one_batch: float
+    limits: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class _Finding:
     """What is said of one partition. `seconds`: how long it has stood still, or its lag has grown."""
 
@@ -115,17 +130,17 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.UNKNOWN, "the broker did not tell its offsets", None, evidence)
     now = _measured(window, seen, before)
     kept = before if before is not None and now.at - before.at < APART else now
-    limits_in_force = thresholds.of(CHECK.name)
-    found = [_finding(window, name, lag, now.courses[name], limits_in_force) for name, lag in seen.items()]
+    by = _Measure(window.now, _started(window), _one_batch(window), thresholds.of(CHECK.name))
+    found = [_finding(name, lag, now.courses[name], by) for name, lag in seen.items()]
     evidence = {**kept.evidence(), "partitions": {each.name: f"{each.rule.words}: {each.words}" for each in found}}
-    return _verdict(window, found, now.measurements, limits_in_force, evidence)
+    return _verdict(window, found, now.measurements, by, evidence)
 
 
 def _verdict(
     window: Window,
     found: list[_Finding],
     measurements: int,
-    limits_in_force: Mapping[str, float],
+    by: _Measure,
     evidence: Mapping[str, object],
 ) -> Verdict:
     found = sorted(found, key=lambda each: (each.status.rank, each.rule, each.seconds, each.behind), reverse=True)
@@ -144,12 +159,10 @@ def _verdict(
     if worst.status is Status.OK and measurements < 2:
         reason = f"measured once: whether the offsets advance shows the next time ({some}{more})"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
-    return CHECK.verdict(window, worst.status, f"{reason} ({CHECK.limits_text(limits_in_force)})", value, evidence)
+    return CHECK.verdict(window, worst.status, f"{reason} ({CHECK.limits_text(by.limits)})", value, evidence)
 
 
-def _finding(
-    window: Window, name: str, lag: PartitionLag, course: _Course, limits_in_force: Mapping[str, float]
-) -> _Finding:
+def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Finding:
     """The first rule that holds of the partition."""
 
     def finding(rule: _Rule, status: Status, words: str, seconds: float = 0.0) -> _Finding:
@@ -157,12 +170,11 @@ def _finding(
 
     waits = f"{lag.behind:,} records wait"
     if lag.since is not None:
-        waits += f", the oldest for {format_duration(max(0.0, window.now - lag.since))}"
+        waits += f", the oldest for {format_duration(max(0.0, by.now - lag.since))}"
     if lag.behind == 0 and lag.last >= lag.committed:
         return finding(_Rule.CAUGHT_UP, Status.OK, "no record waits")
-    launched = _launched(window)
-    stood = max(0.0, window.now - max(course.still_since, launched) - _one_batch(window)) if lag.behind else 0.0
-    status = CHECK.grade(stood, limits_in_force)
+    stood = max(0.0, by.now - max(course.still_since, by.started) - by.one_batch) if lag.behind else 0.0
+    status = CHECK.grade(stood, by.limits)
     if status is not Status.OK:
         words = f"{waits}, and the committed offset {lag.committed:,} has stood still for {format_duration(stood)}"
         return finding(_Rule.STALLED, status, words, stood)
@@ -172,8 +184,8 @@ def _finding(
     if course.highest > lag.committed:
         words = f"the committed offset went back from {course.highest:,} to {lag.committed:,}; {waits}"
         return finding(_Rule.REWINDING, Status.WARNING, words, stood)
-    grew = max(0.0, window.now - max(course.growing_since, launched)) if course.grown >= GROWN else 0.0
-    status = CHECK.grade(grew, limits_in_force)
+    grew = max(0.0, by.now - max(course.growing_since, by.started)) if course.grown >= GROWN else 0.0
+    status = CHECK.grade(grew, by.limits)
     if status is not Status.OK:
         words = f"{waits}, more at each of {course.grown} measurements in {format_duration(grew)}"
         return finding(_Rule.NEVER_CATCHING_UP, status, words, grew)
@@ -181,7 +193,7 @@ def _finding(
 
 
 def _one_batch(window: Window) -> float:
-    """Seconds for which an offset stands still by design: a trigger, or a batch if batches are longer."""
+    """The longer of a trigger and a batch, seconds."""
     durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
     trigger = window.spec.trigger.processing_time or 0.0
     return max(trigger, percentile(durations, 0.95)) if durations else trigger
@@ -192,8 +204,8 @@ def _is_stopped(window: Window) -> bool:
     return bool(window.drivers) and _ended_well(window.drivers[-1])
 
 
-def _launched(window: Window) -> float:
-    """Since when the stream is meant to run, Unix seconds: drivers that died and were replaced change nothing of it."""
+def _started(window: Window) -> float:
+    """The last start that was asked for, Unix seconds: drivers that died and were replaced change nothing of it."""
     since = 0.0
     for driver in reversed(window.drivers):
         if _ended_well(driver):
