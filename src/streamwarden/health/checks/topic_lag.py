@@ -91,8 +91,8 @@ class _Measure:
     """What the partitions are measured by.
 
     Args:
-        started: since when the stream is meant to run, Unix seconds; one_batch: seconds for which an offset stands still
-            by design.
+        started: since when the stream is meant to run, Unix seconds.
+        one_batch: seconds for which an offset stands still by design.
     """
 
     now: float
@@ -176,7 +176,8 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
     stood = max(0.0, by.now - max(course.still_since, by.started) - by.one_batch) if lag.behind else 0.0
     status = CHECK.grade(stood, by.limits)
     if status is not Status.OK:
-        words = f"{waits}, and the committed offset {lag.committed:,} has stood still for {format_duration(stood)}"
+        still = format_duration(stood + by.one_batch)
+        words = f"{waits}, and the committed offset {lag.committed:,} has stood still for {still}"
         return finding(_Rule.STALLED, status, words, stood)
     if lag.last < lag.committed:
         words = f"it ends at {lag.last:,}, before the committed offset {lag.committed:,}: the topic was made anew"
