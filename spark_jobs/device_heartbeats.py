@@ -1,6 +1,7 @@
 """A heartbeat of each active session of each device, each thirty seconds, and a last word when the session fell silent.
 
-    readings  {"device_id": "d-17", "session_id": "s-1", "state": "charging", "event_time": "…"}
+    readings  {"device_id": "d-17", "session_id": "s-1", "state": "charging", "event_time": "…"}, lines of files or
+              records of a topic
     args      heartbeat=30s  between two heartbeats of a device. They are on a grid of its own (multiples of the
                              interval since 1970, moved by a checksum of the device's id), so that not all beat at once
               inactive=2m    a session silent for longer has ended, at the end of that silence
@@ -27,21 +28,22 @@ JVM, and the sessions of a device share them. How many sessions a driver keeps u
 `benchmarks/device_heartbeats/run.py`; it has not been measured yet, so there is no ceiling to rely on here.
 
 Time is processing time: all readings of a batch come at the moment that it was planned, which Spark writes down first
-and gives again when the batch runs again; their order is that of the files (modification, name) and their lines. Timers
-fire when nothing comes, too: a clock (Spark's `rate` source, whose rows are all left out) runs beside the readings, so
-that each trigger has a batch, also after a restart into silence. Heartbeats that an outage has missed are told after
-it, each as of its own time. A bounded run (`available_now`) reads all its input in one batch, and ends with it.
+and gives again when the batch runs again; their order is that of the files (modification, name) and their lines, or of
+the records (timestamp, partition, offset): a device's readings belong in one partition, so key them by it. Timers fire
+when nothing comes, too: a clock (Spark's `rate` source, whose rows are all left out) runs beside the readings, so that
+each trigger has a batch, also after a restart into silence. Heartbeats that an outage has missed are told after it,
+each as of its own time. A bounded run (`available_now`) reads all its input in one batch, and ends with it.
 
 With time=event nothing depends on when: the same logic runs on the readings' own times, in the order of time (then
 session, then state), and a point of the grid is told when the watermark has passed it. Nothing is told while nothing
 comes, for then the watermark stands. Readings later than `late` can be dropped, and Spark counts them.
 
-Guarantee, end to end: exactly once. Files, state with its timers, and the parquet sink's manifest all go by the batch.
-Readers must honour that manifest (`_spark_metadata`). The sum of `added` over all rows is the number of readings told.
-A reading that was published twice counts twice: it has no id.
+Guarantee, end to end: exactly once. Files or offsets, state with its timers, and the parquet sink's manifest all go by
+the batch. Readers must honour that manifest (`_spark_metadata`). The sum of `added` over all rows is the number of
+readings told. A reading that was published twice counts twice: it has no id.
 
-Lines that do not fit, lack a field that is needed, or (by events' time) lie more than an hour ahead of their own file
-are counted and kept aside in the stream's quarantine.
+Lines or records that do not fit, lack a field that is needed, or (by events' time) lie more than an hour ahead of when
+their file or record was written are counted and kept aside in the stream's quarantine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often each user acted, and what they did last: a row in every batch in which they acted, and one when they left.
 
-    user_actions  {"user_id": 7, "action": "login"}
+    user_actions  {"user_id": 7, "action": "login"}, lines of files or records of a topic
     timeout       args: ["timeout=5m"], also the default: a user silent for longer gets a row TIMEOUT with the final
                   count, and is forgotten. Who comes back begins at one again.
 
@@ -16,19 +16,21 @@ is removed by the timer.
 
 Time is processing time: all actions of a batch come at the moment that it was planned, which Spark writes down first
 and gives again when the batch runs again. In a batch the order, which tells the last action, is that of the files
-(modification, name) and their lines.
+(modification, name) and their lines, or that of the records (timestamp, partition, offset). A limit per batch cuts each
+partition where it is: for the order from batch to batch a user's actions belong in one partition, so key them by user.
 
 Timeouts fire when nothing comes, too: a clock (Spark's `rate` source, whose rows are all left out) runs beside the
 actions, so that each trigger has a batch, also after a restart into silence, when Spark alone would run none. A timeout
 is late by a trigger at most. A bounded run (`available_now`) reads all its input in one batch, since the clock knows no
 bounds, and ends with it: who is counted then stays in the checkpoint.
 
-Guarantee, end to end: exactly once. Files, state with its timers, and the parquet sink's manifest all go by the batch.
-Readers must honour that manifest (`_spark_metadata`). A row is one state of a counter, so the sink appends: the newest
-row of a user is the current one, and the sum of `added` over all rows is the number of actions, always. An action that
-was published twice counts twice: it has no id.
+Guarantee, end to end: exactly once. Files or offsets, state with its timers, and the parquet sink's manifest all go by
+the batch. Readers must honour that manifest (`_spark_metadata`). A row is one state of a counter, so the sink appends:
+the newest row of a user is the current one, and the sum of `added` over all rows is the number of actions, always. An
+action that was published twice counts twice: it has no id.
 
-Lines that do not fit the schema, or lack the user or the action, are counted and kept aside in the stream's quarantine.
+Lines or records that do not fit the schema, or lack the user or the action, are counted and kept aside in the stream's
+quarantine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sessions of users: the events of an id until `is_last`, or until a silence longer than the timeout of its client.
 
-    events   {"id": "web:4711", "data": "…", "is_last": false}
+    events   {"id": "web:4711", "data": "…", "is_last": false}, lines of files or records of a topic
     timeouts args: ["web=30m", "kiosk=10m", "*=2m"]; the client of an id is what stands before its first colon, or the
              whole id. A client that is not listed has the timeout of `*`, and that is one minute if it is not given.
 
@@ -17,7 +17,9 @@ are those of the last half hour. One that never pauses and never ends grows with
 tells it.
 
 Time is processing time: all events of a batch come at the moment that it was planned, which Spark writes down first and
-gives again when the batch runs again. In a batch the order is that of the files (modification, name) and their lines.
+gives again when the batch runs again. In a batch the order is that of the files (modification, name) and their lines,
+or that of the records (timestamp, partition, offset). A limit per batch cuts each partition where it is: for the order
+from batch to batch the events of an id belong in one partition, so key them by it.
 
 Timeouts fire when nothing comes, too. Timers make Spark run a batch at each trigger, empty or not, but only once this
 driver has run one: after a restart into silence it would wait for the next event. So a clock (Spark's `rate` source,
@@ -25,11 +27,11 @@ whose rows are all left out) runs beside the events, and each trigger has someth
 at most. A bounded run (`available_now`) reads all its input in one batch, since the clock knows no bounds, and ends
 with it: what is open then stays open in the checkpoint.
 
-Guarantee, end to end: exactly once. Each event is in one session and each session comes out once: files, state with its
-timers, and the parquet sink's manifest all go by the batch. Readers must honour that manifest (`_spark_metadata`).
-There is no id of an event: one that was published twice is two.
+Guarantee, end to end: exactly once. Each event is in one session and each session comes out once: files or offsets,
+state with its timers, and the parquet sink's manifest all go by the batch. Readers must honour that manifest
+(`_spark_metadata`). There is no id of an event: one that was published twice is two.
 
-Lines that do not fit the schema, or lack id or data, are counted and kept aside in the stream's quarantine.
+Lines or records that do not fit the schema, or lack id or data, are counted and kept aside in the stream's quarantine.
 """
 
 from __future__ import annotations

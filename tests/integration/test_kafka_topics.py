@@ -13,7 +13,9 @@ import pytest
 
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.flights import departures
+from streamwarden.adapters.observatory import Observatory
 from streamwarden.adapters.replay_topic import replay_to_topic
+from streamwarden.adapters.store import Store
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.adapters.topic_export import export_topic, read_range
 from streamwarden.adapters.topic_lag import topic_input
@@ -48,10 +50,17 @@ class Reader:
         )
 
     def plan(self, offsets: Mapping[str, int]) -> None:
+        """A batch that ends at these offsets (partition -> offset)."""
         log = Path(self.spec.checkpoint) / "offsets"
         log.mkdir(parents=True, exist_ok=True)
         (log / str(self.batches)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps({self.topic: offsets})}')
         self.batches += 1
+
+    def commit(self) -> None:
+        """The newest planned batch."""
+        log = Path(self.spec.checkpoint) / "commits"
+        log.mkdir(exist_ok=True)
+        (log / str(self.batches - 1)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
     def look(self) -> Surroundings:
         return survey(self.spec)
@@ -77,6 +86,67 @@ def test_records_wait_until_a_batch_has_planned_them(kafka: Broker, tmp_path: Pa
     reader.plan({"0": 3, "1": 3})
     waiting = reader.waiting()
     assert (waiting.count, waiting.since, waiting.lost, waiting.rewound) == (0, None, {}, ())
+
+
+def test_what_a_batch_reads_is_behind_until_the_batch_is_committed(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("running", **FOREVER)
+    for second in range(5):
+        kafka.produce("running", ["{}"], at=(NOW + second) * 1000)
+    reader = Reader(tmp_path, "running")
+    reader.plan({"0": 1})
+    reader.commit()
+    reader.plan({"0": 5})
+    found = reader.waiting()
+    lag = found.partitions["running-0"]
+    assert (found.count, found.since, lag.waiting, lag.behind, lag.since) == (0, None, 0, 4, NOW + 1)
+    reader.commit()
+    assert reader.waiting().partitions["running-0"].behind == 0
+
+
+def test_the_lag_of_a_topic_is_judged_from_look_to_look(kafka: Broker, tmp_path: Path) -> None:
+    """A look each three minutes: caught up, stalled, rewinding, never catching up; and a topic made anew."""
+    kafka.create("judged", **FOREVER)
+    reader = Reader(tmp_path / "checkpoint", "judged")
+    told: list[tuple[str, str]] = []
+    with Store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        store.migrate()
+
+        def look(*, times: int = 1, reads: int = 0, comes: int = 0) -> None:
+            """Each time: so many records are read, and so many come."""
+            nonlocal at
+            for _ in range(times):
+                at += reads
+                reader.plan({"0": at})
+                reader.commit()
+                kafka.produce("judged", ["{}"] * comes)
+                report = Observatory(store).evaluate([reader.spec], NOW + 180.0 * len(told))
+                found = {verdict.check: verdict for verdict in report.verdicts}["topic_lag"]
+                told.append((found.status.value, found.reason.partition(",")[0].partition(":")[0]))
+
+        at = 0
+        kafka.produce("judged", ["{}"] * 10)
+        look(reads=10)
+        look(comes=5)
+        look(times=4)
+        look(reads=5)
+        look(reads=-8)
+        look(reads=8, comes=10)
+        look(times=6, reads=2, comes=5)
+        kafka.delete("judged")
+        kafka.create("judged", **FOREVER)
+        look(comes=2)
+    assert told == [
+        ("OK", "caught up"),
+        ("OK", "following"),
+        *[("OK", "following")] * 3,
+        ("WARNING", "stalled"),
+        ("OK", "caught up"),
+        ("WARNING", "rewinding"),
+        ("OK", "following"),
+        *[("OK", "following")] * 3,
+        *[("WARNING", "never catching up")] * 3,
+        ("CRITICAL", "rewinding"),
+    ]
 
 
 def test_a_partition_that_was_added_waits_whole(kafka: Broker, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from streamwarden.adapters import maven
 from streamwarden.adapters.java import find_java
 from support.airflow_harness import free_port
+from support.certificates import Authority
 
 JARS = Path(__file__).with_suffix(".xml")
 STARTS_WITHIN = 60.0
@@ -29,10 +30,10 @@ controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners={protocol}://127.0.0.1:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocol}:{protocol}
 inter.broker.listener.name={protocol}
-sasl.enabled.mechanisms=PLAIN
-sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.enabled.mechanisms={mechanism}
+sasl.mechanism.inter.broker.protocol={mechanism}
 log.dirs={data}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -42,31 +43,51 @@ auto.create.topics.enable=false
 log.retention.check.interval.ms=200
 log.segment.delete.delay.ms=100
 """
-LOGIN = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="{user}" password="{password}" user_{user}="{password}";'
-)
+PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-512"
+LOGIN = {
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="{user}" password="{password}" user_{user}="{password}";',
+    SCRAM: 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{user}" password="{password}";',
+}
+ENCRYPTED = """
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+listener.name.sasl_ssl.ssl.client.auth=required
+"""
 
 
 class Broker:
-    """One broker and its data. It can be killed and started again on the same port."""
+    """One broker and its data. It can be killed and started again on the same port.
 
-    def __init__(self, folder: Path, *, secured: bool) -> None:
-        self.folder, self.secured = folder, secured
+    Args:
+        secured: it wants a password.
+        encrypted: it wants a password, proves who it is, and wants its clients to do so too.
+    """
+
+    def __init__(self, folder: Path, *, secured: bool, encrypted: bool) -> None:
+        self.folder = folder
+        self.protocol = "SASL_SSL" if encrypted else "SASL_PLAINTEXT" if secured else "PLAINTEXT"
+        self._mechanism = SCRAM if encrypted else PLAIN
+        self._certificates: dict[str, str] = {}
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._java = [str(find_java() / "bin" / "java"), "-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         self._java += ["-cp", ":".join(map(str, maven.resolve(JARS)))]
-        protocol = "SASL_PLAINTEXT" if secured else "PLAINTEXT"
-        data = folder / "data"
-        text = SETTINGS.format(protocol=protocol, port=self.port, controller=free_port(), data=data)
-        if secured:
-            name = f"listener.name.{protocol.lower()}.plain.sasl.jaas.config"
-            text += f"{name}={LOGIN.format(user=USER, password=PASSWORD)}\n"
+        made = {"protocol": self.protocol, "port": self.port, "controller": free_port(), "mechanism": self._mechanism}
+        text = SETTINGS.format(**made, data=folder / "data")
+        if self.protocol != "PLAINTEXT":
+            name = f"listener.name.{self.protocol.lower()}.{self._mechanism.lower()}.sasl.jaas.config"
+            text += f"{name}={LOGIN[self._mechanism].format(user=USER, password=PASSWORD)}\n"
+        if encrypted:
+            text += self._encryption()
         self._settings = folder / "server.properties"
         self._settings.write_text(text)
         identity = "MDAwMDAwMDAwMDAwMDAwMA"  # any 16 bytes, in base64
         command = [*self._java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings)]
+        if self._mechanism == SCRAM:
+            command += ["--add-scram", f"{SCRAM}=[name={USER},password={PASSWORD}]"]
         subprocess.run(command, check=True, capture_output=True, timeout=STARTS_WITHIN)
 
     @property
@@ -77,10 +98,24 @@ class Broker:
     def settings(self) -> dict[str, str]:
         """Of a librdkafka client."""
         settings = {"bootstrap.servers": self.servers}
-        if self.secured:
-            login = {"sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD}
-            settings |= {"security.protocol": "SASL_PLAINTEXT", **login}
+        if self.protocol != "PLAINTEXT":
+            login = {"sasl.mechanism": self._mechanism, "sasl.username": USER, "sasl.password": PASSWORD}
+            settings |= {"security.protocol": self.protocol, **login, **self._certificates}
         return settings
+
+    def _encryption(self) -> str:
+        """Settings of the broker; the certificates of its clients are made with its own."""
+        authority = Authority(self.folder / "certificates", "authority")
+        certificate, key = authority.issue("broker")
+        keystore = authority.folder / "keystore.pem"
+        keystore.write_text(key.read_text() + certificate.read_text())
+        mine, secret = authority.issue("client")
+        self._certificates = {
+            "ssl.ca.location": str(authority.certificate),
+            "ssl.certificate.location": str(mine),
+            "ssl.key.location": str(secret),
+        }
+        return ENCRYPTED.format(keystore=keystore, authority=authority.certificate)
 
     @property
     def connection(self) -> str:
@@ -157,11 +192,11 @@ class Broker:
 
 
 @contextmanager
-def broker(*, secured: bool = False) -> Iterator[Broker]:
+def broker(*, secured: bool = False, encrypted: bool = False) -> Iterator[Broker]:
     """A running broker, and the jars with which a driver reads it; ended, and its data removed, at the end."""
     maven.resolve(maven.KAFKA)
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-kafka-"))
-    made = Broker(folder, secured=secured)
+    made = Broker(folder, secured=secured, encrypted=encrypted)
     try:
         made.start()
         yield made

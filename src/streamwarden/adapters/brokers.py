@@ -16,24 +16,22 @@ from streamwarden.errors import ConfigError
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-_SAME: Final = (
-    "bootstrap.servers",
-    "security.protocol",
-    "sasl.mechanism",
-    "client.id",
-    "ssl.endpoint.identification.algorithm",
-)
+_SAME: Final = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "client.id")
+_IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 _LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_KEY: Final = "ssl.key.location"
+_PKCS8: Final = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
+"""The first line of a key that Java reads; librdkafka reads older forms too (`BEGIN RSA PRIVATE KEY`)."""
 _PEM: Final = {
     "ssl.ca.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
-    "ssl.key.location": "ssl.keystore.key",
+    _KEY: "ssl.keystore.key",
 }
-_TRANSLATED: Final = frozenset({*_SAME, *_PEM, "sasl.username", "sasl.password", "ssl.key.password"})
+_TRANSLATED: Final = frozenset({*_SAME, *_PEM, _IDENTIFICATION, "sasl.username", "sasl.password", "ssl.key.password"})
 
 
 class _Quiet:
@@ -52,12 +50,20 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
         purpose: names that group.
         more: further settings of librdkafka.
 
-    Raises ConfigError for a connection that names no broker.
+    Raises ConfigError for a connection that names no broker, or has a setting that the library does not take.
     """
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaException
 
     own = {"group.id": f"streamwarden-{purpose}", "enable.auto.commit": False, "logger": QUIET}
-    return Consumer({**client_settings(known), **own, **more})
+    try:
+        return Consumer({**client_settings(known), **own, **more})
+    except KafkaException as error:
+        raise ConfigError(
+            f"the settings of the connection {known.name!r} are refused: {error.args[0].str()}",
+            expected="settings of librdkafka, and certificates in PEM files that can be read here",
+            where=f"connection {known.name}",
+            next_step="correct the connection",
+        ) from error
 
 
 def headers(message: Message) -> dict[str, bytes]:
@@ -91,7 +97,7 @@ def java_options(known: Connection) -> dict[str, str]:
     """The options of Spark's connector (`kafka.…`) for the same access.
 
     Raises ConfigError for a setting that has no counterpart there, a mechanism without a login module, or a
-    certificate's file that cannot be read.
+    certificate's or key's file that cannot be read.
     """
     settings = client_settings(known)
     unknown = sorted(set(settings) - _TRANSLATED)
@@ -104,6 +110,8 @@ def java_options(known: Connection) -> dict[str, str]:
             next_step="leave them out of the connection; settings of one stream's reader go into its source.options",
         )
     options: dict[str, str] = {key: settings[key] for key in _SAME if key in settings}
+    if _IDENTIFICATION in settings:  # Java's word for none is no word
+        options[_IDENTIFICATION] = settings[_IDENTIFICATION].replace("none", "")
     if "sasl.username" in settings:
         options["sasl.jaas.config"] = _login(known, settings)
     for ours, theirs in _PEM.items():
@@ -135,7 +143,7 @@ def _quoted(text: str) -> str:
 
 def _pem(known: Connection, key: str, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii")
+        text = Path(path).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{key} cannot be read: {error}",
@@ -143,3 +151,11 @@ def _pem(known: Connection, key: str, path: str) -> str:
             where=f"connection {known.name}",
             next_step="correct the path, or the file's permissions",
         ) from error
+    if key == _KEY and not any(head in text for head in _PKCS8):
+        raise ConfigError(
+            f"{key} holds no key that Java can read",
+            expected="a key in PKCS #8 (`BEGIN PRIVATE KEY`, or `BEGIN ENCRYPTED PRIVATE KEY` with ssl.key.password)",
+            where=f"connection {known.name}",
+            next_step=f"openssl pkcs8 -topk8 -in {path} -out NEW.key -nocrypt, and name that file",
+        )
+    return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import SourceError
-from streamwarden.health.window import WaitingInput
+from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.fork import BoundedInput
 from streamwarden.stream import StreamSpec
 
@@ -28,39 +28,6 @@ ANSWER_WITHIN: Final = 5.0
 
 RECENT: Final = 20
 """Batches that tell how many records a batch reads."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLag:
-    """What of one partition is not planned yet.
-
-    Args:
-        planned: the offset that comes next; first: the oldest that is kept; last: the one to be written next.
-        committed: the offset behind the newest committed batch: what lies between it and `planned` must be read again.
-        since: timestamp of the oldest record that waits, Unix seconds; None if none does, or it was not told in time.
-    """
-
-    partition: int
-    planned: int
-    committed: int
-    first: int
-    last: int
-    since: float | None = None
-
-    @property
-    def waiting(self) -> int:
-        """Records that wait and can still be read."""
-        return max(0, self.last - max(self.planned, self.first))
-
-    @property
-    def lost(self) -> int:
-        """Records that no committed batch has read and that are not kept any more."""
-        return max(0, min(self.first, self.last) - self.committed)
-
-    @property
-    def rewound(self) -> bool:
-        """The topic holds less than was planned: it was made anew."""
-        return self.last < self.planned
 
 
 def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> WaitingInput | None:
@@ -79,7 +46,7 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
     known = connection(str(spec.source.connection))
     lags = topic_lag(known, topic, _of(topic, planned), _of(topic, committed))
     recent = sorted(positions)[-RECENT - 1 :]
-    since = [lag.since for lag in lags if lag.since is not None]
+    since = [lag.since for lag in lags if lag.since is not None and lag.waiting]
     return WaitingInput(
         what="record",
         count=sum(lag.waiting for lag in lags),
@@ -89,6 +56,7 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
         parts={f"{topic}-{lag.partition}": lag.waiting for lag in lags},
         lost={f"{topic}-{lag.partition}": lag.lost for lag in lags if lag.lost},
         rewound=tuple(f"{topic}-{lag.partition}" for lag in lags if lag.rewound),
+        partitions={f"{topic}-{lag.partition}": lag for lag in lags},
     )
 
 
@@ -133,7 +101,8 @@ def topic_lag(
     from confluent_kafka import KafkaException, TopicPartition
 
     deadline = time.monotonic() + ANSWER_WITHIN
-    consumer = reader(known, "lag")
+    problems: list[str] = []
+    consumer = reader(known, "lag", error_cb=lambda error: problems.append(error.str()))
     try:
         found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
         if found.error is not None:
@@ -150,7 +119,8 @@ def topic_lag(
             )
         since = _oldest(consumer, topic, lags, deadline)
     except KafkaException as error:
-        raise _unknown(known, topic, error.args[0].str()) from error
+        # why a connection fails is told aside: the call itself only knows that no broker answered
+        raise _unknown(known, topic, problems[0] if problems else error.args[0].str()) from error
     finally:
         consumer.close()
     return tuple(replace(lag, since=since.get(partition)) for partition, lag in lags.items())
@@ -170,21 +140,21 @@ def _of(topic: str, offsets: Mapping[tuple[str, int], int]) -> dict[int, int]:
 
 
 def _oldest(consumer: Any, topic: str, lags: Mapping[int, PartitionLag], deadline: float) -> dict[int, float]:
-    """Partition -> Unix seconds of its oldest record that waits, for those that were told in time."""
-    from confluent_kafka import TopicPartition
+    """Partition -> Unix seconds of its oldest record that is not committed, for those that were told in time."""
+    from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, TopicPartition
 
-    wanted = [lag for lag in lags.values() if lag.waiting]
+    wanted = [lag for lag in lags.values() if lag.behind]
     if not wanted:
         return {}
-    consumer.assign([TopicPartition(topic, lag.partition, max(lag.planned, lag.first)) for lag in wanted])
-    since: dict[int, float] = {}
-    while len(since) < len(wanted) and time.monotonic() < deadline:
+    consumer.assign([TopicPartition(topic, lag.partition, max(lag.committed, lag.first)) for lag in wanted])
+    told: dict[int, tuple[int, int]] = {}
+    while len(told) < len(wanted) and time.monotonic() < deadline:
         message = consumer.poll(0.2)
-        if message is None or message.error() is not None or message.partition() in since:
+        if message is None or message.error() is not None or message.partition() in told:
             continue
-        since[message.partition()] = message.timestamp()[1] / 1000
+        told[message.partition()] = message.timestamp()
         consumer.pause([TopicPartition(topic, message.partition())])
-    return since
+    return {partition: at / 1000 for partition, (kind, at) in told.items() if kind != TIMESTAMP_NOT_AVAILABLE}
 
 
 def _read_between(before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]) -> int:
@@ -200,5 +170,6 @@ def _unknown(known: Connection, topic: str, said: str) -> SourceError:
         f"the broker does not tell what waits: {said}",
         expected=f"an answer within {ANSWER_WITHIN:g} s",
         where=f"topic {topic} at the connection {known.name}",
-        next_step="see that the broker runs, that the topic is there, and that the connection may read it",
+        next_step="see that the broker runs, that the topic is there, and that the connection's user, password and "
+        "certificates let it read",
     )

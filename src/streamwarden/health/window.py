@@ -60,6 +60,45 @@ class StateInstance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """One partition of a topic: the checkpoint's offsets beside the broker's.
+
+    Args:
+        planned: the offset that comes next; first: the oldest that is kept; last: the one to be written next.
+        committed: the offset behind the newest committed batch: what lies between it and `planned` must be read again.
+        since: timestamp of the oldest record that is not committed, Unix seconds; None if there is none, it has no
+            timestamp, or it was not told in time.
+    """
+
+    partition: int
+    planned: int
+    committed: int
+    first: int
+    last: int
+    since: float | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Records that no batch has planned and that can still be read."""
+        return max(0, self.last - max(self.planned, self.first))
+
+    @property
+    def behind(self) -> int:
+        """Records that no committed batch has read and that can still be read: those of a running batch among them."""
+        return max(0, self.last - max(self.committed, self.first))
+
+    @property
+    def lost(self) -> int:
+        """Records that no committed batch has read and that are not kept any more."""
+        return max(0, min(self.first, self.last) - self.committed)
+
+    @property
+    def rewound(self) -> bool:
+        """The topic holds less than was planned: it was made anew."""
+        return self.last < self.planned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingInput:
     """Input that no batch has planned yet: files of a folder, or records of a topic.
 
@@ -71,6 +110,7 @@ class WaitingInput:
         parts: how many of them wait where, if they wait in parts.
         lost: part -> how many no committed batch has read and are not kept any more.
         rewound: parts that hold less than was planned already: they were made anew.
+        partitions: of a topic, each partition's offsets, under the same names as in `parts`.
     """
 
     count: int
@@ -82,6 +122,7 @@ class WaitingInput:
     parts: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     rewound: tuple[str, ...] = ()
+    partitions: Mapping[str, PartitionLag] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.brokers import client_settings, java_options
+from streamwarden.adapters.brokers import client_settings, java_options, reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import ConfigError
 
@@ -46,8 +46,9 @@ def test_both_spellings_of_the_mechanism() -> None:
 
 def test_certificates_travel_by_content(tmp_path: Path) -> None:
     """Executors on other hosts have no such file."""
-    for name in ("ca", "cert", "key"):
+    for name in ("ca", "cert"):
         (tmp_path / name).write_text(f"-----{name}-----")
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
     extra = {
         "bootstrap.servers": "b",
         "security.protocol": "SSL",
@@ -59,7 +60,23 @@ def test_certificates_travel_by_content(tmp_path: Path) -> None:
     assert options["kafka.ssl.truststore.type"] == options["kafka.ssl.keystore.type"] == "PEM"
     assert options["kafka.ssl.truststore.certificates"] == "-----ca-----"
     assert options["kafka.ssl.keystore.certificate.chain"] == "-----cert-----"
-    assert options["kafka.ssl.keystore.key"] == "-----key-----"
+    assert options["kafka.ssl.keystore.key"] == "-----BEGIN PRIVATE KEY-----"
+
+
+def test_who_the_broker_is_need_not_be_proved() -> None:
+    extra = {"bootstrap.servers": "b", "ssl.endpoint.identification.algorithm": "none"}
+    assert java_options(Connection(name="events", extra=extra))["kafka.ssl.endpoint.identification.algorithm"] == ""
+    extra["ssl.endpoint.identification.algorithm"] = "https"
+    options = java_options(Connection(name="events", extra=extra))
+    assert options["kafka.ssl.endpoint.identification.algorithm"] == "https"
+
+
+def test_a_key_in_a_form_that_only_librdkafka_reads_is_told(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("-----BEGIN RSA PRIVATE KEY-----\nhush")
+    known = Connection(name="events", extra={"bootstrap.servers": "b", "ssl.key.location": str(tmp_path / "key")})
+    with pytest.raises(ConfigError, match=r"no key that Java can read.*openssl pkcs8 -topk8") as caught:
+        java_options(known)
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +91,20 @@ def test_certificates_travel_by_content(tmp_path: Path) -> None:
 def test_what_cannot_be_is_told(extra: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
         java_options(Connection(name="events", extra=extra))
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location failed"),
+        ({"security.protocol": "SLL"}, "Invalid value"),
+        ({"bootstrap.server": "b"}, "No such configuration property"),
+    ],
+)
+def test_what_the_library_refuses_is_an_error_of_the_connection(extra: dict[str, object], told: str) -> None:
+    """And not one that ends the health of all other streams."""
+    known = Connection(name="events", host="b", extra={**extra, "sasl.password": "hush"})
+    with pytest.raises(ConfigError, match=told) as caught:
+        reader(known, "test")
     assert "hush" not in str(caught.value)

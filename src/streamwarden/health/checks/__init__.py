@@ -20,6 +20,7 @@ from streamwarden.health.checks import (
     state_growth,
     state_size,
     state_update_latency,
+    topic_lag,
     watermark_stalled,
 )
 
@@ -32,6 +33,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     progress_stalled.CHECK,
     batch_longer_than_trigger.CHECK,
     backlog.CHECK,
+    topic_lag.CHECK,
     input_lost.CHECK,
     watermark_stalled.CHECK,
     restart_loop.CHECK,

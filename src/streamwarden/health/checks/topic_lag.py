@@ -1,0 +1,277 @@
+"""Topic lag: whether each partition is caught up with, stands still, is read again, or is never caught up with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+
+from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.checks.progress_stalled import RECENT_BATCHES
+from streamwarden.health.series import batch_seconds, current_batches, percentile
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import PartitionLag, Window
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.stream import SourceKind
+from streamwarden.units import format_duration
+
+APART = 30.0
+"""Seconds between two measurements that count: by hand the check may run at any moment, between two batches even."""
+GROWN = 5
+"""Measurements in a row that must each have found more than the one before: between two of them any lag may grow."""
+NAMED = 3
+"""Partitions that the reason tells of; the evidence tells of all."""
+
+
+class _Rule(IntEnum):
+    """What holds of a partition, in the order of asking. The larger number is told of, if two are equally bad."""
+
+    CAUGHT_UP = 0
+    STALLED = 4
+    REWINDING = 3
+    NEVER_CATCHING_UP = 2
+    FOLLOWING = 1
+
+    @property
+    def words(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """One partition, from measurement to measurement; it goes from verdict to verdict in the evidence.
+
+    Args:
+        offset: behind the newest committed batch; highest: the highest that it ever was.
+        behind: records that waited for their commit.
+        still_since: the first of the measurements that found records waiting and the offset where it is, Unix seconds.
+        growing_since: the first of those that each found more than the one before; grown: how many did.
+    """
+
+    offset: int
+    highest: int
+    behind: int
+    still_since: float
+    growing_since: float
+    grown: int = 0
+
+    @classmethod
+    def begun(cls, lag: PartitionLag, at: float) -> _Course:
+        return cls(lag.committed, lag.committed, lag.behind, at, at)
+
+    def after(self, lag: PartitionLag, at: float) -> _Course:
+        moved = lag.committed != self.offset
+        growing = lag.behind > self.behind > 0 and lag.committed >= self.offset
+        return _Course(
+            offset=lag.committed,
+            highest=max(self.highest, lag.committed),
+            behind=lag.behind,
+            still_since=at if moved or not self.behind else self.still_since,
+            growing_since=self.growing_since if growing else at,
+            grown=self.grown + 1 if growing else 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """All partitions up to a measurement: the newest but one if they follow each other too closely."""
+
+    query_id: str
+    at: float
+    measurements: int
+    courses: Mapping[str, _Course]
+
+    def evidence(self) -> dict[str, object]:
+        courses = {name: asdict(course) for name, course in self.courses.items()}
+        return {"query_id": self.query_id, "at": self.at, "measurements": self.measurements, "courses": courses}
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """What the partitions are measured by.
+
+    Args:
+        started: since when the stream is meant to run, Unix seconds.
+        one_batch: seconds for which an offset stands still by design.
+    """
+
+    now: float
+    started: float
+    one_batch: float
+    limits: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What is said of one partition. `seconds`: how long it has stood still, or its lag has grown."""
+
+    name: str
+    rule: _Rule
+    status: Status
+    seconds: float
+    behind: int
+    words: str
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """The worst of what holds of the topic's partitions."""
+    if window.log is None or window.log.planned is None:
+        return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned")
+    kind = window.spec.source.kind
+    if kind is SourceKind.SCRIPT:
+        reason = "the job reads a source of its own, which nobody can be asked about"
+        return CHECK.verdict(window, Status.UNKNOWN, reason)
+    if kind is not SourceKind.KAFKA:
+        return CHECK.verdict(window, Status.OK, "the source is no topic", 0.0)
+    before = _remembered(window)
+    seen = window.waiting.partitions if window.waiting is not None else {}
+    if not seen:
+        evidence = before.evidence() if before is not None else None
+        return CHECK.verdict(window, Status.UNKNOWN, "the broker did not tell its offsets", None, evidence)
+    now = _measured(window, seen, before)
+    kept = before if before is not None and now.at - before.at < APART else now
+    by = _Measure(window.now, _started(window), _one_batch(window), thresholds.of(CHECK.name))
+    found = [_finding(name, lag, now.courses[name], by) for name, lag in seen.items()]
+    evidence = {**kept.evidence(), "partitions": {each.name: f"{each.rule.words}: {each.words}" for each in found}}
+    return _verdict(window, found, now.measurements, by, evidence)
+
+
+def _verdict(
+    window: Window,
+    found: list[_Finding],
+    measurements: int,
+    by: _Measure,
+    evidence: Mapping[str, object],
+) -> Verdict:
+    found = sorted(found, key=lambda each: (each.status.rank, each.rule, each.seconds, each.behind), reverse=True)
+    worst = found[0]
+    value = max(each.seconds for each in found)
+    total = sum(each.behind for each in found)
+    if worst.rule is _Rule.CAUGHT_UP:
+        return CHECK.verdict(window, Status.OK, "caught up: every record is read and committed", 0.0, evidence)
+    told = [each for each in found if each.rule is worst.rule]
+    some = "; ".join(f"{each.name}: {each.words}" for each in told[:NAMED])
+    more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
+    reason = f"{worst.rule.words}, {len(told)} of {len(found)} partitions: {some}{more}"
+    if _is_stopped(window):
+        reason = f"not running: {total:,} records wait until the stream is started"
+        return CHECK.verdict(window, Status.OK, reason, 0.0, evidence)
+    if worst.status is Status.OK and measurements < 2:
+        reason = f"measured once: whether the offsets advance shows the next time ({some}{more})"
+        return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
+    return CHECK.verdict(window, worst.status, f"{reason} ({CHECK.limits_text(by.limits)})", value, evidence)
+
+
+def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Finding:
+    """The first rule that holds of the partition."""
+
+    def finding(rule: _Rule, status: Status, words: str, seconds: float = 0.0) -> _Finding:
+        return _Finding(name, rule, status, round(seconds, 6), lag.behind, words)
+
+    waits = f"{lag.behind:,} records wait"
+    if lag.since is not None:
+        waits += f", the oldest for {format_duration(max(0.0, by.now - lag.since))}"
+    if lag.behind == 0 and lag.last >= lag.committed:
+        return finding(_Rule.CAUGHT_UP, Status.OK, "no record waits")
+    stood = max(0.0, by.now - max(course.still_since, by.started) - by.one_batch) if lag.behind else 0.0
+    status = CHECK.grade(stood, by.limits)
+    if status is not Status.OK:
+        still = format_duration(stood + by.one_batch)
+        words = f"{waits}, and the committed offset {lag.committed:,} has stood still for {still}"
+        return finding(_Rule.STALLED, status, words, stood)
+    if lag.last < lag.committed:
+        words = f"it ends at {lag.last:,}, before the committed offset {lag.committed:,}: the topic was made anew"
+        return finding(_Rule.REWINDING, Status.CRITICAL, words)
+    if course.highest > lag.committed:
+        words = f"the committed offset went back from {course.highest:,} to {lag.committed:,}; {waits}"
+        return finding(_Rule.REWINDING, Status.WARNING, words, stood)
+    grew = max(0.0, by.now - max(course.growing_since, by.started)) if course.grown >= GROWN else 0.0
+    status = CHECK.grade(grew, by.limits)
+    if status is not Status.OK:
+        words = f"{waits}, more at each of {course.grown} measurements in {format_duration(grew)}"
+        return finding(_Rule.NEVER_CATCHING_UP, status, words, grew)
+    return finding(_Rule.FOLLOWING, Status.OK, waits, max(stood, grew))
+
+
+def _one_batch(window: Window) -> float:
+    """The longer of a trigger and a batch, seconds."""
+    durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
+    trigger = window.spec.trigger.processing_time or 0.0
+    return max(trigger, percentile(durations, 0.95)) if durations else trigger
+
+
+def _is_stopped(window: Window) -> bool:
+    """Nothing reads, on purpose."""
+    return bool(window.drivers) and _ended_well(window.drivers[-1])
+
+
+def _started(window: Window) -> float:
+    """The last start that was asked for, Unix seconds: drivers that died and were replaced change nothing of it."""
+    since = 0.0
+    for driver in reversed(window.drivers):
+        if _ended_well(driver):
+            break
+        since = driver.launched_at
+    return since
+
+
+def _ended_well(driver: DriverRecord) -> bool:
+    return driver.exit is not None and driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED)
+
+
+def _measured(window: Window, seen: Mapping[str, PartitionLag], before: _History | None) -> _History:
+    query = (window.log.query_id if window.log is not None else None) or ""
+    known = before.courses if before is not None else {}
+    courses = {
+        name: known[name].after(lag, window.now) if name in known else _Course.begun(lag, window.now)
+        for name, lag in seen.items()
+    }
+    return _History(query, window.now, 1 + (before.measurements if before is not None else 0), courses)
+
+
+def _remembered(window: Window) -> _History | None:
+    """The history in the verdict before, if it is of this query: a new checkpoint is a new baseline."""
+    verdict = window.previous.get(CHECK.name)
+    query = (window.log.query_id if window.log is not None else None) or ""
+    if verdict is None or verdict.evidence.get("query_id") != query:
+        return None
+    try:
+        kept = verdict.evidence
+        courses = {name: _Course(**course) for name, course in kept["courses"].items()}  # type: ignore[attr-defined]
+        return _History(query, kept["at"], kept["measurements"], courses)  # type: ignore[arg-type]
+    except (KeyError, TypeError, AttributeError):  # written by another version of this check
+        return None
+
+
+CHECK = Check(
+    name="topic_lag",
+    title="Topic lag",
+    unit=Unit.SECONDS,
+    target="every partition's offset advances while records wait",
+    thresholds=limits(600.0, 3600.0, Unit.SECONDS, "time for which an offset stood still, or a lag only grew"),
+    judge=check,
+    reads=(
+        "Of each partition the offset behind the newest committed batch (`offsets/` and `commits/` of the checkpoint: "
+        "Spark commits no offsets of a consumer group) beside the broker's oldest and newest, and the timestamp of the "
+        "oldest record between them. What came of it goes from verdict to verdict in the evidence, a measurement each "
+        f"{APART:.0f} s at most. The first rule that holds counts. (1) Caught up: no record waits; OK. (2) Stalled: "
+        "records wait and the committed offset has not moved, for longer than one batch (the longer of trigger and "
+        f"p95 of the last {RECENT_BATCHES} batches, which is taken off); time before the last start by request does "
+        "not count. (3) Rewinding: the committed offset is below its highest, so records are read "
+        "again; a WARNING by itself. The partition ends before the committed offset, so the topic was made anew: "
+        "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
+        f"one before, {GROWN} times at least. Otherwise the partition is followed; OK. The value is the longest time "
+        "of (2) or (4). A stream that was stopped on request is OK. Of a source that is no topic nothing is read."
+    ),
+    unknown=(
+        "No batch was planned yet, the broker does not answer, records wait and there is one measurement only, or the "
+        "job is a script with a source of its own."
+    ),
+    advice=(
+        "Stalled: `streamwarden status`, and the end of driver.log: a driver that is down, a batch that hangs, a "
+        "partition without a leader. Never catching up: raise source.max_offsets_per_trigger, give the stream cores, "
+        "or add partitions. Rewinding: a restored checkpoint reads records again and ends by itself; of a topic that "
+        "was made anew nothing fits the checkpoint any more: start with a new checkpoint path."
+    ),
+    source="The rules are those of Burrow's evaluation of consumer lag, the measurements are the checkpoint's.",
+)
