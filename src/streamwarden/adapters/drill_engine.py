@@ -11,7 +11,9 @@ from streamwarden.adapters.drill_archive import DrillArchive, SystemClock
 from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
 from streamwarden.adapters.drill_database import ForkDatabase
 from streamwarden.adapters.drill_drivers import ForkDrivers
+from streamwarden.adapters.drill_executors import ForkExecutors
 from streamwarden.adapters.drill_forks import DrillForks
+from streamwarden.adapters.drill_services import ForkServices
 from streamwarden.adapters.verification import verify
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
@@ -74,6 +76,8 @@ def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FA
         drivers=ForkDrivers(workspace.fleet, workspace.store),
         checkpoint=ForkCheckpoint(workspace.store),
         database=ForkDatabase(),
+        executors=ForkExecutors(),
+        services=ForkServices(workspace.project),
         health=ForkHealth(workspace),
         verifier=ForkVerifier(),
         judge=ExpectationsJudge(),

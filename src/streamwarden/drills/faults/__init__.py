@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Fault, Proof, Scene, Strike
+from streamwarden.drills.faults.base import Aftermath, Fault, Proof, Scene, Strike
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_driver import KillDriver
+from streamwarden.drills.faults.kill_executor import KillExecutor
+from streamwarden.drills.faults.service_outage import ServiceOutage
 from streamwarden.drills.spec import FaultKind
 
 FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.CONTROLLED_RESTART: ControlledRestart(),
     FaultKind.KILL_DRIVER: KillDriver(),
     FaultKind.KILL_AFTER_DATABASE_COMMIT: KillAfterDatabaseCommit(),
+    FaultKind.KILL_EXECUTOR: KillExecutor(),
+    FaultKind.SERVICE_OUTAGE: ServiceOutage(),
 }
 
-__all__ = ["FAULTS", "ControlledRestart", "Fault", "KillAfterDatabaseCommit", "KillDriver", "Proof", "Scene", "Strike"]
+__all__ = [
+    "FAULTS",
+    "Aftermath",
+    "ControlledRestart",
+    "Fault",
+    "KillAfterDatabaseCommit",
+    "KillDriver",
+    "KillExecutor",
+    "Proof",
+    "Scene",
+    "ServiceOutage",
+    "Strike",
+]

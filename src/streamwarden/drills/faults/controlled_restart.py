@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from streamwarden.drills.faults.base import Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.ports import ForkView
+from streamwarden.drills.spec import FaultSpec
 from streamwarden.lifecycle.driver import ExitKind
 
 
@@ -14,6 +17,15 @@ class ControlledRestart:
 
     The moment is the request: the recovery time is what a person waits from asking for the stop to the next new batch.
     """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+
+    def require(self, fork: ForkView, spec: FaultSpec) -> None:
+        """Any fork has a driver."""
+
+    def undo(self, scene: Scene) -> str | None:
+        """The recovery is the start that follows; nothing else stays."""
+        return None
 
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
         if not scene.observe().alive:
