@@ -40,6 +40,7 @@ class SimulatedDriver:
     next_event: float
     exit: ExitRecord | None = None
     stop_asked: bool = False
+    doomed: bool = False  # fails at its next event
 
 
 class Journals:
@@ -100,6 +101,7 @@ class World:
     executor_dies_late: bool = False  # when the batch that was aimed at has been committed
     driver_survives_executor: bool = True
     patience: float = 60.0  # seconds of an outage after which the driver fails
+    gives_up_late: float | None = None  # or fails only that many seconds after the end of it
     failure_is_curable: bool = True
     down_works: bool = True
     down_status: int = 0
@@ -173,6 +175,9 @@ class World:
             return
         if life > self.lives_that_commit:
             driver.next_event = float("inf")
+            return
+        if driver.doomed:
+            self._end(driver, ExitKind.FAILED, message="TimeoutException")
             return
         running = max(self.planned) if len(self.planned) > len(self.committed) else None
         if running is not None and driver.ready_at < driver.next_event:  # the batch that ran is now done
@@ -484,6 +489,9 @@ class SimulatedService:
 
     def _come_back(self) -> None:
         self.away_since = None
+        for driver in self.world.drivers.values():
+            if driver.exit is None and self.world.gives_up_late is not None:
+                driver.doomed, driver.next_event = True, self.world.time + self.world.gives_up_late
 
 
 OUTAGE = OutageSpec(service=Service.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)

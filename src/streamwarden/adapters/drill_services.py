@@ -28,17 +28,19 @@ class ForkServices:
 
     Args:
         project: folder in which the commands run.
+        answers_within: seconds in which a service that is there answers.
     """
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, *, answers_within: int = ANSWERS_WITHIN) -> None:
         self._project = project
+        self._answers_within = answers_within
 
     def look(self, fork: ForkView, service: Service) -> Sighting:
         """A topic's broker is asked for its topics, a table's database for 1."""
         spec = spec_from_dict(dict(fork.spec))
         if service is Service.SOURCE:
-            return _broker(spec.source.connection or "")
-        return _database(spec.sink.connection or "")
+            return _broker(spec.source.connection or "", self._answers_within)
+        return _database(spec.sink.connection or "", self._answers_within)
 
     def run(self, command: Sequence[str], *, within: Seconds) -> Ran:
         """Waits for the command, not for what it leaves running. One that cannot be started has the status 127."""
@@ -65,7 +67,7 @@ class ForkServices:
             return Ran(status=status, output=output.read().decode(errors="replace")[-_TOLD:])
 
 
-def _broker(name: str) -> Sighting:
+def _broker(name: str, within: int) -> Sighting:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -74,13 +76,13 @@ def _broker(name: str) -> Sighting:
     settings = client_settings(connection(name))
     shown = f"the broker {settings['bootstrap.servers']} (connection {name})"
     try:
-        known = AdminClient({**settings, "logger": QUIET}).list_topics(timeout=ANSWERS_WITHIN)
+        known = AdminClient({**settings, "logger": QUIET}).list_topics(timeout=within)
     except KafkaException as error:
         return Sighting(name=shown, answers=False, said=str(error.args[0].str()))
     return Sighting(name=shown, answers=True, said=f"{len(known.topics)} topics")
 
 
-def _database(name: str) -> Sighting:
+def _database(name: str, within: int) -> Sighting:
     import psycopg
 
     from streamwarden.adapters.postgresql.access import access
@@ -88,7 +90,7 @@ def _database(name: str) -> Sighting:
     parameters = dict(access(name).parameters)
     shown = f"the database {parameters.get('host')}:{parameters.get('port') or 5432} (connection {name})"
     try:
-        with psycopg.connect(**{**parameters, "connect_timeout": ANSWERS_WITHIN}) as session:
+        with psycopg.connect(**{**parameters, "connect_timeout": within}) as session:
             session.execute("SELECT 1")
     except psycopg.OperationalError as error:
         return Sighting(name=shown, answers=False, said=" ".join(str(error).split()))

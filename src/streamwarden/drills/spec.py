@@ -95,7 +95,8 @@ class FaultSpec:
         _require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
         _require(self.within > 0, "within", self.within, "a positive duration")
         if self.kind is FaultKind.SERVICE_OUTAGE:
-            _require(self.outage is not None, "outage", self.outage, "a mapping of `service`, `down` and `up`")
+            if self.outage is None:
+                raise ValueError("outage is missing, allowed is a mapping of `service`, `down` and `up`")
         else:
             _require(self.outage is None, "outage", self.outage, f"none: a fault of the kind {self.kind} has no outage")
         if self.outage is not None:
