@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.connections import connection
@@ -73,7 +73,7 @@ def _broker(name: str, within: int) -> Sighting:
 
     from streamwarden.adapters.brokers import QUIET, client_settings
 
-    settings = client_settings(connection(name))
+    settings: dict[str, Any] = dict(client_settings(connection(name)))
     shown = f"the broker {settings['bootstrap.servers']} (connection {name})"
     try:
         known = AdminClient({**settings, "logger": QUIET}).list_topics(timeout=within)

@@ -38,6 +38,20 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
         assert drill.schedule
 
 
+def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "how-to" / "drills.md").read_text()
+    shown = re.findall(r"```yaml\n# (config/drills/\w+\.yaml)\n(.*?)```", page, re.DOTALL)
+    assert len(shown) == page.count("```yaml") == 3
+    for name, text in shown:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    drills, broken = load_drills(tmp_path)
+    assert broken == {}
+    assert {drill.fault.kind for drill in drills.values()} >= {FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE}
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == ["kind", *FaultKind]
+
+
 def test_a_drill_survives_the_way_through_json() -> None:
     spec = DrillSpec(
         name="night",
