@@ -27,9 +27,34 @@ _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 class Cluster:
     """A running master and worker. `url` is what a stream names as `spark.master`."""
 
-    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, folder: Path, port: int, cores: int) -> None:
         self.url = f"spark://127.0.0.1:{port}"
-        self._work, self._worker = folder / "work", worker
+        self._folder, self._work, self._cores = folder, folder / "work", cores
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def _worker(self) -> subprocess.Popen[bytes]:
+        return self._workers[-1]
+
+    def add_worker(self) -> None:
+        """Start one, and wait until the master knows it."""
+        name = f"worker-{len(self._workers)}"
+        options = ["--cores", str(self._cores), "--memory", "2g", "--webui-port", str(free_port()), "--work-dir"]
+        self._workers.append(_start(self._folder, name, "worker.Worker", *options, str(self._work), self.url))
+        _await_said(self._worker, self._folder / f"{name}.log", r"Successfully registered with master")
+
+    def lose_worker(self) -> None:
+        """SIGKILL to the worker and to its executors, as if its machine were gone."""
+        lost = self.executors()
+        for process in (self._worker, *lost):
+            process.kill()
+        self._worker.wait(timeout=20)
+
+    def end(self) -> None:
+        """What runs of it."""
+        for worker in self._workers:
+            if worker.poll() is None:
+                _end(worker)
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live now."""
@@ -51,20 +76,18 @@ class Cluster:
 def cluster(*, cores: int = 2) -> Iterator[Cluster]:
     """A running cluster with one worker; everything of it is ended, and its folder removed, at the end."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
-    port, master_ui, worker_ui = (free_port() for _ in range(3))
-    master = worker = None
+    port, master_ui = free_port(), free_port()
+    made = Cluster(folder, port, cores)
+    master = None
     try:
         master = _start(folder, "master", "master.Master", "--port", str(port), "--webui-port", str(master_ui))
         _await_listening(master, port, folder / "master.log")
-        options = ["--cores", str(cores), "--memory", "2g", "--webui-port", str(worker_ui), "--work-dir"]
-        url = f"spark://127.0.0.1:{port}"
-        worker = _start(folder, "worker", "worker.Worker", *options, str(folder / "work"), url)
-        _await_said(worker, folder / "worker.log", r"Successfully registered with master")
-        yield Cluster(folder, worker, port)
+        made.add_worker()
+        yield made
     finally:
-        for process in (worker, master):
-            if process is not None:
-                _end(process)
+        made.end()
+        if master is not None:
+            _end(master)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -85,8 +85,12 @@ class Proof:
 class Fault(Protocol):
     aftermath: ClassVar[Aftermath]
 
-    def require(self, fork: ForkView, spec: FaultSpec) -> None:
-        """Before anything is started: raises DrillAborted if this fault cannot hit this fork."""
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """Before anything is started: raises DrillAborted if this fault cannot hit such a stream.
+
+        Args:
+            declared: the stream's StreamSpec, as JSON.
+        """
 
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
         """Wait for the moment, strike, and wait until it is done, all before `deadline` (Unix seconds)."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit
-from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import FaultSpec
 from streamwarden.lifecycle.driver import ExitKind
 
@@ -20,8 +20,8 @@ class ControlledRestart:
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
 
-    def require(self, fork: ForkView, spec: FaultSpec) -> None:
-        """Any fork has a driver."""
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """Every stream has a driver."""
 
     def undo(self, scene: Scene) -> str | None:
         """The recovery is the start that follows; nothing else stays."""

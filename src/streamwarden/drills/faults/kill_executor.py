@@ -6,19 +6,22 @@ batch N commits. Nobody starts anything again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, unproven
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
-from streamwarden.drills.ports import Executor, ForkView
+from streamwarden.drills.ports import Executor
 from streamwarden.drills.spec import FaultSpec
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 
 GONE_WITHIN = 10.0
 """Seconds from SIGKILL until the process must be gone; more means that it hangs in the kernel."""
+
+LOOK_EVERY = 0.1
+"""Seconds between two looks for executors, each of which goes through all processes of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +34,14 @@ class KillExecutor:
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
 
-    def require(self, fork: ForkView, spec: FaultSpec) -> None:
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         """In local mode the driver does the executors' work."""
-        master = str(fork.spec["spark"]["master"])
+        master = str(declared["spark"]["master"])
         if master.startswith("local"):
             raise DrillAborted(
-                f"kill_executor is not applicable: {fork.origin} runs on the master {master}, which has no executors",
+                f"kill_executor is not applicable: {stream} runs on the master {master}, which has no executors",
                 expected="a cluster's master, such as spark://host:7077",
-                where=f"the drill of {fork.origin}",
+                where=f"the drill of {stream}",
                 next_step="drill this stream with `kill_driver`: its tasks run in the driver",
             )
 
@@ -51,7 +54,9 @@ class KillExecutor:
             executors = scene.executors.find(scene.driver_id)
             if executors:
                 return self._kill(scene, executors, batch)
-            scene.clock.sleep(POLL)
+            if not scene.observe().alive:
+                break
+            scene.clock.sleep(LOOK_EVERY)
         if not scene.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         if not scene.executors.find(scene.driver_id):

@@ -7,11 +7,12 @@ once more when the drill is healed if the process that ran `down` did not live t
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, unproven
-from streamwarden.drills.ports import ForkView, Ran, Sighting
+from streamwarden.drills.ports import Ran, Sighting
 from streamwarden.drills.spec import FaultSpec, OutageSpec, Service
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
@@ -45,16 +46,16 @@ class ServiceOutage:
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
 
-    def require(self, fork: ForkView, spec: FaultSpec) -> None:
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         """A folder has no service behind it."""
-        part, kind = _BEHIND[_outage(spec).service]
-        given = str(fork.spec[part]["kind"])
+        part, kind = _BEHIND[_outage(fault).service]
+        given = str(declared[part]["kind"])
         if given != kind:
             raise DrillAborted(
-                f"service_outage is not applicable: the {part} of {fork.origin} is of the kind {given}, "
+                f"service_outage is not applicable: the {part} of {stream} is of the kind {given}, "
                 "which no service stands behind",
                 expected=f"{part}.kind {kind}",
-                where=f"the drill of {fork.origin}",
+                where=f"the drill of {stream}",
                 next_step="correct `fault.outage.service`, or drill this stream with `kill_driver`",
             )
 
