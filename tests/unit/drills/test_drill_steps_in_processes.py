@@ -36,6 +36,14 @@ def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: Faul
     assert result.facts["reconciliation"]["exactly_once"]
 
 
+@pytest.mark.parametrize("kind", [FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE])
+def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKind) -> None:
+    """It has read its whole input before the recovery's process looks."""
+    result = run_in_processes(World(), kind, pause=600.0)
+    assert result.passed, result.reason
+    assert result.facts["recovery"]["recovery_seconds"] < 5
+
+
 @pytest.mark.parametrize("kind", list(FaultKind))
 @pytest.mark.parametrize(
     "where",
