@@ -1,48 +1,106 @@
-"""From a topic of a real broker into a table of a real PostgreSQL: the drill between the two commits."""
+"""From a topic of a real broker into a table of a real PostgreSQL: more than 100,000 real flights, and what the stream
+lives on is killed in turn: its driver between the two commits, an executor of a real cluster, the broker."""
 
 from __future__ import annotations
 
+import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.adapters.replay_topic import replay_to_topic
+from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.spec import FaultKind
 from support.drill_project import drill_project, run_drill
-from support.kafka_broker import broker
+from support.kafka_broker import Broker, broker
 from support.postgres_server import running
+from support.spark_cluster import Cluster, cluster
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 100_000
+RECORDS = 102_500
 SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_trigger: 10000}}"
 SINK = "{kind: postgresql, connection: warehouse, table: flights.departures, key: [window_start, origin, carrier]}"
+STREAM = {"source": SOURCE, "sink": SINK}
 
 
-def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with broker() as kafka, running() as server:
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    """With the flights in its topic, beside a database; each drill forks a stream between the two."""
+    with broker() as made, running() as server, pytest.MonkeyPatch.context() as patch:
         server.create("warehouse")
-        monkeypatch.setenv(variable("events"), kafka.connection)
-        monkeypatch.setenv(variable("warehouse"), server.connection("warehouse"))
-        assert replay_to_topic(connection("events"), "flights", limit=RECORDS + 2_500).sent == RECORDS + 2_500
-        with drill_project(
-            tmp_path,
-            inputs=tmp_path,
-            fault=FaultKind.KILL_AFTER_DATABASE_COMMIT,
-            attempts=3,
-            source=SOURCE,
-            sink=SINK,
-        ) as workspace:
+        patch.setenv(variable("events"), made.connection)
+        patch.setenv(variable("warehouse"), server.connection("warehouse"))
+        assert replay_to_topic(connection("events"), "flights", limit=RECORDS).sent == RECORDS
+        yield made
+
+
+def assert_exactly_once(run: DrillRun) -> None:
+    assert run.passed, run.reason
+    fork, counts = run.facts["fork"], run.facts["reconciliation"]
+    assert (fork["unseen"], fork["what"]) == (RECORDS, "record")
+    assert counts["records"] == RECORDS
+    assert counts["expected"] == counts["actual"] > 10_000
+    assert counts["exactly_once"]
+    assert run.facts["judgement"]["success"]
+    assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
+
+
+def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
+    fault = FaultKind.KILL_AFTER_DATABASE_COMMIT
+    with drill_project(tmp_path, inputs=tmp_path, fault=fault, attempts=3, **STREAM) as workspace:
+        run = run_drill(workspace)
+    assert_exactly_once(run)
+    proof = run.facts["fault"]
+    assert proof["evidence"]["signal"] == signal.SIGKILL
+    assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
+
+
+def on(spark: Cluster) -> str:
+    """Two cores in one executor, whose JVM starts fast."""
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "700m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    return json.dumps({"master": spark.url, "driver_memory": "1 GB", "conf": conf})
+
+
+def test_an_executor_killed_in_mid_batch_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
+    """Spark replaces it; the driver lives on and is not started again."""
+    with cluster() as spark:
+        fault = FaultKind.KILL_EXECUTOR
+        with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=10, spark=on(spark), **STREAM) as workspace:
             run = run_drill(workspace)
-            assert run.passed, run.reason
-            fork, proof, counts = (run.facts[name] for name in ("fork", "fault", "reconciliation"))
-            assert (fork["unseen"], fork["what"]) == (RECORDS + 2_500, "record")
-            assert proof["evidence"]["signal"] == signal.SIGKILL
-            assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
-            assert counts["records"] == RECORDS + 2_500
-            assert counts["expected"] == counts["actual"] > 10_000
-            assert counts["exactly_once"]
+            assert_exactly_once(run)
+            drivers = workspace.store.drivers.history(run.facts["fork"]["stream"], 0.0)
+        assert spark.launched() == run.facts["fault"]["attempts"] + 1
+        proof, recovery = run.facts["fault"], run.facts["recovery"]
+        assert [driver.driver_id for driver in drivers] == [proof["driver_id"]] == [recovery["driver_id"]]
+        assert proof["evidence"]["gone"]
+        assert proof["planned"] == proof["committed"] + 1 == recovery["first_new_batch"]
+
+
+def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_path: Path, kafka: Broker) -> None:
+    with drill_project(tmp_path, inputs=tmp_path, fault=FaultKind.KILL_EXECUTOR, **STREAM) as workspace:
+        run = run_drill(workspace)
+        assert run.status is DrillStatus.ABORTED
+        assert "not applicable: flights runs on the master local[2], which has no executors" in run.reason
+        assert workspace.store.drivers.latest(run.facts["fork"]["stream"]) is None
+
+
+def test_a_broker_killed_and_brought_back_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
+    down, up = kafka.commands()
+    outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "8s"})
+    fault = FaultKind.SERVICE_OUTAGE
+    with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=10, outage=outage, **STREAM) as workspace:
+        run = run_drill(workspace)
+    assert_exactly_once(run)
+    seen = run.facts["fault"]["evidence"]
+    assert kafka.servers in seen["service"]
+    assert seen["hung"]
+    assert seen["back_at"] - seen["gone_at"] >= 8
+    assert seen["still_seconds"] >= 2 * seen["batch_seconds"]

@@ -27,13 +27,13 @@ source: {source}
 sink: {sink}
 checkpoint: checkpoints/flights
 state: {{shuffle_partitions: 2}}
-spark: {{master: "local[2]", driver_memory: 1 GB}}
+spark: {spark}
 """
 
 DRILL = """
 name: drill
 stream: flights
-fault: {{kind: {fault}, attempts: {attempts}, within: 2m}}
+fault: {{kind: {fault}, attempts: {attempts}, within: 2m, outage: {outage}}}
 fork: {{rewind: {rewind}, batches: {batches}}}
 steady_state: {{min_batches: 2, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
@@ -54,13 +54,15 @@ def drill_project(
     min_records: int = 100_000,
     source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",
     sink: str = "{path: output/flights}",
+    spark: str = '{master: "local[2]", driver_memory: 1 GB}',
+    outage: str = "null",
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
 
     Args:
         inputs: folder of replayed flights.
         job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
-        source, sink: the stream's, as YAML.
+        source, sink, spark: the stream's, as YAML; outage: the fault's.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
@@ -70,11 +72,18 @@ def drill_project(
         shutil.copy(JOBS / f"{job}.py", jobs)
     shutil.copy(REPOSITORY / "spark_jobs" / "oracles" / "flight_departures.py", jobs / "oracles" / f"{job}.py")
     for folder, name, text in (
-        ("streams", "flights", STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink)),
+        ("streams", "flights", STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark)),
         (
             "drills",
             "drill",
-            DRILL.format(fault=fault.value, attempts=attempts, rewind=rewind, batches=batches, min_records=min_records),
+            DRILL.format(
+                fault=fault.value,
+                attempts=attempts,
+                outage=outage,
+                rewind=rewind,
+                batches=batches,
+                min_records=min_records,
+            ),
         ),
     ):
         (root / "config" / folder).mkdir(parents=True)

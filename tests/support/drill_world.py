@@ -17,8 +17,8 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, Entry
-from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
-from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, VerificationSpec
+from streamwarden.drills.ports import BatchFact, DriverView, Executor, ForkView, Judgement, Ports, Ran, Sighting
+from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, OutageSpec, Service, VerificationSpec
 from streamwarden.errors import DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -40,6 +40,7 @@ class SimulatedDriver:
     next_event: float
     exit: ExitRecord | None = None
     stop_asked: bool = False
+    doomed: bool = False  # fails at its next event
 
 
 class Journals:
@@ -93,6 +94,21 @@ class World:
     kill_works: bool = True
     database_lead: float = 0.2
     database_keeps: bool = True
+    master: str = "spark://one:7077"
+    source: str = "kafka"
+    executors_here: int = 1
+    executor_dies: bool = True
+    executor_dies_late: bool = False  # when the batch that was aimed at has been committed
+    driver_survives_executor: bool = True
+    patience: float = 60.0  # seconds of an outage after which the driver fails
+    gives_up_late: float | None = None  # or fails only that many seconds after the end of it
+    failure_is_curable: bool = True
+    down_works: bool = True
+    down_status: int = 0
+    up_failures: int = 0
+    up_starts: bool = True
+    restarted_by_others: float | None = None  # seconds after `down`
+    outage_felt: bool = True
     exit_after: dict[int, ExitKind] = field(default_factory=dict)  # life -> kind, right after its first commit
     health: dict[str, Status] = field(default_factory=dict)
     health_after: dict[str, Status] | None = None  # from the second life on
@@ -115,6 +131,8 @@ class World:
         self.summaries: dict[str, str] = {}
         self.signals: list[str] = []
         self.held: set[str] = set()
+        self.cluster = SimulatedCluster(self)
+        self.service = SimulatedService(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
         ports = Ports(
@@ -123,6 +141,8 @@ class World:
             checkpoint=self,
             database=self,
             topic=self,
+            executors=self.cluster,
+            services=self.service,
             health=self,
             verifier=self,
             judge=self,
@@ -138,6 +158,7 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         goal = self.time + max(seconds, 1e-6)
+        self.service.pass_time(goal)
         while (event := self._next_event()) is not None and event[0] <= goal:
             self.time = max(self.time, event[0])
             self._happen(event[1])
@@ -155,6 +176,9 @@ class World:
             return
         if life > self.lives_that_commit:
             driver.next_event = float("inf")
+            return
+        if driver.doomed:
+            self._end(driver, ExitKind.FAILED, message="TimeoutException")
             return
         running = max(self.planned) if len(self.planned) > len(self.committed) else None
         if running is not None and driver.ready_at < driver.next_event:  # the batch that ran is now done
@@ -199,7 +223,12 @@ class World:
             unseen=self.total_batches * 4,
             batches_left=self.total_batches,
             input_digest="d" * 64,
-            spec={"name": f"{stream}__fork"},
+            spec={
+                "name": f"{stream}__fork",
+                "spark": {"master": self.master},
+                "source": {"kind": self.source},
+                "sink": {"kind": "postgresql"},
+            },
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
@@ -384,12 +413,97 @@ class World:
             raise Killed(where)
 
 
+class SimulatedCluster:
+    """The executors of the world's newest driver."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.dead: set[int] = set()
+        self.started = 0
+
+    def find(self, driver_id: str) -> Sequence[Executor]:
+        if self.world.drivers[driver_id].exit is not None:
+            return ()
+        pids = range(7000 + self.started, 7000 + self.started + self.world.executors_here)
+        return [
+            Executor(id=str(pid - 7000), process=ProcessIdentity(host="here", pid=pid, started_at=5)) for pid in pids
+        ]
+
+    def kill(self, executor: Executor) -> bool:
+        world = self.world
+        world._maybe_die("before_executor_kill")
+        world.signals.append(f"kill executor {executor.id}")
+        if world.executor_dies_late:
+            world.sleep(world.batch_seconds)
+        if world.executor_dies:
+            self.dead.add(executor.process.pid)
+            self.started += 1
+            (driver,) = [each for each in world.drivers.values() if each.exit is None]
+            if world.driver_survives_executor:
+                driver.next_event = world.time + world.batch_seconds  # the batch begins once more
+            else:
+                world._end(driver, ExitKind.FAILED, message="SparkException: no executor left")
+        world._maybe_die("after_executor_kill")
+        return True
+
+    def is_alive(self, executor: Executor) -> bool:
+        return executor.process.pid not in self.dead
+
+
+class SimulatedService:
+    """The broker, or the database, of the world's fork: while it is away no batch of the driver's goes on."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.away_since: float | None = None
+        self.commands: list[str] = []
+
+    def look(self, fork: ForkView, service: Service) -> Sighting:
+        return Sighting(name=f"the {service} at one:9092", answers=self.away_since is None, said="refused")
+
+    def run(self, command: Sequence[str], *, within: float) -> Ran:
+        world = self.world
+        world._maybe_die(f"before_{command[0]}")
+        self.commands.append(command[0])
+        status = world.down_status if command[0] == "down" else int(self.commands.count("up") <= world.up_failures)
+        if command[0] == "down" and world.down_works:
+            self.away_since = world.time
+        elif command[0] == "up" and status == 0 and world.up_starts:
+            self._come_back()
+        world._maybe_die(f"after_{command[0]}")
+        return Ran(status=status, output=f"{command[0]} said this")
+
+    def pass_time(self, goal: float) -> None:
+        """Nothing happens to a driver while its service is away, but that it gives up."""
+        world = self.world
+        if self.away_since is None:
+            return
+        back = world.restarted_by_others
+        if back is not None and goal >= self.away_since + back:
+            self._come_back()
+            return
+        for driver in world.drivers.values():
+            if driver.exit is None and world.outage_felt:
+                driver.next_event = max(driver.next_event, goal + world.batch_seconds)
+                if goal - self.away_since >= world.patience:
+                    world._end(driver, ExitKind.FAILED, message="TimeoutException", curable=world.failure_is_curable)
+
+    def _come_back(self) -> None:
+        self.away_since = None
+        for driver in self.world.drivers.values():
+            if driver.exit is None and self.world.gives_up_late is not None:
+                driver.doomed, driver.next_event = True, self.world.time + self.world.gives_up_late
+
+
+OUTAGE = OutageSpec(service=Service.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
+
+
 def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
     """A standard drill on `flights`; `changes` replace whole parts of it."""
     spec = DrillSpec(
         name=kind.value,
         stream="flights",
-        fault=FaultSpec(kind=kind),
+        fault=FaultSpec(kind=kind, outage=OUTAGE if kind is FaultKind.SERVICE_OUTAGE else None),
         verification=VerificationSpec(min_records=100_000),
     )
     return replace(spec, **changes)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,7 +17,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from streamwarden.adapters import maven
+from streamwarden.adapters import maven, processes
 from streamwarden.adapters.java import find_java
 from support.airflow_harness import free_port
 from support.certificates import Authority
@@ -84,6 +87,8 @@ class Broker:
             text += self._encryption()
         self._settings = folder / "server.properties"
         self._settings.write_text(text)
+        self._command = [*self._java, "kafka.Kafka", str(self._settings)]
+        self._pid = folder / "pid"
         identity = "MDAwMDAwMDAwMDAwMDAwMA"  # any 16 bytes, in base64
         command = [*self._java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings)]
         if self._mechanism == SCRAM:
@@ -124,8 +129,8 @@ class Broker:
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
-            command = [*self._java, "kafka.Kafka", str(self._settings)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=self.folder)
+        self._pid.write_text(str(self._process.pid))
         deadline = time.monotonic() + STARTS_WITHIN
         while True:
             try:
@@ -142,6 +147,19 @@ class Broker:
             self._process.kill()
             self._process.wait(timeout=20)
             self._process = None
+        while (pid := self._started_by_others()) is not None:
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def commands(self) -> tuple[list[str], list[str]]:
+        """With which anybody kills it (SIGKILL) and starts it again, as `docker compose kill` and `start` would."""
+        runs = f"grep -q kafka.Kafka /proc/$(cat {self._pid})/cmdline"
+        start = f"{shlex.join(self._command)} >>{self.folder}/log 2>&1 & echo $! >{self._pid}"
+        return ["sh", "-c", f"kill -9 $(cat {self._pid})"], ["sh", "-c", f"{runs} || {{ {start}; }}"]
+
+    def _started_by_others(self) -> int | None:
+        pid = int(self._pid.read_text()) if self._pid.exists() else 0
+        return pid if str(self._settings) in processes.commands().get(pid, []) else None
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.settings, "log_level": 0})

@@ -55,7 +55,27 @@ class PostgreSQL:
         log = self._folder / "log"
         with log.open("ab") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._folder, **self._who)
-        _await(self, self._process, log)
+        self.await_ready()
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """User and group that the server runs as."""
+        return self._who.get("user", os.geteuid()), self._who.get("group", os.getegid())
+
+    def crash(self, database: str) -> None:
+        """SIGKILL to each session of the database: the server cuts all others too, and recovers from its log."""
+        engine = sa.create_engine(self.url(), poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            asked = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = :name")
+            pids = list(connection.execute(asked, {"name": database}).scalars())
+        assert pids, f"nobody is connected to {database}"
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def await_ready(self) -> None:
+        """Wait until it answers."""
+        assert self._process is not None
+        _await(self, self._process, self._folder / "log")
 
     def stop(self) -> None:
         """End the server as an administrator does who is in a hurry: sessions are cut, what was committed stays."""

@@ -38,12 +38,39 @@ def worker_arguments(*, host: str, cores: int, memory: str, page: int, work: str
 
 
 class Cluster:
-    """A running master and worker. `url` is what a stream names as `spark.master`; `pages`: ports of the web pages."""
+    """A running master and its workers. `url` is what a stream names as `spark.master`; `pages` are the ports of the
+    web pages, the master's first."""
 
-    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int, pages: tuple[int, int]) -> None:
+    def __init__(self, folder: Path, port: int, page: int, cores: int) -> None:
         self.url = f"spark://127.0.0.1:{port}"
-        self.pages = pages
-        self._work, self._worker = folder / "work", worker
+        self.pages = [page]
+        self._folder, self._work, self._cores = folder, folder / "work", cores
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def _worker(self) -> subprocess.Popen[bytes]:
+        return self._workers[-1]
+
+    def add_worker(self) -> None:
+        """Start one, and wait until the master knows it."""
+        name, page, work = f"worker-{len(self._workers)}", free_port(), str(self._work)
+        offer = worker_arguments(host="127.0.0.1", cores=self._cores, memory="2g", page=page, work=work, url=self.url)
+        self._workers.append(_start(self._folder, name, offer))
+        self.pages.append(page)
+        _await_said(self._worker, self._folder / f"{name}.log", r"Successfully registered with master")
+
+    def lose_worker(self) -> None:
+        """SIGKILL to the worker and to its executors, as if its machine were gone."""
+        lost = self.executors()
+        for process in (self._worker, *lost):
+            process.kill()
+        self._worker.wait(timeout=20)
+
+    def end(self) -> None:
+        """What runs of it."""
+        for worker in self._workers:
+            if worker.poll() is None:
+                _end(worker)
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live now."""
@@ -65,20 +92,18 @@ class Cluster:
 def cluster(*, cores: int = 2) -> Iterator[Cluster]:
     """A running cluster with one worker; everything of it is ended, and its folder removed, at the end."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
-    port, master_ui, worker_ui = (free_port() for _ in range(3))
-    master = worker = None
+    port, page = free_port(), free_port()
+    made = Cluster(folder, port, page, cores)
+    master = None
     try:
-        host, url, work = "127.0.0.1", f"spark://127.0.0.1:{port}", str(folder / "work")
-        master = _start(folder, "master", master_arguments(host=host, port=port, page=master_ui))
+        master = _start(folder, "master", master_arguments(host="127.0.0.1", port=port, page=page))
         _await_listening(master, port, folder / "master.log")
-        offer = worker_arguments(host=host, cores=cores, memory="2g", page=worker_ui, work=work, url=url)
-        worker = _start(folder, "worker", offer)
-        _await_said(worker, folder / "worker.log", r"Successfully registered with master")
-        yield Cluster(folder, worker, port, (master_ui, worker_ui))
+        made.add_worker()
+        yield made
     finally:
-        for process in (worker, master):
-            if process is not None:
-                _end(process)
+        made.end()
+        if master is not None:
+            _end(master)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -11,7 +11,9 @@ from streamwarden.adapters.drill_archive import DrillArchive, SystemClock
 from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
 from streamwarden.adapters.drill_database import ForkDatabase
 from streamwarden.adapters.drill_drivers import ForkDrivers
+from streamwarden.adapters.drill_executors import ForkExecutors
 from streamwarden.adapters.drill_forks import DrillForks
+from streamwarden.adapters.drill_services import ForkServices
 from streamwarden.adapters.drill_topic import ForkTopic
 from streamwarden.adapters.verification import verify
 from streamwarden.drills.engine import Engine
@@ -80,6 +82,8 @@ def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FA
         checkpoint=ForkCheckpoint(workspace.store),
         database=ForkDatabase(),
         topic=ForkTopic(),
+        executors=ForkExecutors(),
+        services=ForkServices(workspace.project),
         health=ForkHealth(workspace),
         verifier=ForkVerifier(),
         judge=ExpectationsJudge(),

@@ -62,6 +62,30 @@ def signal_members(group: int, signum: int) -> bool:
     return True
 
 
+def signal_one(process: ProcessIdentity, signum: int) -> bool:
+    """Send `signum` to this very process and no other; False if it does not live. Raises PermissionError."""
+    if not is_alive(process):
+        return False
+    try:
+        os.kill(process.pid, signum)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def commands() -> dict[int, list[str]]:
+    """The command line of every process of this host that this user may see, by pid."""
+    found = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                text = Path(entry.path, "cmdline").read_bytes()
+            except OSError:
+                continue
+            found[int(entry.name)] = text.decode(errors="replace").rstrip("\0").split("\0")
+    return found
+
+
 def resident_bytes(process: ProcessIdentity) -> int | None:
     """Resident memory of the process and everything below it (JVM, Python driver, Python workers); None if dead."""
     if not is_alive(process):

@@ -9,7 +9,7 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.errors import ConfigError
+from streamwarden.errors import ConfigError, DrillAborted
 
 if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
@@ -52,7 +52,8 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
-    from streamwarden.adapters.config import load_drills
+    from streamwarden.adapters.config import load_drills, spec_to_dict
+    from streamwarden.drills.faults import FAULTS
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
@@ -60,12 +61,17 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     wrong = [("stream", name, error) for name, error in sorted(catalog.broken.items())]
     for name, drill in sorted(drills.items()):
         try:
-            catalog.get(drill.stream)
+            stream = catalog.get(drill.stream)
+            FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"
             where = f"{drill.file}: stream"
             told = ConfigError(observed, expected=error.expected, where=where, next_step=error.next_step)
+            wrong.append(("drill", name, told))
+        except DrillAborted as error:
+            where = f"{drill.file}: fault"
+            told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
             wrong.append(("drill", name, told))
     wrong += [("drill", name, error) for name, error in sorted(broken.items())]
     try:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.drills.spec import ForkSpec
+from streamwarden.drills.spec import ForkSpec, Service
 from streamwarden.health.verdict import Verdict
-from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
@@ -137,6 +137,52 @@ class Outlet(Protocol):
         """Newest batch that is there; None if there is none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """An executor of a driver's, as a process of this host. `id` is Spark's."""
+
+    id: str
+    process: ProcessIdentity
+
+
+class Executors(Protocol):
+    """The executors of the fork's drivers, as far as this host has them."""
+
+    def find(self, driver_id: str) -> Sequence[Executor]:
+        """Those that live now, of this very driver and no other."""
+
+    def kill(self, executor: Executor) -> bool:
+        """SIGKILL. False: it lived no more. Raises DrillAborted if this user may not."""
+
+    def is_alive(self, executor: Executor) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """Whether a service answers its own client. `said`: what it answered, or why there was no answer."""
+
+    name: str
+    answers: bool
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A command that ended. `status` None: it did not, and was killed. `output`: the last of what it wrote."""
+
+    status: int | None
+    output: str = ""
+
+
+class Services(Protocol):
+    """The services that the fork lives on, and the commands that take them away."""
+
+    def look(self, fork: ForkView, service: Service) -> Sighting:
+        """Ask it something, for some seconds. Raises ConfigError if its connection is not known."""
+
+    def run(self, command: Sequence[str], *, within: Seconds) -> Ran: ...
+
+
 class Health(Protocol):
     def evaluate(self, fork: ForkView) -> Sequence[Verdict]: ...
 
@@ -182,6 +228,8 @@ class Ports:
     checkpoint: CheckpointFacts
     database: Outlet
     topic: Outlet
+    executors: Executors
+    services: Services
     health: Health
     verifier: Verifier
     judge: Judge

@@ -99,7 +99,12 @@ def _recovery(facts: Mapping[str, Any]) -> list[str]:
         target = facts["drill"]["recovery"]["target"]
         lines.append(
             f"| recovery measured | batch {recovery['first_new_batch']} committed {recovery['recovery_seconds']:.1f} s"
-            f" after the fault (target {target:.1f} s), {recovery['restart_seconds']:.1f} s after the launch |"
+            f" after the fault (target {target:.1f} s), "
+            + (
+                f"{recovery['restart_seconds']:.1f} s after the launch |"
+                if recovery.get("restarted", True)
+                else "by the driver that was struck |"
+            )
         )
     for prediction in facts.get("predicted", []):
         seconds = prediction["seconds"]

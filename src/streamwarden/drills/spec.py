@@ -31,12 +31,21 @@ class FaultKind(StrEnum):
     KILL_DRIVER = "kill_driver"
     KILL_AFTER_DATABASE_COMMIT = "kill_after_database_commit"
     KILL_AFTER_TOPIC_WRITE = "kill_after_topic_write"
+    KILL_EXECUTOR = "kill_executor"
+    SERVICE_OUTAGE = "service_outage"
 
 
 class DrillTarget(StrEnum):
     """What is broken. Only `fork`: a copy of the stream with its output redirected to scratch."""
 
     FORK = "fork"
+
+
+class Service(StrEnum):
+    """A service that a stream lives on, by the end of the stream at which it stands."""
+
+    SOURCE = "source"  # the broker of its topic
+    SINK = "sink"  # the database of its table
 
 
 class OracleKind(StrEnum):
@@ -46,21 +55,53 @@ class OracleKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutageSpec:
+    """How a service is taken away and brought back. A drill ends no server by itself: it runs these two commands.
+
+    Args:
+        service: the one that is gone; the connection of the stream's source or sink names it.
+        down, up: program and arguments, run without a shell in the project's folder, with the environment of the drill.
+            `up` may run more than once. Neither holds a secret: the journal shows them.
+        lasts: from the moment at which the service answers no more until `up`; longer than two batches take.
+    """
+
+    service: Service
+    down: tuple[str, ...]
+    up: tuple[str, ...]
+    lasts: Seconds = 20.0
+
+    def __post_init__(self) -> None:
+        for key, command in (("down", self.down), ("up", self.up)):
+            whole = bool(command) and bool(command[0].strip()) and not any("\0" in part for part in command)
+            _require(whole, key, list(command), "a list: a program and its arguments")
+        _require(self.lasts > 0, "lasts", self.lasts, "a positive duration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
     """What is done to the stream.
 
     Args:
         attempts: how often the fault is tried until it lands.
-        within: how long one attempt waits for its moment and for the driver's end.
+        within: how long one attempt waits for its moment and for what it does to be done.
+        outage: of the kind `service_outage` alone, which needs it.
     """
 
     kind: FaultKind
     attempts: int = 3
     within: Seconds = 120.0
+    outage: OutageSpec | None = None
 
     def __post_init__(self) -> None:
         _require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
         _require(self.within > 0, "within", self.within, "a positive duration")
+        if self.kind is FaultKind.SERVICE_OUTAGE:
+            if self.outage is None:
+                raise ValueError("outage is missing, allowed is a mapping of `service`, `down` and `up`")
+        else:
+            _require(self.outage is None, "outage", self.outage, f"none: a fault of the kind {self.kind} has no outage")
+        if self.outage is not None:
+            _require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +215,10 @@ def drill_from_dict(raw: Mapping[str, Any]) -> DrillSpec:
     """The inverse of `drill_to_dict`, for steps that run in another process. Raises ValueError or TypeError."""
     fault, steady = dict(raw["fault"]), dict(raw["steady_state"])
     fault["kind"] = FaultKind(fault["kind"])
+    if fault.get("outage") is not None:
+        outage = dict(fault["outage"])
+        commands = {"down": tuple(outage["down"]), "up": tuple(outage["up"])}
+        fault["outage"] = OutageSpec(**{**outage, **commands, "service": Service(outage["service"])})
     steady["checks"] = tuple(steady["checks"])
     verification = dict(raw["verification"])
     verification["oracle"] = OracleKind(verification["oracle"])

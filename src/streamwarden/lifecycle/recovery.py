@@ -91,6 +91,48 @@ def predict_restart(
             such a batch counts as the mean of the others.
         redone_batch: seconds of one batch in a cold JVM (the first batch of an earlier life).
     """
+    terms, missing = _state_load(snapshot, rows_changed)
+    if startup is None:
+        missing.append("start-up: no earlier life of this stream planned a batch")
+    else:
+        terms.insert(0, Term(name="start-up", seconds=startup, source="launch to first planned batch, earlier life"))
+    if redone_batch is None:
+        missing.append("redone batch: no earlier life committed a batch")
+    else:
+        terms.append(Term(name="redone batch", seconds=redone_batch, source="first batch of an earlier life (cold)"))
+    formula = "start-up + snapshot copy + rows changed since the last uploaded snapshot x cost per row + redone batch"
+    return Prediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
+
+
+def predict_new_executor(
+    *, snapshot: SnapshotFacts, rows_changed: Sequence[int | None], first_batch: float | None
+) -> Prediction:
+    """Snapshot copy + rows changed since the last uploaded snapshot x cost per row + a batch on a new executor.
+
+    Args:
+        first_batch: seconds of the first batch of this life: planned by the driver, it waited for its executor.
+    """
+    terms, missing = _state_load(snapshot, rows_changed)
+    if first_batch is None:
+        missing.append("batch on a new executor: this life committed no batch")
+    else:
+        source = "first batch of this life (it waited for its executor)"
+        terms.append(Term(name="batch on a new executor", seconds=first_batch, source=source))
+    formula = "snapshot copy + rows changed since the last uploaded snapshot x cost per row + a batch on a new executor"
+    return Prediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
+
+
+def predict_batch(batch_seconds: float | None) -> Prediction:
+    """T_batch: a driver that lived through an outage does the batch that hung, on the state that it has."""
+    if batch_seconds is None:
+        return Prediction(formula="T_batch", terms=(), missing=("no committed batch to take T_batch from",))
+    term = Term(name="batch that hung", seconds=batch_seconds, source="median duration of a committed batch")
+    return Prediction(formula="T_batch", terms=(term,))
+
+
+def _state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> tuple[list[Term], list[str]]:
+    """The terms of loading the state, and what is missing for them."""
+    missing: list[str] = []
     # What a provider of somebody's own costs is not known: take it for the dearer of the two.
     backend = snapshot.backend if isinstance(snapshot.backend, Backend) else Backend.ROCKSDB
     cost = ROW_COST[backend]
@@ -101,11 +143,6 @@ def predict_restart(
             source=f"{snapshot.size} bytes of uploaded snapshots at {COPY_RATE / 1e6:.0f} MB/s",
         )
     ]
-    missing = []
-    if startup is None:
-        missing.append("start-up: no earlier life of this stream planned a batch")
-    else:
-        terms.insert(0, Term(name="start-up", seconds=startup, source="launch to first planned batch, earlier life"))
     known = [rows for rows in rows_changed if rows is not None]
     if rows_changed and not known:
         missing.append("changed rows: no batch since the snapshot was reported")
@@ -116,9 +153,4 @@ def predict_restart(
         source += f" ({guessed} of them not reported, taken as the mean)" if guessed else ""
         source += f", {cost * 1e6:g} us each ({backend.value})"
         terms.append(Term(name="state replay", seconds=rows * cost, source=source))
-    if redone_batch is None:
-        missing.append("redone batch: no earlier life committed a batch")
-    else:
-        terms.append(Term(name="redone batch", seconds=redone_batch, source="first batch of an earlier life (cold)"))
-    formula = "start-up + snapshot copy + rows changed since the last uploaded snapshot x cost per row + redone batch"
-    return Prediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
+    return terms, missing

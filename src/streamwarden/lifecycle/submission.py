@@ -84,9 +84,17 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         "spark.executorEnv.PYTHONPATH": str(Path(spec.job).parent),
     }
     conf = own | spark_conf(spec)
+    if not spec.spark.master.startswith("local"):
+        tagged = [executor_tag(folder.name), conf.get("spark.executor.extraJavaOptions", "")]
+        conf["spark.executor.extraJavaOptions"] = " ".join(filter(None, tagged))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"]
     given = conf.get("spark.driver.extraJavaOptions")
     return conf | {"spark.driver.extraJavaOptions": " ".join([*flags, given] if given else flags)}
+
+
+def executor_tag(driver_id: str) -> str:
+    """What the command line of each executor of that driver holds: on any host, it says whose the process is."""
+    return f"-Dstreamwarden.driver={driver_id}"
 
 
 def properties_text(conf: Mapping[str, str]) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -62,29 +66,167 @@ def test_a_wrong_connection_is_told_at_once_and_its_password_not_shown(
     assert not restarts(caught.value)
 
 
-def test_a_server_that_restarts_in_mid_batch_is_waited_for() -> None:
-    """The first attempt loses its session half way through its rows, the second finds no server, a later one all."""
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[PostgreSQL]:
+    """A server that may be stopped: no other test is on it."""
     with running() as server:
-        base = Base(server, "restarted")
-        attempts: list[str] = []
+        yield server
+
+
+def test_a_server_that_restarts_in_mid_batch_is_waited_for(fragile: PostgreSQL) -> None:
+    """The first attempt loses its session half way through its rows, the second finds no server, a later one all."""
+    base = Base(fragile, "restarted")
+    attempts: list[str] = []
+
+    def give() -> Iterator[tuple[int, int]]:
+        attempts.append("rows")
+        yield 1, 10
+        if len(attempts) == 1:
+            fragile.stop()
+        yield 2, 20
+
+    def wait(seconds: float) -> None:
+        attempts.append("wait")
+        if len(attempts) == 3:
+            fragile.start()
+
+    sink = base.sink(waits=(0.0,) * 4, sleep=wait)
+    sink.prepare(None)
+    assert sink.write(batch(0, FIRST, give=give))
+    assert attempts == ["rows", "wait", "wait", "rows"]
+    assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
+
+
+def test_a_server_that_crashes_in_mid_transaction_has_nothing_of_it_and_then_all(fragile: PostgreSQL) -> None:
+    """Its process for the sink's session dies by SIGKILL, with the batch's first rows in the table."""
+    base = Base(fragile, "crashed")
+    attempts: list[str] = []
+    between: list[list[tuple[Any, ...]]] = []
+
+    def give() -> Iterator[tuple[int, int]]:
+        attempts.append("rows")
+        yield from FIRST
+        if len(attempts) == 1:
+            fragile.crash(base.name)
+            fragile.await_ready()
+
+    def wait(seconds: float) -> None:
+        attempts.append("wait")
+        fragile.await_ready()
+        between.append(base.ask("SELECT count(*) FROM counts"))
+
+    sink = base.sink(key=["user_id"], waits=(0.0,) * 4, sleep=wait)
+    sink.write(batch(0, []))
+    assert sink.write(batch(1, FIRST, give=give))
+    assert attempts[:2] == ["rows", "wait"]
+    assert between[0] == [(0,)]
+    assert base.ask("SELECT user_id, n, batch_id FROM counts ORDER BY 1") == [(1, 10, 1), (2, 20, 1)]
+    assert base.ask("SELECT batch_id FROM streamwarden_sink") == [(1,)]
+
+
+def test_a_deadlock_costs_an_attempt_and_changes_no_row(base: Base) -> None:
+    """A person holds a row that the batch replaces, and waits for the ledger's, which the sink holds."""
+    sink = base.sink(key=["user_id"], replaces=True, waits=(0.0, 0.0))
+    sink.write(batch(0, FIRST))
+    attempts: list[int] = []
+    with psycopg.connect(base.server.connection(base.name)) as person, ThreadPoolExecutor(1) as elsewhere:
+        person.execute("SET deadlock_timeout = '60s'")  # so the server ends the sink's transaction, not this one
+        person.execute("UPDATE counts SET n = 0 WHERE user_id = 2")
+
+        def takes_the_ledger() -> None:
+            person.execute("SELECT * FROM streamwarden_sink FOR UPDATE")
+            person.commit()
 
         def give() -> Iterator[tuple[int, int]]:
-            attempts.append("rows")
-            yield 1, 10
+            attempts.append(1)
             if len(attempts) == 1:
-                server.stop()
-            yield 2, 20
+                waiting.append(elsewhere.submit(takes_the_ledger))
+                _await_waiting(base, person.info.backend_pid)
+            yield from [(2, 21), (3, 30)]
 
-        def wait(seconds: float) -> None:
-            attempts.append("wait")
-            if len(attempts) == 3:
-                server.start()
+        waiting: list[Future[None]] = []
+        assert sink.write(batch(1, [(2, 21), (3, 30)], give=give))
+        waiting[0].result(timeout=20)
+    assert len(attempts) == 2
+    assert base.ask("SELECT user_id, n, batch_id FROM counts ORDER BY 1") == [(1, 10, 0), (2, 21, 1), (3, 30, 1)]
+    assert base.ask("SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = current_database()") == [(True,)]
 
-        sink = base.sink(waits=(0.0,) * 4, sleep=wait)
-        sink.prepare(None)
-        assert sink.write(batch(0, FIRST, give=give))
-        assert attempts == ["rows", "wait", "wait", "rows"]
+
+def test_a_deadlock_without_another_attempt_is_told_and_leaves_nothing(base: Base) -> None:
+    base.sink(key=["user_id"], replaces=True).write(batch(0, FIRST))
+    with psycopg.connect(base.server.connection(base.name)) as person, ThreadPoolExecutor(1) as elsewhere:
+        person.execute("SET deadlock_timeout = '60s'")
+        person.execute("UPDATE counts SET n = n WHERE user_id = 2")
+
+        def give() -> Iterator[tuple[int, int]]:
+            waiting.append(elsewhere.submit(person.execute, "SELECT * FROM streamwarden_sink FOR UPDATE"))
+            _await_waiting(base, person.info.backend_pid)
+            yield from [(2, 21), (3, 30)]
+
+        waiting: list[Future[Any]] = []
+        with pytest.raises(SinkError, match="40P01") as caught:
+            base.sink(key=["user_id"], replaces=True).write(batch(1, [(2, 21), (3, 30)], give=give))
+        waiting[0].result(timeout=20)
+    assert restarts(caught.value)
+    assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
+
+
+def _await_waiting(base: Base, pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while base.ask(f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {pid}") != [("Lock",)]:
+        assert time.monotonic() < deadline, "it waits for no lock"
+        time.sleep(0.02)
+
+
+MANY = [(number, number) for number in range(60_000)]
+"""About 2.6 MB of a table."""
+
+
+@pytest.fixture
+def disk(fragile: PostgreSQL) -> Iterator[Path]:
+    """A disk of 1 MB that the server may write to."""
+    user, group = fragile.owner
+    folder = Path(tempfile.mkdtemp(prefix="streamwarden-disk-"))  # below a folder that the server's user may enter
+    options = f"size=1m,uid={user},gid={group},mode=0700"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        folder.rmdir()
+        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
+    folder.chmod(0o700)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        folder.rmdir()
+
+
+def test_a_disk_that_is_really_full_takes_no_part_of_a_batch_and_then_all_of_it(
+    fragile: PostgreSQL, disk: Path
+) -> None:
+    base = Base(fragile, "filled")
+    fragile.run(f"CREATE TABLESPACE small LOCATION '{disk}'")
+    try:
+        fragile.run("ALTER DATABASE filled SET default_tablespace = small")
+        waited: list[float] = []
+        sink = base.sink(waits=(1.0,), sleep=waited.append)
+        assert sink.write(batch(0, FIRST))
+        with pytest.raises(SinkError, match=r"53100.*No space left on device") as caught:
+            sink.write(batch(1, MANY))
+        assert waited == [1.0]
+        assert restarts(caught.value)
+        assert "has it room on its disk" in caught.value.next_step
         assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
+
+        def make_room(seconds: float) -> None:
+            waited.append(seconds)
+            subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True, capture_output=True)
+
+        assert base.sink(token=2, waits=(2.0,), sleep=make_room).write(batch(1, MANY))
+        assert waited == [1.0, 2.0]
+        assert base.ask("SELECT count(*), max(batch_id) FROM counts") == [(len(FIRST) + len(MANY), 1)]
+    finally:
+        base.drop()
+        fragile.run("DROP TABLESPACE small")
 
 
 class Cut(psycopg.Connection[Any]):
@@ -128,7 +270,7 @@ def test_a_table_that_somebody_keeps_locked_fails_in_time(base: Base) -> None:
 
 
 def test_a_full_disk_is_tried_again_and_told(base: Base) -> None:
-    """As far as a session sees it: the server raises 53100 for a row, as for a page that it could not extend."""
+    """Where no disk can be filled, as far as a session sees it: the server raises 53100 for a row, as for a page."""
     base.sink().prepare(None)
     base.ask(
         "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"

@@ -45,6 +45,19 @@ def test_a_drill_on_a_stream_that_is_not_there_is_told(cli: CommandLine) -> None
     assert "kill.yaml: stream" in answer.out
 
 
+def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    outage = "{kind: service_outage, outage: {service: source, down: [stop], up: [start]}}"
+    cli.project.write("config/drills/executor.yaml", "name: executor\nstream: a\nfault: {kind: kill_executor}\n")
+    cli.project.write("config/drills/outage.yaml", f"name: outage\nstream: a\nfault: {outage}\n")
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "✗ drill executor" in answer.out
+    assert "which has no executors" in answer.out
+    assert "executor.yaml: fault" in answer.out
+    assert "the source of a is of the kind files" in answer.out
+
+
 def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:
     cli.project.write("config/thresholds.yaml", "state_size: {warning: big}\n")
     answer = cli("validate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from streamwarden.drills.spec import (
     FaultKind,
     FaultSpec,
     ForkSpec,
+    OutageSpec,
     RecoverySpec,
+    Service,
     SteadyStateSpec,
     VerificationSpec,
     drill_from_dict,
@@ -33,6 +36,20 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
         assert drill.fork.batches is not None
         assert drill.fork.batches >= drill.batches_needed
         assert drill.schedule
+
+
+def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "how-to" / "drills.md").read_text()
+    shown = re.findall(r"```yaml\n# (config/drills/\w+\.yaml)\n(.*?)```", page, re.DOTALL)
+    assert len(shown) == page.count("```yaml") == 3
+    for name, text in shown:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    drills, broken = load_drills(tmp_path)
+    assert broken == {}
+    assert {drill.fault.kind for drill in drills.values()} >= {FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE}
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == ["kind", *FaultKind]
 
 
 def test_a_drill_survives_the_way_through_json() -> None:
@@ -73,6 +90,42 @@ def test_a_wrong_drill_file_names_the_key(tmp_path: Path, yaml: str, key: str) -
         load_drill(path, project=tmp_path)
     assert key in str(error.value)
     assert "night.yaml" in str(error.value)
+
+
+OUTAGE = "outage: {service: source, down: [docker, stop, kafka], up: [docker, start, kafka], lasts: 20s}"
+
+
+def test_an_outage_is_data_too_and_survives_the_way_through_json(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text(f"name: night\nstream: flights\nfault: {{kind: service_outage, {OUTAGE}}}\n")
+    spec = load_drill(path, project=tmp_path)
+    outage = OutageSpec(
+        service=Service.SOURCE, down=("docker", "stop", "kafka"), up=("docker", "start", "kafka"), lasts=20.0
+    )
+    assert spec.fault == FaultSpec(kind=FaultKind.SERVICE_OUTAGE, outage=outage)
+    assert drill_from_dict(json.loads(json.dumps(drill_to_dict(spec)))) == spec
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("kind: service_outage", r"outage: missing; expected a mapping of `service`, `down` and `up`"),
+        (f"kind: kill_driver, {OUTAGE}", "a fault of the kind kill_driver has no outage"),
+        (f"kind: service_outage, within: 10s, {OUTAGE}", r"within.*more than the outage lasts"),
+        ("kind: service_outage, " + OUTAGE.replace("source", "store"), "'store' is not known; expected 'source' or"),
+        ("kind: service_outage, " + OUTAGE.replace("[docker, start, kafka]", "docker start kafka"), "up.*a list"),
+        ("kind: service_outage, " + OUTAGE.replace("[docker, start, kafka]", "[]"), "a program and its arguments"),
+        ("kind: service_outage, " + OUTAGE.replace("start", "7"), r"up\[1\]: the number 7; expected text"),
+        ("kind: service_outage, " + OUTAGE.replace("20s", "soon"), "'soon' cannot be read; expected a duration"),
+        ("kind: service_outage, " + OUTAGE.replace("up:", "back:"), "unknown key"),
+    ],
+)
+def test_an_outage_that_cannot_be_is_refused_with_what_is_allowed(tmp_path: Path, fault: str, words: str) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text(f"name: night\nstream: flights\nfault: {{{fault}}}\n")
+    with pytest.raises(ConfigError) as error:
+        load_drill(path, project=tmp_path)
+    assert re.search(words, str(error.value)), error.value
 
 
 def test_another_target_than_a_fork_is_refused_with_what_is_allowed(tmp_path: Path) -> None:

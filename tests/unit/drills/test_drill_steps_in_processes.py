@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.engine import EXPERIMENT
+from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.journal import DrillRun, DrillStatus, Step
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import DrillError, StoreError
@@ -24,7 +25,7 @@ def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0) -> Dr
     return world.journals.runs[run_id]
 
 
-@pytest.mark.parametrize("kind", list(FaultKind))
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS])
 def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: FaultKind) -> None:
     """Between two steps ten minutes pass: the fork is parked, so its bounded input does not run out."""
     world = World(health_after=None)
@@ -35,19 +36,33 @@ def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: Faul
     assert result.facts["reconciliation"]["exactly_once"]
 
 
+@pytest.mark.parametrize("kind", [FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE])
+def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKind) -> None:
+    """It has read its whole input before the recovery's process looks."""
+    result = run_in_processes(World(), kind, pause=600.0)
+    assert result.passed, result.reason
+    assert result.facts["recovery"]["recovery_seconds"] < 5
+
+
 @pytest.mark.parametrize("kind", list(FaultKind))
 @pytest.mark.parametrize(
     "where",
-    ["make", "before_start", "after_start", "after_stop", "before_kill", "after_kill", "reconcile", "clear"],
+    [
+        *("make", "before_start", "after_start", "after_stop", "before_kill", "after_kill", "reconcile", "clear"),
+        *("before_down", "after_down", "before_up", "before_executor_kill"),
+    ],
 )
 def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, where: str) -> None:
     world = World(die_at=where)
     result = run_in_processes(world, kind)
     assert result.passed, result.reason
     assert world.forks_made == 1
+    ends = FAULTS[kind].aftermath is Aftermath.ENDS
     strikes = [each for each in world.signals if each.startswith("kill") or "controlled restart" in each]
-    assert len(strikes) == 1
-    assert len(world.drivers) == 3  # parked, struck, recovered
+    assert len(strikes) == (0 if kind is FaultKind.SERVICE_OUTAGE else 1)
+    assert len(world.drivers) == (3 if ends else 2)  # parked, struck, and recovered if the strike ended it
+    assert world.service.away_since is None
+    assert (world.service.commands[-1:] == ["up"]) is (kind is FaultKind.SERVICE_OUTAGE)
 
 
 def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> None:

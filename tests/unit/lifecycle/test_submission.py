@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import ConfigError
-from streamwarden.lifecycle.submission import driver_properties, properties_text, redacted, spark_conf, submit_command
+from streamwarden.lifecycle.submission import (
+    driver_properties,
+    executor_tag,
+    properties_text,
+    redacted,
+    spark_conf,
+    submit_command,
+)
 from streamwarden.stream import Backend, Encoding, SourceKind, SourceSpec, SparkSpec, StateSpec, StreamSpec
 
 STATE = "spark.sql.streaming.stateStore"
@@ -50,6 +57,18 @@ def test_a_driver_on_a_cluster_can_be_reached_from_it() -> None:
     conf = spark_conf(stream(spark=SparkSpec(master="spark://master:7077")))
     assert "spark.driver.bindAddress" not in conf
     assert conf["spark.master"] == "spark://master:7077"
+
+
+def test_each_executor_of_a_cluster_says_whose_it_is_beside_the_streams_own_options() -> None:
+    def options(master: str, **conf: str) -> str | None:
+        spec = stream(spark=SparkSpec(master=master, conf=conf))
+        made = driver_properties(spec, Path("/d/drivers/counts/counts-7"), python="/venv/bin/python")
+        return made.get("spark.executor.extraJavaOptions")
+
+    tag = executor_tag("counts-7")
+    assert options("spark://one:7077") == tag
+    assert options("yarn", **{"spark.executor.extraJavaOptions": "-Xss4m"}) == f"{tag} -Xss4m"
+    assert options("local[2]") is None, "it has none"
 
 
 def test_what_the_streams_file_says_wins() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Fault, Proof, Scene, Strike
+from streamwarden.drills.faults.base import Aftermath, Fault, Proof, Scene, Strike
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
 from streamwarden.drills.faults.kill_driver import KillDriver
+from streamwarden.drills.faults.kill_executor import KillExecutor
+from streamwarden.drills.faults.service_outage import ServiceOutage
 from streamwarden.drills.spec import FaultKind
 
 FAULTS: Final[Mapping[FaultKind, Fault]] = {
@@ -17,16 +19,21 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.KILL_DRIVER: KillDriver(),
     FaultKind.KILL_AFTER_DATABASE_COMMIT: KillAfterDatabaseCommit(),
     FaultKind.KILL_AFTER_TOPIC_WRITE: KillAfterTopicWrite(),
+    FaultKind.KILL_EXECUTOR: KillExecutor(),
+    FaultKind.SERVICE_OUTAGE: ServiceOutage(),
 }
 
 __all__ = [
     "FAULTS",
+    "Aftermath",
     "ControlledRestart",
     "Fault",
     "KillAfterDatabaseCommit",
     "KillAfterTopicWrite",
     "KillDriver",
+    "KillExecutor",
     "Proof",
     "Scene",
+    "ServiceOutage",
     "Strike",
 ]

@@ -4,9 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
 
-from streamwarden.drills.ports import CheckpointFacts, Clock, Drivers, DriverView, ForkView, Outlet
+from streamwarden.drills.ports import (
+    CheckpointFacts,
+    Clock,
+    Drivers,
+    DriverView,
+    Executors,
+    ForkView,
+    Outlet,
+    Services,
+)
+from streamwarden.drills.spec import FaultSpec
+
+
+class Aftermath(StrEnum):
+    """What becomes of the struck driver, if all is as it should be. It says what a recovery is."""
+
+    ENDS = "ends"  # the recovery is the start that follows
+    LIVES = "lives"  # nobody starts it again: its end is a deviation
+    MAY_END = "may_end"  # it lives, or fails in a way that a restart cures and is started again, as supervision does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,10 +35,13 @@ class Scene:
     run_id: str
     fork: ForkView
     driver_id: str
+    spec: FaultSpec
     drivers: Drivers
     checkpoint: CheckpointFacts
     database: Outlet
     topic: Outlet
+    executors: Executors
+    services: Services
     clock: Clock
 
     def observe(self) -> DriverView:
@@ -28,20 +50,26 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike:
-    """What was done. `moment` is Unix seconds; None: the moment never came and nothing was done."""
+    """What was done.
+
+    Args:
+        moment: Unix seconds; None: the moment never came, or what was done had no effect.
+        evidence: what only the strike itself could see, as JSON.
+    """
 
     moment: float | None
     message: str
     batch: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Whether the fault landed, shown by what is left after the driver's end.
+    """Whether the fault landed, shown by what is left after it.
 
     Args:
-        moment: when it happened, Unix seconds: the start of the recovery time.
-        planned, committed: last batch in `offsets/` and in `commits/` after the driver's end.
+        moment: Unix seconds, the start of the recovery time: when it happened, or when an outage was over.
+        planned, committed: last batch in `offsets/` and in `commits/` when it had happened.
         message: one sentence; for a miss, what was found instead.
         evidence: the facts that the sentence rests on.
     """
@@ -56,12 +84,41 @@ class Proof:
 
 
 class Fault(Protocol):
+    aftermath: ClassVar[Aftermath]
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """Before anything is started: raises DrillAborted if this fault cannot hit such a stream.
+
+        Args:
+            declared: the stream's StreamSpec, as JSON.
+        """
+
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        """Wait for the moment, strike, and wait for the driver's end, all before `deadline` (Unix seconds)."""
+        """Wait for the moment, strike, and wait until it is done, all before `deadline` (Unix seconds)."""
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
         """Judge by what is left. `strike` is None if the process that struck died before it could tell: the evidence
         alone must do."""
+
+    def undo(self, scene: Scene) -> str | None:
+        """Take back what a strike may have left in place; may run again. Returns what was done, None: nothing stays.
+
+        Raises DrillError if it stays.
+        """
+
+
+def unproven(scene: Scene, strike: Strike | None) -> Proof:
+    """A miss of a fault whose evidence only the strike itself could see."""
+    position = scene.checkpoint.position(scene.fork)
+    return Proof(
+        landed=False,
+        driver_id=scene.driver_id,
+        moment=scene.clock.now(),
+        planned=position.planned,
+        committed=position.committed,
+        message=strike.message if strike else "the process that struck died before it could tell what it had done",
+        evidence=dict(strike.evidence) if strike else {},
+    )
 
 
 def await_exit(scene: Scene, *, deadline: float) -> DriverView:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.spec import FaultSpec
 from streamwarden.lifecycle.driver import ExitKind
 
 
@@ -14,6 +17,15 @@ class ControlledRestart:
 
     The moment is the request: the recovery time is what a person waits from asking for the stop to the next new batch.
     """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """Every stream has a driver."""
+
+    def undo(self, scene: Scene) -> str | None:
+        """The recovery is the start that follows; nothing else stays."""
+        return None
 
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
         if not scene.observe().alive:

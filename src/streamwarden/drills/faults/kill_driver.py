@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.spec import FaultSpec
 
 POLL = 0.003
 """Seconds between two looks at the logs: the window is some hundred milliseconds wide."""
@@ -19,7 +21,15 @@ OBSERVE_EVERY = 0.5
 class KillDriver:
     """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not."""
 
+    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """Every stream has a driver."""
+
+    def undo(self, scene: Scene) -> str | None:
+        """The recovery is the start that follows; nothing else stays."""
+        return None
 
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
         batch = self.aim(scene, deadline=deadline)
@@ -33,17 +43,7 @@ class KillDriver:
 
     def aim(self, scene: Scene, *, deadline: float) -> int | None:
         """Wait until a batch is planned and not committed; its id, or None if the driver ended or time is up."""
-        next_observation = 0.0
-        while (now := scene.clock.now()) < deadline:
-            position = scene.checkpoint.position(scene.fork)
-            if position.gap > 0:
-                return position.planned
-            if now >= next_observation:
-                if not scene.observe().alive:
-                    return None
-                next_observation = now + OBSERVE_EVERY
-            scene.clock.sleep(POLL)
-        return None
+        return await_running_batch(scene, deadline=deadline)
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
         view = scene.observe()
@@ -76,3 +76,18 @@ class KillDriver:
                 "aimed_at_batch": strike.batch if strike else None,
             },
         )
+
+
+def await_running_batch(scene: Scene, *, deadline: float) -> int | None:
+    """Wait until a batch is planned and not committed; its id, or None if the driver ended or time is up."""
+    next_observation = 0.0
+    while (now := scene.clock.now()) < deadline:
+        position = scene.checkpoint.position(scene.fork)
+        if position.gap > 0:
+            return position.planned
+        if now >= next_observation:
+            if not scene.observe().alive:
+                return None
+            next_observation = now + OBSERVE_EVERY
+        scene.clock.sleep(POLL)
+    return None

@@ -13,6 +13,7 @@ from streamwarden.drills.steps.fork_driver import (
     await_commit,
     await_end,
     describe,
+    may_start_again,
     note_exit,
     require_latest,
     scene_of,
@@ -35,10 +36,11 @@ def fault(stage: Stage) -> StepResult:
             if obstacle is not None:
                 return _missed(stage, [*misses, obstacle])
             announced = {"driver_id": require_latest(stage, fork).driver_id, "attempt": len(misses) + 1}
-            ledger.put(strike=announced)
+            ledger.put(strike=announced, undo_due=True)
             proof = _strike(stage, fork, announced["driver_id"], resumed=False)
         else:
             proof = _strike(stage, fork, announced["driver_id"], resumed=True)
+        ledger.put(undo_due=False)  # a strike undoes what it did before it tells of it
         ledger.note(Step.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
         if proof.landed:
             ledger.put(fault={**asdict(proof), "kind": spec.fault.kind.value, "attempts": len(misses) + 1})
@@ -49,9 +51,13 @@ def fault(stage: Stage) -> StepResult:
 
 
 def _strike(stage: Stage, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
-    """Strike and prove. Resumed: a driver that is over was struck by the process before this one; only prove."""
+    """Strike and prove. Resumed: what the process before this one left in place is undone; a driver that is over was
+    struck by it: only prove."""
     clock, within = stage.ports.clock, stage.ledger.spec.fault.within
     scene = scene_of(stage, fork, driver_id)
+    undone = stage.fault.undo(scene) if resumed else None
+    if undone is not None:
+        stage.ledger.note(Step.FAULT, "undone", undone)
     if resumed and not scene.observe().alive:
         await_end(stage, fork, driver_id, deadline=clock.now() + within)
         return stage.fault.prove(scene, None)
@@ -72,7 +78,7 @@ def _make_strikeable(stage: Stage, fork: ForkView) -> str | None:
         return None
     if view.exit is None:
         view = await_end(stage, fork, record.driver_id, deadline=ports.clock.now() + spec.fault.within)
-    obstacle = _not_restartable(view)
+    obstacle = None if may_start_again(stage, view) else _not_restartable(view)
     if obstacle is not None:
         return obstacle
     position = ports.checkpoint.position(fork)

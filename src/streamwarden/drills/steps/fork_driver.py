@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.faults.base import Scene, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Scene, await_exit, describe_exit
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.drills.steps import Stage
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillError
-from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 
 LOOK_EVERY = 0.1
 OBSERVE_EVERY = 0.5
@@ -60,10 +60,13 @@ def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
         run_id=stage.ledger.run.run_id,
         fork=fork,
         driver_id=driver_id,
+        spec=stage.ledger.spec.fault,
         drivers=stage.ports.drivers,
         checkpoint=stage.ports.checkpoint,
         database=stage.ports.database,
         topic=stage.ports.topic,
+        executors=stage.ports.executors,
+        services=stage.ports.services,
         clock=stage.ports.clock,
     )
 
@@ -75,6 +78,13 @@ def describe(view: DriverView) -> str:
     error = f" ({view.exit.error_class})" if view.exit.error_class else ""
     message = f": {view.exit.message}" if view.exit.message else ""
     return f"the driver's exit was {view.exit.kind.value}{error}{message}"
+
+
+def may_start_again(stage: Stage, view: DriverView) -> bool:
+    """Whether the driver failed as the fault allows it to, in a way that a restart cures: supervision would start it
+    again, so the drill does."""
+    failed = view.exit is not None and view.exit.kind is ExitKind.FAILED and view.exit.curable
+    return failed and stage.fault.aftermath is Aftermath.MAY_END
 
 
 def note_exit(stage: Stage, step: Step, view: DriverView) -> None:

@@ -1,4 +1,5 @@
-"""Start the fork again, measure until the first new batch commits, see the steady state, and let it run to its end."""
+"""Start the fork again if the fault ended it, measure until the first new batch commits, see the steady state, and let
+it run to its end."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from streamwarden.drills.faults import Aftermath
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView
 from streamwarden.drills.steps import Stage, StepResult
@@ -14,27 +16,41 @@ from streamwarden.drills.steps.fork_driver import (
     await_commit,
     await_end,
     describe,
+    may_start_again,
     note_exit,
     require_latest,
     start_driver,
 )
 from streamwarden.drills.steps.steady_state import describe_held, observe_health
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.lifecycle.recovery import Prediction, predict_restart, predict_theorem
+from streamwarden.lifecycle.recovery import (
+    Prediction,
+    predict_batch,
+    predict_new_executor,
+    predict_restart,
+    predict_theorem,
+)
 
 
 def recovery(stage: Stage) -> StepResult:
-    """Predict, restart, measure, and wait for the end of the bounded input."""
+    """Predict, restart what the fault ended, measure, and wait for the end of the bounded input."""
     ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
     fork, fault = ledger.require_fork(), ledger.facts["fault"]
     record = require_latest(stage, fork)
-    if record.driver_id == fault["driver_id"]:  # nobody has started it again yet, not even a killed try of this step
+    struck = record.driver_id == fault["driver_id"]  # nobody has started it again, not even a killed try of this step
+    if struck:
+        over = stage.fault.aftermath is Aftermath.ENDS or _failed(stage, record)
         if "predicted" not in ledger.facts:
-            ledger.put(predicted=[describe_prediction(each) for each in predict(stage, fork, record)])
-        record = start_driver(stage, fork, Step.RECOVERY)
+            ledger.put(predicted=[describe_prediction(each) for each in predict(stage, fork, record, over=over)])
+        if over:
+            record = start_driver(stage, fork, Step.RECOVERY)
     first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
     deadline = fault["moment"] + spec.recovery.deadline
     late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
+    if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(stage, late):
+        note_exit(stage, Step.RECOVERY, late)  # it had not given up yet when this step began
+        record = start_driver(stage, fork, Step.RECOVERY)
+        late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
     if late is not None:
         note_exit(stage, Step.RECOVERY, late)
         return _never_came_back(stage, record, first_new, late)
@@ -59,34 +75,42 @@ def recovery(stage: Stage) -> StepResult:
     return StepResult(ok=ok, message=message)
 
 
-def predict(stage: Stage, fork: ForkView, struck: DriverRecord) -> tuple[Prediction, Prediction]:
-    """Both formulas, from what was known at the fault: the logs, the snapshots and the life that was just ended."""
+def predict(stage: Stage, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
+    """What a recovery should take, from what was known at the fault: the logs, the snapshots and the life that was
+    struck.
+
+    Args:
+        over: the driver is started again. Otherwise it lives on: with a new executor, or as it was.
+    """
     checkpoint = stage.ports.checkpoint
-    batches, snapshot = checkpoint.batches(fork), checkpoint.snapshot(fork)
-    life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= struck.launched_at]
+    batches = checkpoint.batches(fork)
     durations = [duration for batch in batches if (duration := _duration(batch)) is not None]
+    usual = statistics.median(durations) if durations else None
+    if not over and stage.fault.aftermath is Aftermath.MAY_END:
+        return (predict_batch(usual),)
+    snapshot = checkpoint.snapshot(fork)
+    life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= struck.launched_at]
     first = life[0] if life else None
     changed = [
         batch.rows_changed
         for batch in batches
         if batch.committed_at is not None and (snapshot.version is None or batch.batch_id >= snapshot.version)
     ]
-    return (
-        predict_theorem(
-            checkpoint.position(fork).planned, snapshot, statistics.median(durations) if durations else None
-        ),
-        predict_restart(
-            startup=first.planned_at - struck.launched_at if first and first.planned_at is not None else None,
-            snapshot=snapshot,
-            rows_changed=changed,
-            redone_batch=_duration(first) if first else None,
-        ),
-    )
+    cold = _duration(first) if first else None
+    theorem = predict_theorem(checkpoint.position(fork).planned, snapshot, usual)
+    if not over:
+        return theorem, predict_new_executor(snapshot=snapshot, rows_changed=changed, first_batch=cold)
+    startup = first.planned_at - struck.launched_at if first and first.planned_at is not None else None
+    return theorem, predict_restart(startup=startup, snapshot=snapshot, rows_changed=changed, redone_batch=cold)
 
 
 def describe_prediction(prediction: Prediction) -> dict[str, Any]:
     """The prediction as JSON, with its sum."""
     return {**asdict(prediction), "seconds": prediction.seconds}
+
+
+def _failed(stage: Stage, record: DriverRecord) -> bool:
+    return may_start_again(stage, stage.ports.drivers.observe(record.driver_id))
 
 
 def _duration(batch: BatchFact) -> float | None:
@@ -99,16 +123,20 @@ def _duration(batch: BatchFact) -> float | None:
 def _measure(
     stage: Stage, fork: ForkView, record: DriverRecord, fault: Mapping[str, Any], first_new: int
 ) -> dict[str, Any]:
-    """`recovery_seconds` is what a user waits, with noticing and scheduling; `restart_seconds` is what is predicted."""
+    """`recovery_seconds` is what a user waits, with noticing and scheduling; `restart_seconds` is what is predicted:
+    the same, where the struck driver lives on."""
     committed_at = stage.ports.checkpoint.commit_time(fork, first_new)
     at = stage.ports.clock.now() if committed_at is None else committed_at
+    lives = record.driver_id == fault["driver_id"]
     return {
         "driver_id": record.driver_id,
         "launched_at": record.launched_at,
         "first_new_batch": first_new,
         "first_commit_at": at,
-        "recovery_seconds": at - fault["moment"],
-        "restart_seconds": at - record.launched_at,
+        # A batch may come in before the drill has seen that the service is back.
+        "recovery_seconds": max(at - fault["moment"], 0.0),
+        "restart_seconds": max(at - (fault["moment"] if lives else record.launched_at), 0.0),
+        "restarted": not lives,
     }
 
 

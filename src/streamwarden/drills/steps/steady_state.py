@@ -27,6 +27,7 @@ def steady_state(stage: Stage) -> StepResult:
     spec = ledger.spec
     fork = ledger.fork or _make_fork(stage, spec)
     _require_work(fork, spec)
+    stage.fault.require(fork.origin, fork.spec, spec.fault)
     record = ports.drivers.latest(fork) or start_driver(stage, fork, Step.STEADY_STATE)
     first = 0 if fork.batch is None else fork.batch + 1
     wanted = first + spec.steady_state.min_batches - 1

@@ -1,0 +1,55 @@
+"""The executors of a fork's driver that run on this host, found by the tag that its driver gives each of them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from streamwarden.adapters import processes
+from streamwarden.drills.ports import Executor
+from streamwarden.errors import DrillAborted
+from streamwarden.lifecycle.submission import executor_tag
+
+_MAIN: Final = re.compile(r"org\.apache\.spark\.[a-z.0-9]+\.\w*ExecutorBackend")
+"""The main class of an executor on a standalone cluster, YARN or Kubernetes; a shell that starts one has it not as an
+argument of its own."""
+
+
+class ForkExecutors:
+    """Implements `drills.ports.Executors`."""
+
+    def find(self, driver_id: str) -> Sequence[Executor]:
+        """Those of this very driver, in the order of their ids."""
+        tag = executor_tag(driver_id)
+        found = []
+        for pid, command in processes.commands().items():
+            if tag in command and any(_MAIN.fullmatch(part) for part in command):
+                process = processes.identity(pid)
+                if process is not None:
+                    found.append(Executor(id=_id(command), process=process))
+        return sorted(found, key=lambda each: (len(each.id), each.id))
+
+    def kill(self, executor: Executor) -> bool:
+        """SIGKILL to that process alone."""
+        try:
+            return processes.signal_one(executor.process, signal.SIGKILL)
+        except PermissionError:
+            raise DrillAborted(
+                f"this user may not kill executor {executor.id} (pid {executor.process.pid})",
+                expected="executors that run as the user who drills",
+                where="kill_executor",
+                next_step="run the drill as the user of the cluster's workers",
+            ) from None
+
+    def is_alive(self, executor: Executor) -> bool:
+        """A process that is dead and not yet reaped lives no more."""
+        return processes.is_alive(executor.process) is True
+
+
+def _id(command: Sequence[str]) -> str:
+    try:
+        return command[list(command).index("--executor-id") + 1]
+    except (ValueError, IndexError):
+        return "?"

@@ -1,0 +1,119 @@
+"""kill_executor: SIGKILL of one executor while a batch is running, between `offsets/N` and `commits/N`.
+
+The driver is to live on: Spark gives the lost tasks to another executor, which loads the state from the checkpoint, and
+batch N commits. Nobody starts anything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, unproven
+from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
+from streamwarden.drills.ports import Executor
+from streamwarden.drills.spec import FaultSpec
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted
+
+GONE_WITHIN = 10.0
+"""Seconds from SIGKILL until the process must be gone; more means that it hangs in the kernel."""
+
+LOOK_EVERY = 0.1
+"""Seconds between two looks for executors, each of which goes through all processes of the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillExecutor:
+    """Proof: an executor of this very driver, named by pid and start time, lived before and not after, and when it was
+    gone `offsets/N` was there and `commits/N` was not.
+
+    The strike alone can see that: batch N commits soon afterwards.
+    """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """In local mode the driver does the executors' work."""
+        master = str(declared["spark"]["master"])
+        if master.startswith("local"):
+            raise DrillAborted(
+                f"kill_executor is not applicable: {stream} runs on the master {master}, which has no executors",
+                expected="a cluster's master, such as spark://host:7077",
+                where=f"the drill of {stream}",
+                next_step="drill this stream with `kill_driver`: its tasks run in the driver",
+            )
+
+    def undo(self, scene: Scene) -> str | None:
+        """The cluster replaces the executor by itself."""
+        return None
+
+    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+        while (batch := await_running_batch(scene, deadline=deadline)) is not None:
+            executors = scene.executors.find(scene.driver_id)
+            if executors:
+                return self._kill(scene, executors, batch)
+            if not scene.observe().alive:
+                break
+            scene.clock.sleep(LOOK_EVERY)
+        if not scene.observe().alive:
+            return Strike(moment=None, message="the driver's process was already gone")
+        if not scene.executors.find(scene.driver_id):
+            raise DrillAborted(
+                f"this host has no executor of the driver {scene.driver_id}",
+                expected="a worker on the host on which the drill runs, whose processes this user can see",
+                where=f"the drill of {scene.fork.origin}",
+                next_step="run the drill on a host with a worker of the cluster",
+            )
+        return Strike(moment=None, message="no batch was caught between its plan and its commit")
+
+    def _kill(self, scene: Scene, executors: Sequence[Executor], batch: int) -> Strike:
+        struck = executors[0]
+        moment = scene.clock.now()
+        if not scene.executors.kill(struck):
+            return Strike(moment=None, message=f"executor {struck.id} was already gone", batch=batch)
+        gone = wait_for(
+            lambda: None if scene.executors.is_alive(struck) else True,
+            clock=scene.clock,
+            deadline=moment + GONE_WITHIN,
+            every=POLL,
+        )
+        position = scene.checkpoint.position(scene.fork)  # after its death: what is not there now was not there then
+        return Strike(
+            moment=moment,
+            message=f"SIGKILL to executor {struck.id} (pid {struck.process.pid}) while batch {batch} was running",
+            batch=batch,
+            evidence={
+                "executor": asdict(struck),
+                "executors": len(executors),
+                "gone": gone is not None,
+                "gone_at": scene.clock.now(),
+                "planned": position.planned,
+                "committed": position.committed,
+                "offsets_written": scene.checkpoint.is_planned(scene.fork, batch),
+                "commits_written": scene.checkpoint.is_committed(scene.fork, batch),
+            },
+        )
+
+    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+        if strike is None or strike.moment is None:
+            return unproven(scene, strike)
+        seen, batch = strike.evidence, strike.batch
+        name = f"executor {seen['executor']['id']} (pid {seen['executor']['process']['pid']})"
+        in_time = seen["offsets_written"] and not seen["commits_written"]
+        if not seen["gone"]:
+            message = f"{name} is still alive {GONE_WITHIN:.0f} s after SIGKILL"
+        elif not in_time:
+            message = f"{name} died by SIGKILL, but batch {batch} was committed by then"
+        else:
+            message = f"{name} died by SIGKILL with offsets/{batch} written and commits/{batch} absent"
+        return Proof(
+            landed=bool(seen["gone"] and in_time),
+            driver_id=scene.driver_id,
+            moment=strike.moment,
+            planned=seen["planned"],
+            committed=seen["committed"],
+            message=message,
+            evidence=dict(seen),
+        )

@@ -1,0 +1,190 @@
+"""service_outage: the broker or the database that a stream lives on is taken away for a while and brought back.
+
+By the two commands of the drill's file: a drill ends no server by itself. `up` runs whatever happens in between, and
+once more when the drill is healed if the process that ran `down` did not live to run it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, unproven
+from streamwarden.drills.ports import Ran, Sighting
+from streamwarden.drills.spec import FaultSpec, OutageSpec, Service
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted, DrillError
+
+GONE_WITHIN = 15.0
+"""Seconds after `down` within which the service must have stopped answering."""
+
+BACK_WITHIN = 60.0
+"""Seconds after `up` within which it must answer again: a broker loads its logs first."""
+
+COMMAND_WITHIN = 60.0
+"""Seconds that `down` or `up` may take."""
+
+POLL = 0.1
+
+STALLS = 2.0
+"""Commits must have stood still for this many times the median duration of a batch: less could be one long batch."""
+
+_BEHIND = {Service.SOURCE: ("source", ("kafka",)), Service.SINK: ("sink", ("kafka", "postgresql"))}
+"""Which part of a stream has a service behind it, and of which kinds that part may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOutage:
+    """Proof: the service answered before `down` and not after it, nor at the end of the outage; then a batch hung
+    between its plan and its commit, and no commit had come for longer than batches take.
+
+    A service that answers all the time (`down` did nothing, or something else started it again) is a miss. The recovery
+    counts from the moment at which the service answers again.
+    """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """A folder has no service behind it."""
+        part, kinds = _BEHIND[_outage(fault).service]
+        given = str(declared[part]["kind"])
+        if given not in kinds:
+            raise DrillAborted(
+                f"service_outage is not applicable: the {part} of {stream} is of the kind {given}, "
+                "which no service stands behind",
+                expected=f"{part}.kind {' or '.join(kinds)}",
+                where=f"the drill of {stream}",
+                next_step="correct `fault.outage.service`, or drill this stream with `kill_driver`",
+            )
+
+    def undo(self, scene: Scene) -> str:
+        """Bring the service back and see that it answers. Raises DrillError if it does not."""
+        outage = _outage(scene.spec)
+        done = scene.services.run(outage.up, within=COMMAND_WITHIN)
+        if done.status != 0:
+            raise _not_back(outage, f"`up` {_ended(done)}")
+        back = _await_sighting(scene, outage, answers=True, within=BACK_WITHIN)
+        if not back.answers:
+            raise _not_back(outage, f"{back.name} does not answer {BACK_WITHIN:.0f} s after `up`: {back.said}")
+        return f"{back.name} is back"
+
+    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+        outage = _outage(scene.spec)
+        before = scene.services.look(scene.fork, outage.service)
+        if not before.answers:
+            return Strike(moment=None, message=f"{before.name} did not answer before the fault: {before.said}")
+        if not scene.observe().alive:
+            return Strike(moment=None, message="the driver's process was already gone")
+        try:
+            seen = self._away(scene, outage)
+        finally:
+            self.undo(scene)  # and what is raised here tells more than what was raised there
+        if isinstance(seen, str):
+            return Strike(moment=None, message=seen)
+        moment = scene.clock.now()
+        return Strike(
+            moment=moment,
+            message=f"{before.name} was away for {moment - seen['down_at']:.1f} s",
+            evidence={"service": before.name, **seen, "back_at": moment},
+        )
+
+    def _away(self, scene: Scene, outage: OutageSpec) -> dict[str, Any] | str:
+        """Take the service away and watch until the outage is over. Text: why it was none."""
+        clock, checkpoint = scene.clock, scene.checkpoint
+        down_at = clock.now()
+        done = scene.services.run(outage.down, within=COMMAND_WITHIN)
+        if done.status != 0:
+            return f"`down` {_ended(done)}"
+        gone = _await_sighting(scene, outage, answers=False, within=GONE_WITHIN)
+        if gone.answers:
+            return f"{gone.name} still answers {GONE_WITHIN:.0f} s after `down`"
+        gone_at = still_since = clock.now()
+        position = checkpoint.position(scene.fork)
+        while clock.now() < gone_at + outage.lasts:
+            clock.sleep(POLL)
+            now_at = checkpoint.position(scene.fork)
+            if now_at.committed != position.committed:
+                still_since = clock.now()
+            position = now_at
+        last = scene.services.look(scene.fork, outage.service)
+        if last.answers:
+            return f"{last.name} came back before `up`: something else started it"
+        return {
+            "down": list(outage.down),
+            "up": list(outage.up),
+            "down_at": down_at,
+            "gone_at": gone_at,
+            "said": gone.said,
+            "planned": position.planned,
+            "committed": position.committed,
+            "hung": position.gap > 0,
+            "still_seconds": clock.now() - still_since,
+        }
+
+    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+        if strike is None or strike.moment is None:
+            return unproven(scene, strike)
+        seen = strike.evidence
+        durations = [
+            batch.committed_at - batch.planned_at
+            for batch in scene.checkpoint.batches(scene.fork)
+            if batch.planned_at is not None and batch.committed_at is not None and batch.committed_at < seen["down_at"]
+        ]
+        usual = statistics.median(durations) if durations else None
+        stalled = usual is not None and seen["still_seconds"] >= STALLS * usual
+        if not seen["hung"]:
+            message = f"{strike.message}, but no batch waited for it: batch {seen['committed']} was committed"
+        elif not stalled:
+            message = (
+                f"{strike.message}, but commits stood still for {seen['still_seconds']:.1f} s only, and a batch takes "
+                + (f"{usual:.1f} s: a longer `outage.lasts` tells more" if usual is not None else "a time not known")
+            )
+        else:
+            message = (
+                f"{strike.message}: batch {seen['planned']} hung, and no batch was committed for "
+                f"{seen['still_seconds']:.1f} s, where one takes {usual:.1f} s"
+            )
+        return Proof(
+            landed=bool(seen["hung"] and stalled),
+            driver_id=scene.driver_id,
+            moment=strike.moment,
+            planned=seen["planned"],
+            committed=seen["committed"],
+            message=message,
+            evidence={**seen, "batch_seconds": usual},
+        )
+
+
+def _outage(spec: FaultSpec) -> OutageSpec:
+    if spec.outage is None:
+        raise DrillError("the fault has no outage", expected="`fault.outage`", next_step="run `streamwarden validate`")
+    return spec.outage
+
+
+def _await_sighting(scene: Scene, outage: OutageSpec, *, answers: bool, within: float) -> Sighting:
+    """The service as it is once it answers (or does not), or as it was last when the time was up."""
+    last: list[Sighting] = []
+
+    def look() -> Sighting | None:
+        last[:] = [scene.services.look(scene.fork, outage.service)]
+        return last[0] if last[0].answers is answers else None
+
+    wait_for(look, clock=scene.clock, deadline=scene.clock.now() + within, every=POLL)
+    return last[0]
+
+
+def _ended(done: Ran) -> str:
+    how = f"did not end within {COMMAND_WITHIN:.0f} s" if done.status is None else f"ended with status {done.status}"
+    said = " ".join(done.output.split())
+    return f"{how}: {said}" if said else how
+
+
+def _not_back(outage: OutageSpec, why: str) -> DrillError:
+    return DrillError(
+        f"the service was not brought back: {why}",
+        expected="status 0, and a service that answers",
+        where=" ".join(outage.up),
+        next_step=f"bring the {outage.service} back by hand, now; then correct `fault.outage.up`",
+    )

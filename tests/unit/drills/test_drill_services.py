@@ -1,0 +1,102 @@
+"""The commands of an outage, really run; and services that are not there, really asked."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import spec_to_dict
+from streamwarden.adapters.connections import variable
+from streamwarden.adapters.drill_services import ForkServices
+from streamwarden.drills.ports import ForkView
+from streamwarden.drills.spec import Service
+from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+
+
+def test_a_command_runs_in_the_projects_folder_and_its_words_are_kept(tmp_path: Path) -> None:
+    done = ForkServices(tmp_path).run(["sh", "-c", "pwd; echo not there >&2; exit 3"], within=10)
+    assert done.status == 3
+    assert done.output.split("\n")[:2] == [str(tmp_path), "not there"]
+
+
+def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    began = time.monotonic()
+    done = ForkServices(tmp_path).run(["sh", "-c", "sleep 30 & echo $! >pid"], within=10)
+    assert done.status == 0
+    assert time.monotonic() - began < 5
+    assert ForkServices(tmp_path).run(["sh", "-c", "kill $(cat pid)"], within=10).status == 0, "it lives on"
+
+
+def test_a_command_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> None:
+    done = ForkServices(tmp_path).run(["sh", "-c", "sleep 61 & echo $! >pid; wait"], within=0.5)
+    assert done.status is None
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while "sleep\x0061" in _command(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+    done = ForkServices(tmp_path).run(["no-such-program"], within=10)
+    assert done.status == 127
+    assert "no-such-program" in done.output
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that takes connections and never answers: a server that was stopped, or hangs."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+TABLE = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="t", key=("k",))
+TOPIC = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",))
+
+
+@pytest.mark.parametrize(("service", "sink"), [(Service.SOURCE, TABLE), (Service.SINK, TABLE), (Service.SINK, TOPIC)])
+def test_a_port_that_is_open_and_silent_is_no_answer(
+    silent: int, service: Service, sink: SinkSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        variable("events"),
+        json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{silent}"}}),
+    )
+    monkeypatch.setenv(variable("warehouse"), f"postgresql://ann:secret-word@127.0.0.1:{silent}/flights")
+    spec = StreamSpec(
+        name="flights",
+        job="job.py",
+        source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="flights"),
+        sink=sink,
+        checkpoint="/nowhere",
+    )
+    view = ForkView(
+        stream="flights",
+        origin="flights",
+        checkpoint="/nowhere",
+        output=None,
+        batch=None,
+        unseen=0,
+        batches_left=None,
+        input_digest="",
+        spec=spec_to_dict(spec),
+    )
+    seen = ForkServices(tmp_path, answers_within=1).look(view, service)
+    assert not seen.answers
+    assert f"127.0.0.1:{silent}" in seen.name
+    assert seen.said
+    assert "secret-word" not in f"{seen}"

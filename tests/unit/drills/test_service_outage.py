@@ -1,0 +1,188 @@
+"""A service taken away and brought back: what lands, what is a miss, and that it is always brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.ports import Ran
+from streamwarden.drills.report import verdict_word
+from streamwarden.drills.spec import FaultKind, FaultSpec, OutageSpec
+from support.drill_world import OUTAGE, Killed, World, drill
+
+KIND = FaultKind.SERVICE_OUTAGE
+
+
+def run(world: World, outage: OutageSpec = OUTAGE, **changes: object) -> DrillRun:
+    spec = FaultSpec(kind=KIND, outage=outage, **changes)  # type: ignore[arg-type]
+    return world.engine(drill(KIND, fault=spec)).run(KIND.value)
+
+
+def assert_brought_back(world: World) -> None:
+    assert world.service.away_since is None
+    assert world.service.commands[-1] == "up"
+
+
+def test_a_stream_that_waits_for_its_service_goes_on_with_the_batch_that_hung() -> None:
+    world = World()
+    result = run(world)
+    assert result.passed, result.reason
+    proof = result.facts["fault"]
+    assert proof["planned"] == proof["committed"] + 1
+    assert proof["evidence"]["still_seconds"] >= 20 - 2
+    assert proof["evidence"]["batch_seconds"] == pytest.approx(2.0)
+    assert f"batch {proof['planned']} hung" in proof["message"]
+    assert proof["moment"] == pytest.approx(proof["evidence"]["gone_at"] + 20, abs=0.2), "when it was back"
+    assert result.facts["recovery"]["driver_id"] == "d1"
+    assert result.facts["predicted"][0]["seconds"] == pytest.approx(2.0)
+    assert world.service.commands == ["down", "up"], "and not once more when it is healed"
+
+
+def test_a_driver_that_gives_up_is_started_again_as_supervision_does() -> None:
+    world = World(patience=10.0)
+    result = run(world)
+    assert result.passed, result.reason
+    assert list(world.drivers) == ["d1", "d2"]
+    assert result.facts["recovery"]["restarted"]
+    assert any("start-up" in term["name"] for each in result.facts["predicted"] for term in each["terms"])
+
+
+def test_a_driver_that_gives_up_only_when_its_service_is_back_is_started_again_too() -> None:
+    world = World(gives_up_late=5.0)
+    result = run(world)
+    assert result.passed, result.reason
+    assert list(world.drivers) == ["d1", "d2"]
+    assert result.facts["recovery"]["recovery_seconds"] == pytest.approx(5.0 + 10.0 + 2.0, abs=1.0)
+
+
+def test_a_driver_that_no_restart_cures_never_came_back() -> None:
+    world = World(patience=10.0, failure_is_curable=False)
+    result = run(world)
+    assert verdict_word(result) == "DEVIATED"
+    assert "never came back" in result.reason
+    assert "TimeoutException" in result.reason
+    assert len(world.drivers) == 1
+    assert_brought_back(world)
+
+
+def test_a_command_that_takes_nothing_away_is_a_miss() -> None:
+    world = World(down_works=False, total_batches=60)
+    result = run(world, attempts=2)
+    assert result.status is DrillStatus.FAILED
+    assert result.deviated is None
+    assert "the source at one:9092 still answers 15 s after `down`" in result.reason
+    assert "recovery" not in result.facts
+    assert world.service.commands == ["down", "up", "down", "up"], "it may have done half of it"
+
+
+def test_a_command_that_fails_is_a_miss_with_its_own_words() -> None:
+    world = World(down_status=3, total_batches=60)
+    result = run(world, attempts=1)
+    assert result.status is DrillStatus.FAILED
+    assert "`down` ended with status 3: down said this" in result.reason
+    assert_brought_back(world)
+
+
+def test_a_service_that_something_else_starts_again_is_a_miss() -> None:
+    result = run(World(restarted_by_others=8.0, total_batches=60), attempts=1)
+    assert result.status is DrillStatus.FAILED
+    assert "came back before `up`: something else started it" in result.reason
+
+
+def test_an_outage_that_the_stream_never_felt_is_a_miss() -> None:
+    """It went on committing: what was taken away is not what it lives on."""
+    world = World(outage_felt=False, total_batches=60)
+    result = run(world, attempts=1)
+    assert result.status is DrillStatus.FAILED
+    assert "commits stood still for" in result.reason
+    assert_brought_back(world)
+
+
+def test_an_outage_shorter_than_its_batches_is_a_miss() -> None:
+    result = run(World(total_batches=60), replace(OUTAGE, lasts=1.0), attempts=1)
+    assert result.status is DrillStatus.FAILED
+    assert "a longer `outage.lasts` tells more" in result.reason
+
+
+def test_a_service_that_is_away_before_the_fault_is_a_miss() -> None:
+    world = World(total_batches=60)
+    look = world.service.look
+    world.service.look = lambda fork, service: replace(look(fork, service), answers=False)  # type: ignore[method-assign]
+    result = run(world, attempts=1)
+    assert "did not answer before the fault: refused" in result.reason
+    assert world.service.commands == []
+
+
+def test_a_service_that_is_not_brought_back_fails_the_drill_and_its_healing() -> None:
+    world = World(up_failures=99, total_batches=60)
+    result = run(world)
+    assert result.status is DrillStatus.FAILED
+    assert "the service was not brought back: `up` ended with status 1: up said this" in result.reason
+    assert "by hand, now" in result.reason
+    assert result.facts["steps"][Step.HEAL]["outcome"] == "failed"
+    assert "was not brought back" in result.facts["heal"]["message"]
+    assert not result.facts["heal"]["clean"]
+    assert world.service.commands == ["down", "up", "up"], "the healing tried it once more"
+    assert world.drivers["d1"].exit is not None, "the driver is ended all the same"
+
+
+def test_a_service_that_does_not_answer_after_up_is_not_back() -> None:
+    world = World(up_starts=False, total_batches=60)
+    result = run(world)
+    assert result.status is DrillStatus.FAILED
+    assert "the source at one:9092 does not answer 60 s after `up`" in result.reason
+    assert not result.facts["heal"]["clean"]
+
+
+def test_a_command_that_brings_it_back_at_the_second_time_heals() -> None:
+    world = World(up_failures=1, total_batches=60)
+    result = run(world)
+    assert result.status is DrillStatus.FAILED
+    assert result.facts["heal"]["clean"]
+    assert_brought_back(world)
+
+
+@pytest.mark.parametrize("where", ["after_down", "before_up", "after_up"])
+def test_a_process_killed_in_mid_outage_leaves_it_to_the_healing(where: str) -> None:
+    """The fault's task never comes again: the healing's brings the service back."""
+    world = World(total_batches=60)
+    engine = world.engine(drill(KIND))
+    run_id = engine.begin(KIND.value)
+    engine.step(run_id, Step.STEADY_STATE)
+    world.die_at = where
+    if where == "after_down":  # and with it everything that would have run `up`
+        run_command, world.service.run = world.service.run, _dead_after_down(world)  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.FAULT)
+    if where == "after_down":
+        assert world.service.away_since is not None
+        world.service.run = run_command  # type: ignore[method-assign]
+    for step in (Step.RECOVERY, Step.VERIFICATION, Step.HEAL, Step.REPORT):
+        result = engine.step(run_id, step)
+    assert "the step fault did not finish" in result.reason
+    assert result.facts["heal"]["clean"]
+    assert any(entry.kind == "undone" for entry in world.journals.entries(run_id))
+    assert_brought_back(world)
+
+
+def _dead_after_down(world: World) -> Callable[..., Ran]:
+    real = world.service.run
+
+    def run(command: Sequence[str], *, within: float) -> Ran:
+        if tuple(command) == OUTAGE.up:
+            raise Killed("a dead process runs no command")
+        return real(command, within=within)
+
+    return run
+
+
+def test_a_folder_has_no_service_and_nothing_starts() -> None:
+    world = World(source="files")
+    result = run(world)
+    assert result.status is DrillStatus.ABORTED
+    assert "not applicable: the source of flights is of the kind files" in result.reason
+    assert not world.drivers
+    assert world.service.commands == []
