@@ -26,6 +26,14 @@ MIN_DELTAS_FOR_SNAPSHOT: Final = 5
 ROCKSDB_MEMORY_MB: Final = 512
 """Upper bound of the memory of all RocksDB instances of one driver together; without it each one takes its own."""
 
+REAL_TIME: Final = {
+    f"{STATE_STORE}.checkpointFormatVersion": "2",
+    "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
+}
+"""What real-time mode needs. Format 2 gives each attempt at a batch files of its own: in format 1 a batch that runs
+again may take those of its cut predecessor for its own, so Spark refuses it. The logs are written before the next batch
+begins, of a stateless query too: they are what a stop, a check and a restart go by."""
+
 _JVM_FLAGS: Final = (
     "-XX:+ExitOnOutOfMemoryError",  # a JVM out of memory ends and is restarted; it never lingers half alive
     "-XX:+PerfDisableSharedMem",  # no memory-mapped statistics file whose write-back can stall the JVM
@@ -63,6 +71,8 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
             f"{rocksdb}.boundedMemoryUsage": "true",
             f"{rocksdb}.maxMemoryUsageMB": str(ROCKSDB_MEMORY_MB),
         }
+    if spec.trigger.real_time is not None:
+        conf |= REAL_TIME
     if spec.spark.master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf | spec.spark.conf

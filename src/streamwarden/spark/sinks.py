@@ -79,4 +79,6 @@ def trigger_options(trigger: TriggerSpec) -> dict[str, Any]:
     """Keywords of `DataStreamWriter.trigger`."""
     if trigger.available_now:
         return {"availableNow": True}
+    if trigger.real_time is not None:
+        return {"realTime": f"{round(trigger.real_time * 1000)} milliseconds"}
     return {"processingTime": f"{round((trigger.processing_time or 0.0) * 1000)} milliseconds"}
