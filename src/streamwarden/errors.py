@@ -7,7 +7,7 @@
     │   ├── LeaseHeld          somebody else is the writer of this checkpoint
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
     ├── StoreError             the progress store cannot be reached or refuses
-    ├── SinkError              the database that a stream writes to cannot be reached or refuses for now
+    ├── SinkError              what a stream writes to (a database, a topic) cannot be reached or refuses for now
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── SourceError            what a stream reads from cannot be reached, or does not hold what it should
     ├── JobError               the job's module cannot be imported or does not build a query
@@ -80,7 +80,7 @@ class StoreError(StreamwardenError):
 
 
 class SinkError(StreamwardenError):
-    """The database that a stream writes to cannot be reached or refuses for now; a restart may find it well."""
+    """What a stream writes to cannot be reached or refuses for now; a restart may find it well."""
 
 
 class ProcessError(StreamwardenError):

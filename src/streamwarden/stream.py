@@ -33,6 +33,7 @@ class SourceKind(StrEnum):
 class SinkKind(StrEnum):
     PARQUET = "parquet"
     POSTGRESQL = "postgresql"
+    KAFKA = "kafka"
     SCRIPT = "script"  # the job is a whole PySpark script with a sink of its own
 
 
@@ -84,14 +85,16 @@ class SourceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """Where output goes: a folder (`path`), or a table of a database.
+    """Where output goes: a folder (`path`), a table of a database, or a topic of a broker.
 
     The parquet sink is exactly-once for readers that honour its `_spark_metadata` manifest. The PostgreSQL sink is for
-    every reader: a batch's rows and its id are one transaction.
+    every reader: a batch's rows and its id are one transaction. The Kafka sink is at-least-once, and exactly-once for
+    readers that drop the event ids that they have seen.
 
     Args:
-        connection: name of the connection to the database.
+        connection: name of the connection to the database or the broker.
         table: the table that is written, `schema.table` or `table`.
+        topic: the topic that is written.
         key: columns that tell a row from all others; in update mode a row replaces the one of the same key.
     """
 
@@ -99,6 +102,7 @@ class SinkSpec:
     connection: str | None = None
     path: str | None = None
     table: str | None = None
+    topic: str | None = None
     key: tuple[str, ...] = ()
     mode: OutputMode = OutputMode.APPEND
     options: dict[str, str] = field(default_factory=dict)

@@ -122,6 +122,7 @@ class World:
             drivers=self,
             checkpoint=self,
             database=self,
+            topic=self,
             health=self,
             verifier=self,
             judge=self,

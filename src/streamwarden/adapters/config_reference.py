@@ -75,11 +75,14 @@ MEANINGS: Final = {
     "source.max_offsets_per_trigger": "of `kafka`: most records that a batch reads; null: all that are there",
     "source.options": "options of Spark's reader",
     "sink.kind": "`parquet`: exactly once, for readers that honour its manifest; `postgresql`: exactly once, for "
-    "everybody; `script`: the job writes itself",
-    "sink.connection": "of `postgresql`: name of the connection to the database (see [connections](connections.md))",
+    "everybody; `kafka`: at least once, with ids by which readers drop repeats; `script`: the job writes itself",
+    "sink.connection": "of `postgresql` and `kafka`: name of the connection to the database or the broker (see "
+    "[connections](connections.md))",
     "sink.path": "the output folder",
     "sink.table": "of `postgresql`: `schema.table` or `table`; it is made if it is not there",
-    "sink.key": "of `postgresql`: columns that tell a row from all others; needed for `mode: update`",
+    "sink.topic": "of `kafka`: the topic; it has to be there",
+    "sink.key": "of `postgresql` and `kafka`: columns that tell a row from all others; `kafka` and `mode: update` need "
+    "them",
     "sink.mode": "output mode; the parquet sink appends",
     "sink.options": "options of Spark's writer; none for `postgresql`: its settings are in the connection's extra",
     "quarantine": "folder for input rows that could not be used, with the reason, the file and their place in it",

@@ -187,9 +187,13 @@ _SOURCE_KEYS: Final[Mapping[SourceKind, tuple[str, ...]]] = {
 _SINK_KEYS: Final[Mapping[SinkKind, tuple[str, ...]]] = {
     SinkKind.PARQUET: ("path",),
     SinkKind.POSTGRESQL: ("connection", "table"),
+    SinkKind.KAFKA: ("connection", "topic"),
     SinkKind.SCRIPT: (),
 }
 """The keys that each kind needs; one that only other kinds need would be ignored, so it is refused."""
+
+_KEYED: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
+"""The kinds of sinks whose rows have a key."""
 
 
 def _needed(
@@ -211,9 +215,7 @@ def _source_kind(source: SourceSpec) -> list[Problem]:
     given = {"connection": source.connection, "path": source.path, "topic": source.topic}
     problems = _needed("source", source.kind, given, _SOURCE_KEYS[source.kind])
     problems += _parts(source.parts)
-    if source.topic is not None and not _TOPIC.fullmatch(source.topic):
-        allowed = f"a topic's name that matches {_TOPIC.pattern}"
-        problems.append(Problem(key=("source", "topic"), observed=show(source.topic), allowed=allowed))
+    problems += _topic("source", source.topic)
     if source.kind is SourceKind.KAFKA and source.format != "json":
         allowed = "json: the values of the records are JSON objects"
         problems.append(Problem(key=("source", "format"), observed=show(source.format), allowed=allowed))
@@ -230,15 +232,17 @@ def _source_kind(source: SourceSpec) -> list[Problem]:
 
 
 def _sink_kind(sink: SinkSpec) -> list[Problem]:
-    given = {"connection": sink.connection, "path": sink.path, "table": sink.table}
+    given = {"connection": sink.connection, "path": sink.path, "table": sink.table, "topic": sink.topic}
     problems = _needed("sink", sink.kind, given, _SINK_KEYS[sink.kind])
     if sink.table is not None and not _TABLE.fullmatch(sink.table):
         allowed = "`table` or `schema.table`, each of lower-case letters, digits and _, at most 63"
         problems.append(Problem(key=("sink", "table"), observed=show(sink.table), allowed=allowed))
-    if sink.key and sink.kind is not SinkKind.POSTGRESQL:
-        problems.append(
-            Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="nothing: it is for `kind: postgresql`")
-        )
+    problems += _topic("sink", sink.topic)
+    if sink.key and sink.kind not in _KEYED:
+        allowed = f"nothing: it is for `kind: {'` and `'.join(_KEYED)}`"
+        problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed=allowed))
+    if len(set(sink.key)) < len(sink.key):
+        problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="each column once"))
     if sink.kind is SinkKind.PARQUET and sink.mode is not OutputMode.APPEND:
         allowed = "append: the parquet sink knows no other mode"
         problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
@@ -246,8 +250,6 @@ def _sink_kind(sink: SinkSpec) -> list[Problem]:
         if sink.options:
             allowed = "nothing: settings such as sslmode are in the connection's extra"
             problems.append(Problem(key=("sink", "options"), observed=show(sink.options), allowed=allowed))
-        if len(set(sink.key)) < len(sink.key):
-            problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="each column once"))
         if sink.mode is OutputMode.COMPLETE:
             allowed = "append or update: a table that is written anew each batch is never whole for its readers"
             problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
@@ -256,11 +258,43 @@ def _sink_kind(sink: SinkSpec) -> list[Problem]:
             problems.append(
                 Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`")
             )
+    if sink.kind is SinkKind.KAFKA:
+        problems += _topic_sink(sink)
     return problems
 
 
+def _topic_sink(sink: SinkSpec) -> list[Problem]:
+    problems = []
+    if not sink.key:
+        allowed = "the columns that tell a row from all others: its record's key, and a part of its event id"
+        problems.append(Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`"))
+    if sink.mode is OutputMode.COMPLETE:
+        allowed = "append or update: a topic would get the whole result again with each batch"
+        problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+    for name in sink.options:
+        if name.lower() == "topic":
+            allowed = "nothing: the topic is `sink.topic`"
+            problems.append(Problem(key=("sink", "options", name), observed=show(sink.options[name]), allowed=allowed))
+    return problems
+
+
+def _topic(side: str, topic: str | None) -> list[Problem]:
+    if topic is None or _TOPIC.fullmatch(topic):
+        return []
+    allowed = f"a topic's name that matches {_TOPIC.pattern}"
+    return [Problem(key=(side, "topic"), observed=show(topic), allowed=allowed)]
+
+
+def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
+    """A stream that reads what it writes never comes to an end."""
+    if sink.topic is None or (source.connection, source.topic) != (sink.connection, sink.topic):
+        return []
+    allowed = "another topic than source.topic: a stream that reads what it writes feeds itself"
+    return [Problem(key=("sink", "topic"), observed=show(sink.topic), allowed=allowed, next_step="name another topic")]
+
+
 def _kinds(spec: StreamSpec) -> list[Problem]:
-    problems = [*_source_kind(spec.source), *_sink_kind(spec.sink)]
+    problems = [*_source_kind(spec.source), *_sink_kind(spec.sink), *_circle(spec.source, spec.sink)]
     for side, name in (("source", spec.source.connection), ("sink", spec.sink.connection)):
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):
             allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"

@@ -1,4 +1,4 @@
-"""The jars by which a driver's Spark reads its stream's source, where Spark itself has none for it."""
+"""The jars by which a driver's Spark reads and writes its stream's topics: Spark itself has none for that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.adapters import maven
 from streamwarden.errors import ProcessError
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 
 _JARS: Final = "spark.jars"
 _PLACES: Final = (_JARS, "spark.jars.packages")
@@ -19,7 +19,8 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
 
     Raises ProcessError if the jars are not on this host.
     """
-    if spec.source.kind is not SourceKind.KAFKA or any(_KAFKA in conf.get(place, "") for place in _PLACES):
+    on_kafka = spec.source.kind is SourceKind.KAFKA or spec.sink.kind is SinkKind.KAFKA
+    if not on_kafka or any(_KAFKA in conf.get(place, "") for place in _PLACES):
         return dict(conf)
     found = maven.jars(maven.KAFKA)
     if not found:

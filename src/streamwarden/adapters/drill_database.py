@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.logs import read_query_id
-from streamwarden.drills.ports import DatabaseCommits, ForkView
+from streamwarden.drills.ports import Arrivals, ForkView
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.stream import SinkKind, SinkSpec
 from streamwarden.units import Seconds
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class ForkDatabase:
-    """Implements `drills.ports.Database`."""
+    """Implements `drills.ports.Outlet`."""
 
     @contextmanager
-    def listen(self, fork: ForkView) -> Iterator[DatabaseCommits]:
+    def listen(self, fork: ForkView) -> Iterator[Arrivals]:
         """Hear of every batch of the fork's from here on."""
         from streamwarden.adapters.postgresql.ledger import CHANNEL
 
@@ -83,6 +83,6 @@ def _sink(fork: ForkView) -> SinkSpec:
             f"the sink of {fork.origin} is of the kind {sink.kind}, which has no database",
             expected="sink.kind postgresql",
             where=f"the drill of {fork.origin}",
-            next_step="drill this stream with `kill_driver`",
+            next_step="drill this stream with `kill_driver`, or `kill_after_topic_write` if it writes to a topic",
         )
     return sink

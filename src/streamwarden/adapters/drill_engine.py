@@ -12,6 +12,7 @@ from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
 from streamwarden.adapters.drill_database import ForkDatabase
 from streamwarden.adapters.drill_drivers import ForkDrivers
 from streamwarden.adapters.drill_forks import DrillForks
+from streamwarden.adapters.drill_topic import ForkTopic
 from streamwarden.adapters.verification import verify
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
@@ -19,6 +20,7 @@ from streamwarden.drills.ports import ForkView, Judgement, Ports
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.health.verdict import Verdict
+from streamwarden.stream import SinkKind
 from streamwarden.verification.reconciliation import Reconciliation
 
 if TYPE_CHECKING:
@@ -43,7 +45,10 @@ class ForkVerifier:
 
     def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation:
         """Raises VerificationError if there is no verdict to be had."""
-        return verify(spec_from_dict(dict(fork.spec)))
+        spec = spec_from_dict(dict(fork.spec))
+        # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
+        first = fork.batch + 1 if spec.sink.kind is SinkKind.KAFKA and fork.batch is not None else 0
+        return verify(spec, first=first)
 
 
 class ExpectationsJudge:
@@ -74,6 +79,7 @@ def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FA
         drivers=ForkDrivers(workspace.fleet, workspace.store),
         checkpoint=ForkCheckpoint(workspace.store),
         database=ForkDatabase(),
+        topic=ForkTopic(),
         health=ForkHealth(workspace),
         verifier=ForkVerifier(),
         judge=ExpectationsJudge(),

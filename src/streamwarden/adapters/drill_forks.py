@@ -11,14 +11,13 @@ from typing import Final
 
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.postgresql import forks as tables
+from streamwarden.adapters.forks import drop_output, fork
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec
-from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import SourceKind, StreamSpec
 
 FORK: Final = "fork"
 
@@ -26,7 +25,8 @@ _SCRATCH: Final = ("input", "checkpoint/state")
 """What of a fork is no evidence: links to the input, and the state. Logs and output stay."""
 
 _PLANNED: Final = "fork.json"
-"""The fork's spec, beside its folder, before anything is made: names the table of a fork that was never finished."""
+"""The fork's spec, beside its folder, before anything is made: names the table, or the topic, of a fork that was never
+finished."""
 
 _RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
 _RETAINED: Final = "100000"
@@ -69,7 +69,7 @@ class DrillForks:
             stream=bounded.name,
             origin=made.origin,
             checkpoint=bounded.checkpoint,
-            output=bounded.sink.path or bounded.sink.table,
+            output=bounded.sink.path or bounded.sink.table or bounded.sink.topic,
             batch=made.batch,
             unseen=made.unseen,
             what=made.what,
@@ -79,17 +79,17 @@ class DrillForks:
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove input links, state and a scratch table; all of a fork that was never finished.
+        """Remove input links, state and a scratch table or topic; all of a fork that was never finished.
 
-        Raises CheckpointError if the database of a scratch table does not let it.
+        Raises CheckpointError if the database or the broker does not let it.
         """
         into = self._archive.folder(run_id) / FORK
         targets = [into] if fork is None else [into / each for each in _SCRATCH]
         removed = []
         document = fork.spec if fork is not None else read_document(into.parent / _PLANNED)
         spec = spec_from_dict(dict(document)) if document else None
-        if spec is not None and spec.sink.kind is SinkKind.POSTGRESQL and (schema := tables.drop(spec)) is not None:
-            removed.append(f"the schema {schema}")
+        if spec is not None and (dropped := drop_output(spec)) is not None:
+            removed.append(dropped)
         for target in targets:
             if target.exists():
                 shutil.rmtree(target)

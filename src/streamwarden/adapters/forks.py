@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+from streamwarden.adapters import sink_topic as topics
 from streamwarden.adapters.files import LocalFiles, open_path
 from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.adapters.topic_lag import topic_input
@@ -47,6 +48,9 @@ COMMIT_WITHIN: Final = 10.0
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
 
+_OUTSIDE: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
+"""Sinks whose output is in no folder."""
+
 _FILES: Final = LocalFiles()
 
 
@@ -65,22 +69,23 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     places = Places.under(str(into))
     forked = plans.forked_spec(spec, places)
     checkpoint = _local(spec.checkpoint, spec)
-    output = None if spec.sink.kind is SinkKind.POSTGRESQL else _local(spec.sink.path, spec)
+    output = None if spec.sink.kind in _OUTSIDE else _local(spec.sink.path, spec)
     source = "" if spec.source.kind is SourceKind.KAFKA else _local(spec.source.path, spec)
     _require_empty(into)
-    if output is None:
-        tables.drop(forked)  # of an attempt whose folder is gone: the name is a digest of it
+    drop_output(forked)  # of an attempt whose folder is gone: the name is a digest of it
     for attempt in range(1, ATTEMPTS + 1):
         try:
             batch, query_id = None, None
             if rewind not in ("all", None):
                 query_id = str(uuid.uuid4())
-                if output is None:
+                if spec.sink.kind is SinkKind.POSTGRESQL:
                     batch = _carry_table(spec, forked, source, places, int(rewind), query_id)
                 else:
                     batch = _carry(checkpoint, output, source, places, int(rewind))
-            elif output is None:
+            elif spec.sink.kind is SinkKind.POSTGRESQL:
                 tables.make_empty(spec, forked)
+            if spec.sink.kind is SinkKind.KAFKA:
+                topics.make(spec, forked)
             if query_id is not None:
                 _carry_out([plans.metadata_step(places, query_id)])
             carried = places.checkpoint if batch is not None else None
@@ -128,7 +133,7 @@ def _files(spec: StreamSpec, forked: StreamSpec, source: str, places: Places, ch
 
 
 def survey(checkpoint: str, output: str | None) -> Survey:
-    """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is a table."""
+    """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is no folder."""
     return Survey(
         checkpoint=checkpoint,
         commits=frozenset(batch_ids(list_or_empty(_FILES, checkpoint, COMMITS))),
@@ -141,15 +146,17 @@ def survey(checkpoint: str, output: str | None) -> Survey:
         stores=state_stores(_FILES, checkpoint),
         state_files=tuple(_operator_files(Path(checkpoint))),
         manifest_ids=tuple(compactible_ids(list_or_empty(_FILES, output, SINK_LOG))) or None if output else None,
-        is_table=output is None,
+        no_manifest=output is None,
     )
 
 
-def _carry(checkpoint: str, output: str, source: str, places: Places, rewind: int) -> int:
-    """Steps 1 to 4 of a fork at a committed batch; returns the batch."""
+def _carry(checkpoint: str, output: str | None, source: str, places: Places, rewind: int) -> int:
+    """Steps 1 to 4 of a fork at a committed batch; returns the batch. `output` None: a topic, of which none is kept."""
     found = survey(checkpoint, output)
     batch = plans.choose_batch(found, rewind)
     _carry_checkpoint(found, source, places, batch)
+    if output is None:
+        return batch
     manifest = read_sink_manifest(_FILES, output, batch)
     if manifest is None:
         raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
@@ -294,11 +301,24 @@ def _require_empty(into: Path) -> None:
 
 
 def clear(into: Path, forked: StreamSpec) -> None:
-    """Remove the fork in `into`: its folders, and its table. Raises CheckpointError if the database does not let it."""
-    if forked.sink.kind is SinkKind.POSTGRESQL:
-        tables.drop(forked)
+    """Remove the fork in `into`: its folders, and its table or topic. Raises what `drop_output` raises."""
+    drop_output(forked)
     for each in into.iterdir() if into.is_dir() else ():
         shutil.rmtree(each)
+
+
+def drop_output(forked: StreamSpec) -> str | None:
+    """Remove the fork's table or topic; returns its name, None if there is none.
+
+    Raises CheckpointError if the database or the broker does not let it.
+    """
+    if forked.sink.kind is SinkKind.POSTGRESQL:
+        schema = tables.drop(forked)
+        return None if schema is None else f"the schema {schema}"
+    if forked.sink.kind is SinkKind.KAFKA:
+        topic = topics.drop(forked)
+        return None if topic is None else f"the topic {topic}"
+    return None
 
 
 def _vanished(spec: StreamSpec, error: FileNotFoundError) -> CheckpointError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -52,6 +52,8 @@ class Output:
         manifest: None for a folder that never had one: then every parquet file in it was read.
         leftovers: data files that no manifest entry names: remains of batches that were cut, not counted.
         problems: gaps and missing files, in words; an exactly-once output has none.
+        repeated: rows that a sink that is at-least-once wrote again, not counted; None: the sink repeats none.
+        notes: what else a reader of the journal may want to know.
     """
 
     columns: tuple[str, ...]
@@ -60,6 +62,8 @@ class Output:
     files: int = 0
     leftovers: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    repeated: int | None = None
+    notes: Mapping[str, object] = field(default_factory=dict)
 
     def keyed(self, keys: Sequence[str], values: Sequence[str]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
         """The rows as (key, values). Raises VerificationError if a column is not there and there are rows."""

@@ -31,7 +31,9 @@ _LEFTOVERS: Final = 5
 """Leftover files that a note names; all are counted."""
 
 
-def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int = 0) -> Reconciliation:
+def verify(
+    spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int = 0, deduplicated: bool = True
+) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
     The run must have ended, or at least have read its input: a file that it has yet to read counts as lost.
@@ -40,16 +42,18 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
         inputs: the whole bounded input; by default every file in the source's folders. Of a topic it is what the
             committed batches read, which is read again.
         first: first batch whose output is judged. A fork that was rewound took over its origin's manifest up to
-            there: its whole output is judged (0), or what it wrote itself (its first own batch).
+            there: its whole output is judged (0), or what it wrote itself (its first own batch). Its topic begins with
+            that: then no other is possible.
+        deduplicated: False: of a topic, as a reader has it who knows nothing of event ids.
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    nowhere = spec.sink.path is None and spec.sink.table is None
+    nowhere = spec.sink.path is None and spec.sink.table is None and spec.sink.topic is None
     if spec.source.kind is SourceKind.SCRIPT or spec.sink.kind is SinkKind.SCRIPT or nowhere:
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
-            expected="files, a topic or the rate source, and parquet or a table",
+            expected="files, a topic or the rate source, and parquet, a table or a topic",
             where=spec.name,
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
@@ -62,7 +66,7 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
         elif inputs is None:
             inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
         expectation = oracle(inputs, facts)
-    output = _read(spec, facts)
+    output = _read(spec, facts, expectation, deduplicated=deduplicated)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
         expectation.rows,
@@ -70,6 +74,7 @@ def verify(spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int
         key_columns=expectation.key_columns,
         value_columns=expectation.value_columns,
         records=expectation.books.records,
+        repeated=output.repeated,
         notes=_notes(expectation, output),
         problems=(*expectation.problems, *output.problems, *_unbalanced(expectation, actual)),
     )
@@ -94,8 +99,14 @@ def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[P
     return export_topic(connection(str(spec.source.connection)), committed, into)
 
 
-def _read(spec: StreamSpec, facts: RunFacts) -> Output:
+def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, deduplicated: bool) -> Output:
     """What the stream wrote, by the kind of its sink."""
+    if spec.sink.kind is SinkKind.KAFKA:
+        from streamwarden.adapters.topic_output import read_topic, samples
+
+        return read_topic(
+            spec, samples(expectation), committed=facts.committed, first=facts.first, deduplicated=deduplicated
+        )
     if spec.sink.kind is SinkKind.POSTGRESQL:
         from streamwarden.adapters.postgresql.output import read_table
 
@@ -215,6 +226,7 @@ def input_files(folder: Path) -> list[Path]:
 def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
     return {
         **expectation.notes,
+        **output.notes,
         "books": asdict(expectation.books),
         "output_files": output.files,
         "newest_manifest_entry": output.manifest.newest if output.manifest else None,

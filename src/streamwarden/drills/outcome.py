@@ -100,9 +100,19 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def told_delivery(counts: Mapping[str, Any]) -> str | None:
+    """What a sink that is at-least-once did, in words; None: the sink is no such sink."""
+    repeated = counts.get("repeated")
+    if repeated is None:
+        return None
+    return f"at-least-once: {repeated} records were written again, and dropped by their event ids"
+
+
 def _praise(facts: Mapping[str, Any]) -> str:
     counts, recovery = facts["reconciliation"], facts["recovery"]
-    return (
+    delivery = told_delivery(counts)
+    told = (
         f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts['expected']} rows from {counts['records']} records; "
         f"first new batch {recovery['recovery_seconds']:.1f} s after the fault"
     )
+    return told if delivery is None else f"{told}; {delivery}"

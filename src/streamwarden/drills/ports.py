@@ -119,21 +119,22 @@ class CheckpointFacts(Protocol):
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
 
 
-class DatabaseCommits(Protocol):
-    """Hears of the batches that a sink commits to its database."""
+class Arrivals(Protocol):
+    """Hears of the batches that arrive where a sink writes to."""
 
     def next(self, timeout: Seconds) -> int | None:
-        """The next batch, as soon as it is committed; None if there is none within `timeout`."""
+        """The next batch, as soon as it is there (committed to the database, or with its first record in the topic);
+        None if there is none within `timeout`."""
 
 
-class Database(Protocol):
-    """The database that the fork's sink writes to. Raises DrillError if it cannot be reached."""
+class Outlet(Protocol):
+    """The database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached."""
 
-    def listen(self, fork: ForkView) -> AbstractContextManager[DatabaseCommits]:
-        """Hear of every batch from here on. Raises DrillAborted if the fork's sink is no table."""
+    def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
+        """Hear of every batch from here on. Raises DrillAborted if the fork's sink is of another kind."""
 
     def newest(self, fork: ForkView) -> int | None:
-        """Newest batch that the sink's ledger has; None if it has none."""
+        """Newest batch that is there; None if there is none."""
 
 
 class Health(Protocol):
@@ -179,7 +180,8 @@ class Ports:
     forks: Forks
     drivers: Drivers
     checkpoint: CheckpointFacts
-    database: Database
+    database: Outlet
+    topic: Outlet
     health: Health
     verifier: Verifier
     judge: Judge

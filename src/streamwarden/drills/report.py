@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, Entry
+from streamwarden.drills.outcome import told_delivery
 
 JOURNAL_FORMAT = 1
 
@@ -117,6 +118,8 @@ def _output(facts: Mapping[str, Any]) -> list[str]:
         f" {counts['wrong']} wrong: {counts['actual']} rows, {counts['expected']} expected |",
         f"| input records verified | {counts['records']} |",
     ]
+    if (delivery := told_delivery(counts)) is not None:
+        lines.append(f"| delivery | {delivery} |")
     if judgement is not None:
         verdict = "accepts the output" if judgement["success"] else "rejects the output"
         lines.append(f"| judge | {_cell(judgement['judge'])} {verdict} |")

@@ -30,6 +30,7 @@ class FaultKind(StrEnum):
     CONTROLLED_RESTART = "controlled_restart"
     KILL_DRIVER = "kill_driver"
     KILL_AFTER_DATABASE_COMMIT = "kill_after_database_commit"
+    KILL_AFTER_TOPIC_WRITE = "kill_after_topic_write"
 
 
 class DrillTarget(StrEnum):

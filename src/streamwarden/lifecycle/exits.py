@@ -42,7 +42,8 @@ CAUSES: Final = (
     _cause(
         r"\bSinkError\b",
         curable=True,
-        next_step="bring the database back, or look at its log; the cut batch is then written once",
+        next_step="bring back what the sink writes to (the database, the broker, its topic), or look at its log; the "
+        "cut batch then runs again",
     ),
     _cause(
         r"CONCURRENT_STREAM_LOG_UPDATE|ConcurrentModificationException.*(?:log|batch)",
@@ -132,13 +133,13 @@ CAUSES: Final = (
         r"SaslAuthenticationException|SslAuthenticationException|TopicAuthorizationException"
         r"|GroupAuthorizationException|ClusterAuthorizationException",
         curable=False,
-        next_step="the broker does not let this user in: correct the user, password or certificate of the source's "
-        "connection, or its rights on the topic",
+        next_step="the broker does not let this user in: correct the user, password or certificate of the connection, "
+        "or its rights on the topic",
     ),
     _cause(
-        r"UnknownTopicOrPartitionException",
+        r"UnknownTopicOrPartitionException|Topic \S+ not present in metadata",
         curable=True,
-        next_step="create the topic, or correct source.topic",
+        next_step="create the topic, or correct source.topic or sink.topic",
     ),
     _cause(
         r"org\.apache\.kafka\.common\.errors\.TimeoutException|Timed out waiting for a node assignment"

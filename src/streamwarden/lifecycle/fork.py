@@ -14,7 +14,8 @@ What is copied, and why in this order, while the query may be running:
 6. `metadata` with a new query id, last: without it Spark refuses to start on what an interrupted copy left behind.
 
 Of a sink that is a table, the place of step 4 is before all others: rows and ledger are copied as of one moment, and
-the checkpoint is forked at the batch that the ledger names; a batch is in the table before it is in `commits/`.
+the checkpoint is forked at the batch that the ledger names; a batch is in the table before it is in `commits/`. Of a
+sink that is a topic nothing is copied: the fork's own topic begins with the fork's first batch.
 
 Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename.
 """
@@ -54,7 +55,7 @@ from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, So
 SUFFIX: Final = "__fork"
 
 SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork; the rest is a digest of the fork's folder."""
+"""Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
 
 _LONGEST: Final = 63
 _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
@@ -99,7 +100,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Absolute local folders of a fork, and the schema of its table; the forked spec names them."""
+    """Absolute local folders of a fork, and the schema of its table or its topic; the forked spec names them."""
 
     checkpoint: str
     output: str
@@ -127,7 +128,7 @@ class Survey:
         sources: source -> (log offset, whether compact) of each file of its log.
         state_files: files of `state/` that belong to no partition, below the checkpoint.
         manifest_ids: (batch, whether compact) of each entry of the sink's manifest; None: the sink has no manifest.
-        is_table: the sink is a table, which has none.
+        no_manifest: the sink is a table or a topic, which need none.
     """
 
     checkpoint: str
@@ -137,7 +138,7 @@ class Survey:
     stores: tuple[StateStore, ...]
     state_files: tuple[str, ...] = ()
     manifest_ids: tuple[tuple[int, bool], ...] | None = None
-    is_table: bool = False
+    no_manifest: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
     for what, given, possible in (
         ("source", spec.source.kind, (SourceKind.FILES, SourceKind.KAFKA)),
-        ("sink", spec.sink.kind, (SinkKind.PARQUET, SinkKind.POSTGRESQL)),
+        ("sink", spec.sink.kind, (SinkKind.PARQUET, SinkKind.POSTGRESQL, SinkKind.KAFKA)),
     ):
         if given not in possible:
             raise CheckpointError(
@@ -217,6 +218,8 @@ def _own_input(source: SourceSpec, places: Places) -> SourceSpec:
 
 
 def _redirected(sink: SinkSpec, places: Places) -> SinkSpec:
+    if sink.topic is not None:
+        return replace(sink, topic=places.schema)
     if sink.table is None:
         return replace(sink, path=places.output)
     return replace(sink, table=f"{places.schema}.{sink.table.rpartition('.')[2]}")
@@ -279,7 +282,7 @@ def why_not(survey: Survey, batch: int) -> str | None:
         load = store.load(batch + 1)
         if (partitions is None or store.partition < partitions) and not load.complete:
             return f"the state in {store.folder} lacks version {load.missing[0]}"
-    if survey.is_table:
+    if survey.no_manifest:
         return None
     if survey.manifest_ids is None:
         return "the sink has no manifest"

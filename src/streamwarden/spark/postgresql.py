@@ -126,7 +126,7 @@ class TableWriter:
         self._make = make
         self._sink: TableSink | None = None
         self._expressions: tuple[str, ...] = ()
-        self.failure: StreamwardenError | None = None
+        self.failure: Exception | None = None
         """What ended the query, as it was raised: Spark passes on no more than its text."""
 
     def open(self, schema: StructType) -> None:

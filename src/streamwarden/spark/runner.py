@@ -33,7 +33,7 @@ from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.sessions import Sessions, plain_path
-from streamwarden.spark.sinks import start_query, table_writer
+from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import StreamSpec
 
@@ -120,7 +120,7 @@ class Runner:
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
         built = build(spark, self._spec)
-        writer = table_writer(self._spec, self._token)
+        writer = batch_writer(self._spec, self._token)
         query = start_query(built, self._spec, writer)
         self._built = True
         self._quarantines.start(spark)

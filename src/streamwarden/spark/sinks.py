@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from streamwarden.errors import JobError
 from streamwarden.stream import SinkKind, StreamSpec, TriggerSpec
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
-    from streamwarden.spark.postgresql import TableWriter
+
+class BatchWriter(Protocol):
+    """Takes a stream's batches from foreachBatch to where Spark has no streaming sink that knows them."""
+
+    failure: Exception | None
+    """What ended the query, as it was raised: Spark passes on no more than its text."""
+
+    def open(self, schema: StructType) -> None:
+        """See that the sink is there and takes such rows, before the query starts."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None: ...
 
 
-def table_writer(spec: StreamSpec, token: int) -> TableWriter | None:
-    """The writer of a stream whose sink is a table, for `start_query`; None for any other sink.
+def batch_writer(spec: StreamSpec, token: int) -> BatchWriter | None:
+    """The writer of a stream whose sink is a table or a topic, for `start_query`; None for any other sink.
 
     Args:
         token: fencing token of the driver's lease.
     """
-    if spec.sink.kind is not SinkKind.POSTGRESQL:
-        return None
-    from streamwarden.spark.postgresql import TableWriter
+    if spec.sink.kind is SinkKind.POSTGRESQL:
+        from streamwarden.spark.postgresql import TableWriter
 
-    return TableWriter(spec, token)
+        return TableWriter(spec, token)
+    if spec.sink.kind is SinkKind.KAFKA:
+        from streamwarden.spark.topic_sink import TopicWriter
+
+        return TopicWriter(spec)
+    return None
 
 
-def start_query(built: Any, spec: StreamSpec, writer: TableWriter | None = None) -> StreamingQuery:
+def start_query(built: Any, spec: StreamSpec, writer: BatchWriter | None = None) -> StreamingQuery:
     """Start what `build` returned. Raises JobError if that is neither a streaming DataFrame nor a DataStreamWriter, and
-    what `TableWriter.open` raises."""
+    what the writer's `open` raises."""
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -53,8 +69,8 @@ def start_query(built: Any, spec: StreamSpec, writer: TableWriter | None = None)
     return query
 
 
-def attach_sink(frame: Any, spec: StreamSpec, writer: TableWriter | None = None) -> Any:
-    """A DataStreamWriter of `frame` into the stream's sink; a table is made, or checked, here."""
+def attach_sink(frame: Any, spec: StreamSpec, writer: BatchWriter | None = None) -> Any:
+    """A DataStreamWriter of `frame` into the stream's sink; a table is made, or checked, here, a topic checked."""
     if not frame.isStreaming:
         raise JobError(
             "build() returned a batch DataFrame",
@@ -68,7 +84,7 @@ def attach_sink(frame: Any, spec: StreamSpec, writer: TableWriter | None = None)
     if spec.sink.kind is not SinkKind.PARQUET or spec.sink.path is None:
         raise JobError(
             "build() returned a DataFrame, and the stream declares no sink for it",
-            expected="a sink of kind parquet or postgresql, or a DataStreamWriter with a sink of its own",
+            expected="a sink of kind parquet, postgresql or kafka, or a DataStreamWriter with a sink of its own",
             where=spec.job,
             next_step="declare the sink in the stream's YAML file",
         )

@@ -41,6 +41,8 @@ class Reconciliation:
         unexpected: rows whose key is not expected at all.
         wrong: rows whose key is right and whose values are not.
         records: input records that the expectation was computed from.
+        repeated: rows that a sink that is at-least-once wrote again: a reader tells them by their event ids, and no
+            other number counts them. None: the sink repeats none.
         samples: kind -> a few of the rows concerned, as text.
         notes: what else the verifier saw: leftover files, late rows dropped, …
         problems: what contradicts exactly-once although the rows may agree: an input file never read, a gap in the
@@ -55,6 +57,7 @@ class Reconciliation:
     unexpected: int
     wrong: int
     records: int = 0
+    repeated: int | None = None
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Mapping[str, object] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -75,6 +78,7 @@ class Reconciliation:
             "unexpected": self.unexpected,
             "wrong": self.wrong,
             "records": self.records,
+            "repeated": self.repeated,
             "exactly_once": self.exactly_once,
             "samples": {kind: list(rows) for kind, rows in self.samples.items()},
             "notes": dict(self.notes),
@@ -89,6 +93,7 @@ def reconcile(
     key_columns: Sequence[str] = (),
     value_columns: Sequence[str] = (),
     records: int = 0,
+    repeated: int | None = None,
     notes: Mapping[str, object] | None = None,
     problems: Iterable[str] = (),
 ) -> Reconciliation:
@@ -123,6 +128,7 @@ def reconcile(
         unexpected=unexpected,
         wrong=wrong,
         records=records,
+        repeated=repeated,
         samples={kind: tuple(rows) for kind, rows in found.samples.items()},
         notes=dict(notes or {}),
         problems=tuple(problems),

@@ -1,4 +1,4 @@
-"""Which jars a driver gets for its source."""
+"""Which jars a driver gets for its source and its sink."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from streamwarden.adapters import maven
 from streamwarden.adapters.connectors import with_connector
 from streamwarden.errors import ProcessError
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 
 TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
 
@@ -31,6 +31,12 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_stream_on_a_topic_gets_them(fetched: str) -> None:
     assert with_connector(stream(), {"spark.x": "1"}) == {"spark.x": "1", "spark.jars": fetched}
+
+
+def test_so_does_one_that_writes_to_a_topic(fetched: str) -> None:
+    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="counts", key=("k",))
+    spec = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=SourceSpec(path="/in"), sink=sink)
+    assert with_connector(spec, {}) == {"spark.jars": fetched}
 
 
 def test_other_jars_of_the_stream_stay_beside_them(fetched: str) -> None:

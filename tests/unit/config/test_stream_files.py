@@ -31,6 +31,7 @@ FULL = """
 
 KAFKA = "source: {{kind: kafka, connection: {}}}"
 TABLE = "sink: {{kind: postgresql, connection: c, table: {}}}"
+TOPIC = "sink: {{kind: kafka, connection: c, topic: {}}}"
 
 
 def test_every_key_is_read_and_quantities_are_read_as_people_write_them(project: Project) -> None:
@@ -173,6 +174,21 @@ def test_each_mistake_names_file_key_value_and_what_is_allowed(
         ("sink: {path: output/a}", TABLE.format("t, key: [x, x]"), "sink.key", "each column once"),
         ("sink: {path: output/a}", TABLE.format("t, options: {sslmode: require}"), "sink.options", "extra"),
         ("sink: {path: output/a}", "sink: {path: output/a, key: [x]}", "sink.key", "nothing"),
+        ("sink: {path: output/a}", "sink: {path: output/a, key: [x, x]}", "sink.key", "each column once"),
+        ("sink: {path: output/a}", "sink: {path: output/a, topic: t}", "sink.topic", "has no topic"),
+        ("sink: {path: output/a}", "sink: {kind: kafka, connection: c, key: [x]}", "sink.topic", "missing"),
+        ("sink: {path: output/a}", "sink: {kind: kafka, topic: t, key: [x]}", "sink.connection", "missing"),
+        ("sink: {path: output/a}", TOPIC.format("t, key: [x], path: p"), "sink.path", "has no path"),
+        ("sink: {path: output/a}", TOPIC.format("a/b, key: [x]"), "sink.topic", "a topic's name"),
+        ("sink: {path: output/a}", TOPIC.format("t"), "sink.key", "a part of its event id"),
+        ("sink: {path: output/a}", TOPIC.format("t, key: [x, x]"), "sink.key", "each column once"),
+        ("sink: {path: output/a}", TOPIC.format("t, key: [x], mode: complete"), "sink.mode", "append or update"),
+        (
+            "sink: {path: output/a}",
+            TOPIC.format("t, key: [x], options: {Topic: u}"),
+            "sink.options.Topic",
+            "`sink.topic`",
+        ),
         ("source: {path: input/a}", "source: {path: in, parts: [a, ../b]}", "source.parts[1]", "a folder's name"),
         ("source: {path: input/a}", "source: {path: in, parts: [a, a]}", "source.parts[1]", "each folder once"),
         ("source: {path: input/a}", "source: {path: in, kind: rate}", "source.path", "has no path"),
@@ -188,6 +204,17 @@ def test_a_wrong_value_of_a_needed_key_is_told(project: Project, old: str, new: 
     text = str(project.error(path))
     assert key in text
     assert told in text
+
+
+def test_a_stream_may_write_to_another_topic_than_it_reads_and_not_to_that_one(project: Project) -> None:
+    path = project.stream("a")
+    given = path.read_text().replace("source: {path: input/a}", KAFKA.format("c, topic: events"))
+    path.write_text(given.replace("sink: {path: output/a}", TOPIC.format("counts, key: [x], mode: update")))
+    spec = project.load(path)
+    assert (spec.sink.topic, spec.sink.mode, spec.connections) == ("counts", OutputMode.UPDATE, ("c",))
+    assert spec_from_dict(spec_to_dict(spec)) == spec
+    path.write_text(given.replace("sink: {path: output/a}", TOPIC.format("events, key: [x]")))
+    assert "a stream that reads what it writes feeds itself" in str(project.error(path))
 
 
 def test_all_problems_of_a_file_come_in_one_error(project: Project) -> None:

@@ -42,6 +42,18 @@ def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> Non
     assert_healed(world, result)
 
 
+def test_a_sink_that_is_at_least_once_says_how_much_it_repeated() -> None:
+    """In the verdict, the report and the journal; a sink that repeats nothing says nothing of it."""
+    told = "at-least-once: 17 records were written again, and dropped by their event ids"
+    world = World(reconciliation=replace(PERFECT, repeated=17))
+    result = run(world)
+    assert result.passed, result.reason
+    assert result.reason.endswith(told)
+    assert f"| delivery | {told} |" in world.summaries[result.run_id]
+    assert world.documents[result.run_id]["facts"]["reconciliation"]["repeated"] == 17
+    assert "at-least-once" not in run(World()).reason
+
+
 def test_a_kill_lands_between_the_plan_of_a_batch_and_its_commit() -> None:
     result = run(World())
     proof = result.facts["fault"]

@@ -1,26 +1,34 @@
-"""A kill between the database's commit and Spark's: what lands, and what is a miss."""
+"""A kill after the sink has written a batch and before Spark's commit: what lands, and what is a miss."""
 
 from __future__ import annotations
+
+import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.spec import FaultKind, FaultSpec
 from support.drill_world import World, drill
 
+DATABASE = FaultKind.KILL_AFTER_DATABASE_COMMIT
+PLACES = pytest.mark.parametrize(
+    ("kind", "place"), [(DATABASE, "database"), (FaultKind.KILL_AFTER_TOPIC_WRITE, "topic")]
+)
 
-def run(world: World, **changes: object) -> DrillRun:
-    spec = FaultSpec(kind=FaultKind.KILL_AFTER_DATABASE_COMMIT, **changes)  # type: ignore[arg-type]
-    wanted = drill(FaultKind.KILL_AFTER_DATABASE_COMMIT, fault=spec)
+
+def run(world: World, kind: FaultKind = DATABASE, **changes: object) -> DrillRun:
+    spec = FaultSpec(kind=kind, **changes)  # type: ignore[arg-type]
+    wanted = drill(kind, fault=spec)
     return world.engine(wanted).run(wanted.name)
 
 
-def test_a_kill_in_the_window_lands_and_the_proof_names_the_batch() -> None:
-    result = run(World())
+@PLACES
+def test_a_kill_in_the_window_lands_and_the_proof_names_the_batch(kind: FaultKind, place: str) -> None:
+    result = run(World(), kind)
     assert result.passed, result.reason
     proof = result.facts["fault"]
     batch = proof["planned"]
     assert proof["committed"] == batch - 1
-    assert proof["evidence"]["database_batch"] == batch == proof["evidence"]["aimed_at_batch"]
-    assert f"commits/{batch} absent" in proof["message"]
+    assert proof["evidence"][f"{place}_batch"] == batch == proof["evidence"]["aimed_at_batch"]
+    assert f"commits/{batch} absent, and batch {batch} in the {place}" in proof["message"]
 
 
 def test_a_kill_that_comes_after_sparks_commit_is_a_miss_and_tried_again() -> None:
@@ -31,10 +39,11 @@ def test_a_kill_that_comes_after_sparks_commit_is_a_miss_and_tried_again() -> No
     assert "the database's newest batch is" in result.reason
 
 
-def test_a_database_that_has_not_the_batch_is_a_miss() -> None:
-    result = run(World(database_keeps=False, total_batches=40), attempts=1)
+@PLACES
+def test_a_sink_that_has_not_the_batch_is_a_miss(kind: FaultKind, place: str) -> None:
+    result = run(World(database_keeps=False, total_batches=40), kind, attempts=1)
     assert result.status is DrillStatus.FAILED
-    assert "but the database's newest batch is None" in result.reason
+    assert f"but the {place}'s newest batch is None" in result.reason
 
 
 def test_a_driver_that_ends_before_any_commit_leaves_nothing_to_strike() -> None:

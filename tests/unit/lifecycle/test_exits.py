@@ -44,6 +44,7 @@ STOP = StopRequest(
         ),
         (None, "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed", False),
         (None, "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: no such topic", True),
+        (None, "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after 1 ms.", True),
         (None, "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment", True),
         (None, "java.io.IOException: No space left on device", True),
         ("java.lang.OutOfMemoryError", "Java heap space", True),
@@ -58,6 +59,11 @@ def test_what_a_restart_can_cure(error_class: str | None, message: str, curable:
     assert record.kind is ExitKind.FAILED
     assert record.curable is curable
     assert record.next_step
+
+
+def test_a_topic_that_a_producer_waits_for_in_vain_is_told_as_missing() -> None:
+    message = "org.apache.kafka.common.errors.TimeoutException: Topic counts not present in metadata after 60000 ms."
+    assert "create the topic" in failure(None, message, at=1, cut_batch=True, built=True).next_step
 
 
 def test_an_unknown_error_before_the_query_started_would_come_again() -> None:

@@ -260,6 +260,12 @@ CASES = {
         "at least once",
         origin=Origin.JOB,
     ),
+    "the same where it is declared": Case(
+        "SW109",
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",)))),
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.PARQUET, path="/out"))),
+        "drops the ids (streamwarden-event-id)",
+    ),
     "foreachBatch without the batch": Case(
         "SW109",
         script(".foreachBatch(write)"),

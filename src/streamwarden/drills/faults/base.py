@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from streamwarden.drills.ports import CheckpointFacts, Clock, Database, Drivers, DriverView, ForkView
+from streamwarden.drills.ports import CheckpointFacts, Clock, Drivers, DriverView, ForkView, Outlet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,8 @@ class Scene:
     driver_id: str
     drivers: Drivers
     checkpoint: CheckpointFacts
-    database: Database
+    database: Outlet
+    topic: Outlet
     clock: Clock
 
     def observe(self) -> DriverView:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from streamwarden.drills.faults.base import Proof, Scene, Strike
 from streamwarden.drills.faults.kill_driver import OBSERVE_EVERY, KillDriver
+from streamwarden.drills.ports import Outlet
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,18 @@ class KillAfterDatabaseCommit(KillDriver):
     """Proof: that of KillDriver, and the database has batch N too."""
 
     missed: ClassVar[str] = "no batch was caught between the database's commit and Spark's"
+    place: ClassVar[str] = "database"
+
+    def outlet(self, scene: Scene) -> Outlet:
+        """Where the sink writes to."""
+        return scene.database
 
     def aim(self, scene: Scene, *, deadline: float) -> int | None:
-        """Wait until the database commits a batch that `commits/` does not have; its id, or None if the driver ended or
+        """Wait until a batch is where the sink writes to, and not in `commits/`; its id, or None if the driver ended or
         time is up."""
-        with scene.database.listen(scene.fork) as commits:
+        with self.outlet(scene).listen(scene.fork) as arrivals:
             while (left := deadline - scene.clock.now()) > 0:
-                batch = commits.next(min(left, OBSERVE_EVERY))
+                batch = arrivals.next(min(left, OBSERVE_EVERY))
                 if batch is not None and not scene.checkpoint.is_committed(scene.fork, batch):
                     return batch
                 if batch is None and not scene.observe().alive:
@@ -32,15 +38,15 @@ class KillAfterDatabaseCommit(KillDriver):
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
         proof = KillDriver.prove(self, scene, strike)  # without super(): a class with slots is made anew
-        written = scene.database.newest(scene.fork)
+        written = self.outlet(scene).newest(scene.fork)
         message = proof.message
         if proof.landed and written == proof.planned:
-            message += f", and batch {written} in the database"
+            message += f", and batch {written} in the {self.place}"
         elif proof.landed:
-            message += f", but the database's newest batch is {written}"
+            message += f", but the {self.place}'s newest batch is {written}"
         return replace(
             proof,
             landed=proof.landed and written == proof.planned,
             message=message,
-            evidence={**proof.evidence, "database_batch": written},
+            evidence={**proof.evidence, f"{self.place}_batch": written},
         )

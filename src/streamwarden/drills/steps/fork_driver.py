@@ -63,6 +63,7 @@ def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
         drivers=stage.ports.drivers,
         checkpoint=stage.ports.checkpoint,
         database=stage.ports.database,
+        topic=stage.ports.topic,
         clock=stage.ports.clock,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from streamwarden.drills.journal import Step
+from streamwarden.drills.outcome import told_delivery
 from streamwarden.drills.steps import Stage, StepResult
 
 
@@ -24,6 +25,9 @@ def verification(stage: Stage) -> StepResult:
         f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
         f" in {outcome.expected} expected rows from {outcome.records} records"
     )
+    delivery = told_delivery(described)
+    if delivery is not None:
+        message = f"{message}; {delivery}"
     ledger.note(Step.VERIFICATION, "reconciled", message, **described)
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     ledger.put(judgement=asdict(judgement))

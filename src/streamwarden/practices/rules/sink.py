@@ -8,6 +8,7 @@ from typing import Final
 from streamwarden.practices.facts import Facts, SinkUse
 from streamwarden.practices.finding import Finding, Origin, Rule, Severity
 from streamwarden.stream import SinkKind
+from streamwarden.verification.events import EVENT_ID
 
 EXACTLY_ONCE: Final = frozenset({"parquet", "orc", "json", "csv", "text", "delta", "iceberg", "hudi"})
 """Formats whose sink takes a batch once: by a manifest, or by a transaction that knows the batch."""
@@ -19,6 +20,7 @@ _WHY: Final = {
     "memory": "keeps rows in the driver's memory: a restart loses them",
     "noop": "writes nothing",
 }
+_UNKNOWN: Final = "is not known to take a batch once"
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
@@ -31,9 +33,11 @@ def judge(facts: Facts) -> Iterable[Finding]:
     if kind is SinkKind.SCRIPT:
         told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
         yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
-    elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
-        told = f"the sink {kind.value} {_WHY.get(kind.value, 'is not known to take a batch once')}"
+    elif kind is SinkKind.KAFKA:
+        told = f"the sink kafka {_WHY['kafka']}; a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
         yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
+        yield RULE.finding(facts, f"the sink {kind.value} {_WHY.get(kind.value, _UNKNOWN)}", Origin.DECLARATION, where)
 
 
 def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
@@ -49,7 +53,7 @@ def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
     elif use.format == "table":
         yield RULE.unknown(facts, "toTable: the table's format is not known here", Origin.JOB, where)
     elif use.format not in EXACTLY_ONCE:
-        told = f"the sink {use.format} {_WHY.get(use.format, 'is not known to take a batch once')}"
+        told = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
         yield RULE.finding(facts, told, Origin.JOB, where)
 
 
@@ -64,8 +68,8 @@ RULE = Rule(
     ),
     remedy=(
         "Write with the parquet sink (readers honour `_spark_metadata`) or the PostgreSQL sink, or tie each batch to "
-        "its id in one transaction of the target. Where at-least-once is meant, let the readers drop repeats by a key, "
-        "and say so in the job."
+        "its id in one transaction of the target. Where at-least-once is meant, let the readers drop repeats by a key "
+        "(the Kafka sink, `kind: kafka`, gives each record an id for that), and say so in the job."
     ),
     judge=judge,
 )

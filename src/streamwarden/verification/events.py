@@ -1,0 +1,158 @@
+"""The records of a sink that is at-least-once: what identifies one, and what is left when repeats are dropped.
+
+A Kafka sink writes each row as one record: the key is the JSON object of the row's key columns, the value that of all
+its columns. Two headers tell the rest:
+
+- `streamwarden-batch`: `QUERY_ID/BATCH_ID`, the batch that wrote it.
+- `streamwarden-event-id`: the SHA-256, in hexadecimal digits, over the key, a line feed and the value; in update mode
+  also a line feed and `streamwarden-batch`.
+
+A batch that runs again has the same rows, so its records have the same ids: a reader that drops an id that it has seen
+has each row once. In append mode a key comes once for good, and the id is a function of the row alone: it stays the
+same when batches are cut differently, by a new checkpoint too. In update mode a row may rightly come back (1, 2, 1):
+there the batch is part of what it is.
+
+A record whose key came already, in the same batch but with another value, is no repeat: the job gave another row when
+the batch ran again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+EVENT_ID: Final = "streamwarden-event-id"
+BATCH: Final = "streamwarden-batch"
+
+SEPARATOR: Final = "\n"
+"""Between the parts that an id is made of: JSON on one line holds none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One record as it stands in a topic. `id`, `query`, `batch`: what its headers say; None: they do not."""
+
+    key: bytes
+    value: bytes
+    id: str | None = None
+    query: str | None = None
+    batch: int | None = None
+
+    @classmethod
+    def of(cls, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> Event:
+        """From a record's parts; headers that cannot be understood count as none."""
+        query, _, batch = headers.get(BATCH, b"").decode(errors="replace").rpartition("/")
+        known = bool(query) and batch.isascii() and batch.isdigit()
+        return cls(
+            key or b"",
+            value or b"",
+            headers[EVENT_ID].decode(errors="replace") if EVENT_ID in headers else None,
+            query if known else None,
+            int(batch) if known else None,
+        )
+
+    @property
+    def written_by(self) -> str:
+        return f"{self.query}/{self.batch}"
+
+
+def event_id(key: bytes, value: bytes, batch: str | None = None) -> str:
+    """The id of a record.
+
+    Args:
+        batch: `QUERY_ID/BATCH_ID` in update mode.
+    """
+    parts = [key, value] if batch is None else [key, value, batch.encode()]
+    return hashlib.sha256(SEPARATOR.encode().join(parts)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What one query delivered.
+
+    Args:
+        events: each once (unless repeats were asked for), in the order in which they stand in the topic.
+        repeated: records that a batch wrote again.
+        repeats: batch -> how many of its records are repeats.
+        foreign: records of other queries and other writers.
+        uncommitted: records of a batch that is not committed: it will run again.
+        problems: what contradicts the rules of the sink.
+    """
+
+    events: list[Event] = field(repr=False)
+    repeated: int = 0
+    repeats: Mapping[int, int] = field(default_factory=dict)
+    foreign: int = 0
+    uncommitted: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def delivered(
+    events: Iterable[Event],
+    *,
+    query: str,
+    committed: int | None,
+    first: int = 0,
+    update: bool = False,
+    deduplicated: bool = True,
+) -> Delivery:
+    """The records of the query's committed batches from `first` on, in the order of `events`.
+
+    A record is a repeat if the same batch has written its id already: the same row from two batches is no repeat, and
+    stays. In update mode the newest row of each key is left, as a reader has it who replaces by key.
+
+    Args:
+        deduplicated: False: as a reader sees it who knows nothing of ids.
+    """
+    kept: list[Event] = []
+    seen: set[tuple[str | None, int]] = set()
+    repeats: Counter[int] = Counter()
+    foreign = uncommitted = misnamed = 0
+    last = -1 if committed is None else committed
+    for event in events:
+        if event.query != query or event.batch is None:
+            foreign += 1
+            continue
+        if event.batch > last:
+            uncommitted += 1
+            continue
+        if event.batch < first:
+            continue
+        if event.id != event_id(event.key, event.value, event.written_by if update else None):
+            misnamed += 1
+        if (event.id, event.batch) in seen:
+            repeats[event.batch] += 1
+            if deduplicated:
+                continue
+        seen.add((event.id, event.batch))
+        kept.append(event)
+    problems = []
+    if misnamed:
+        problems.append(f"{misnamed} records have an event id that is not that of their key and value")
+    if update and deduplicated:
+        kept, changed = _newest(kept)
+        if changed:
+            problems.append(f"{changed} rows were others when their batch ran again, or a key came twice in a batch")
+    return Delivery(
+        events=kept,
+        repeated=repeats.total(),
+        repeats=dict(sorted(repeats.items())),
+        foreign=foreign,
+        uncommitted=uncommitted,
+        problems=tuple(problems),
+    )
+
+
+def _newest(events: Iterable[Event]) -> tuple[list[Event], int]:
+    """The newest row of each key, and how many of one batch contradict each other. A key is in one partition, so its
+    records are in the order of their batches."""
+    newest: dict[bytes, Event] = {}
+    changed = 0
+    for event in events:
+        before = newest.pop(event.key, None)
+        changed += before is not None and before.batch == event.batch
+        newest[event.key] = event
+    return list(newest.values()), changed

@@ -1,0 +1,36 @@
+"""What a stream that writes to a topic is told before its query starts, without a JVM and without a broker."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import IntegerType, StructType
+
+from streamwarden.errors import ConfigError, JobError
+from streamwarden.spark.topic_sink import TopicWriter
+from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+
+SINK = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="counts", key=("window", "user"))
+
+
+def opened(*names: str) -> None:
+    schema = StructType()
+    for name in names:
+        schema = schema.add(name, IntegerType())
+    TopicWriter(StreamSpec(name="a", job="a.py", checkpoint="/c", sink=SINK)).open(schema)
+
+
+def test_rows_without_a_column_of_the_key_are_told() -> None:
+    with pytest.raises(JobError, match="the rows have no column user") as told:
+        opened("window", "n")
+    assert "the job gives window, n" in told.value.next_step
+
+
+def test_two_columns_of_one_name_make_no_json_object() -> None:
+    with pytest.raises(JobError, match="two columns have one name"):
+        opened("window", "user", "n", "n")
+
+
+def test_a_connection_that_is_not_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_EVENTS", raising=False)
+    with pytest.raises(ConfigError, match="the connection 'events' is not known here"):
+        opened("window", "user", "n")

@@ -1,0 +1,98 @@
+"""Records of a sink that is at-least-once: which of them are repeats, and which only look like it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from streamwarden.verification.events import BATCH, EVENT_ID, Delivery, Event, delivered, event_id
+
+QUERY = "5ca1ab1e-0000-4000-8000-000000000001"
+
+
+def event(key: str, value: str, batch: int, *, query: str = QUERY, update: bool = False) -> Event:
+    """As the sink writes it, through its headers."""
+    written = f"{query}/{batch}"
+    identity = event_id(key.encode(), value.encode(), written if update else None)
+    return Event.of(key.encode(), value.encode(), {EVENT_ID: identity.encode(), BATCH: written.encode()})
+
+
+def of(*events: Event, committed: int = 9, **more: object) -> Delivery:
+    return delivered(events, query=QUERY, committed=committed, **more)  # type: ignore[arg-type]
+
+
+def values(delivery: Delivery) -> list[str]:
+    return [each.value.decode() for each in delivery.events]
+
+
+def test_an_id_is_that_of_key_and_value_and_anybody_can_compute_it() -> None:
+    assert event_id(b'{"k":1}', b'{"k":1,"n":2}') == hashlib.sha256(b'{"k":1}\n{"k":1,"n":2}').hexdigest()
+    assert event_id(b"k", b"v", f"{QUERY}/3") == hashlib.sha256(f"k\nv\n{QUERY}/3".encode()).hexdigest()
+    assert len({event_id(b"ab", b"c"), event_id(b"a", b"bc"), event_id(b"ab", b"c", "q/1")}) == 3
+
+
+def test_a_batch_that_was_written_again_is_there_once_and_the_repeats_are_counted() -> None:
+    """Batch 1 was cut after two of its three records."""
+    one, two, three = (event(f"k{n}", f"v{n}", 1) for n in (1, 2, 3))
+    found = of(event("k0", "v0", 0), one, two, one, two, three)
+    assert values(found) == ["v0", "v1", "v2", "v3"]
+    assert (found.repeated, found.repeats, found.problems) == (2, {1: 2}, ())
+
+
+def test_a_reader_that_knows_nothing_of_ids_has_them_twice() -> None:
+    one, two = event("k1", "v1", 1), event("k2", "v2", 1)
+    found = of(one, two, one, two, deduplicated=False)
+    assert values(found) == ["v1", "v2", "v1", "v2"]
+    assert found.repeated == 2
+
+
+def test_the_same_row_from_another_batch_is_no_repeat_but_a_row_that_came_twice() -> None:
+    found = of(event("k", "v", 1), event("k", "v", 2))
+    assert values(found) == ["v", "v"]
+    assert found.repeated == 0
+
+
+def test_a_row_that_was_another_one_when_the_batch_ran_again_stays_beside_the_first() -> None:
+    assert values(of(event("k", "v", 1), event("k", "other", 1))) == ["v", "other"]
+
+
+def test_what_other_queries_and_writers_wrote_is_not_the_streams() -> None:
+    mine = event("k", "v", 0)
+    found = of(
+        event("k", "v", 0, query="another"), Event.of(b"k", b"v", {}), Event.of(None, None, {BATCH: b"/x"}), mine
+    )
+    assert found.events == [mine]
+    assert found.foreign == 3
+
+
+@pytest.mark.parametrize(("committed", "left"), [(1, ["v0", "v1"]), (0, ["v0"]), (None, [])])
+def test_a_batch_that_is_not_committed_will_come_again(committed: int | None, left: list[str]) -> None:
+    found = delivered([event("k0", "v0", 0), event("k1", "v1", 1)], query=QUERY, committed=committed)
+    assert values(found) == left
+    assert found.uncommitted == 2 - len(left)
+
+
+def test_batches_before_the_first_are_left_out() -> None:
+    assert values(of(event("k0", "v0", 0), event("k1", "v1", 1), first=1)) == ["v1"]
+
+
+def test_an_id_that_is_not_the_contents_is_a_problem() -> None:
+    wrong = Event.of(b"k", b"v", {EVENT_ID: b"0" * 64, BATCH: f"{QUERY}/0".encode()})
+    (problem,) = of(wrong, event("k1", "v1", 0)).problems
+    assert problem.startswith("1 records have an event id")
+
+
+def test_in_mode_update_the_newest_row_of_a_key_is_left_and_an_earlier_one_may_come_back() -> None:
+    """1, 2, 1: the third is no repeat of the first, and its id says so."""
+    rows = [event("k", value, batch, update=True) for batch, value in enumerate(("1", "2", "1"))]
+    assert len({each.id for each in rows}) == 3
+    found = of(rows[0], rows[1], rows[1], rows[2], event("j", "7", 1, update=True), update=True)
+    assert values(found) == ["1", "7"]
+    assert (found.repeated, found.problems) == (1, ())
+
+
+def test_in_mode_update_two_rows_of_one_key_in_one_batch_are_a_problem() -> None:
+    found = of(event("k", "1", 1, update=True), event("k", "2", 1, update=True), update=True)
+    (problem,) = found.problems
+    assert problem.startswith("1 rows were others when their batch ran again")
