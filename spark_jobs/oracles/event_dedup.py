@@ -45,9 +45,7 @@ def decode(line: str) -> Event | None:
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `event_dedup` over `inputs`."""
-    run = replayed(
-        inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE
-    )
+    run = replayed(inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE)
     # An id with its time cannot come again once it is forgotten: it is late from then on.
     found = firsts(
         run.steps(), identity=lambda event: (event.id, event.at), at=lambda event: event.at, delay=10 * _MINUTE

@@ -50,6 +50,7 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
@@ -201,6 +202,7 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
         trigger=TriggerSpec(processing_time=None, available_now=True),
+        spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
     )
 
 
