@@ -14,7 +14,7 @@ from streamwarden.adapters.connections import Connection
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Message
 
 _SAME: Final = (
     "bootstrap.servers",
@@ -58,6 +58,12 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
 
     own = {"group.id": f"streamwarden-{purpose}", "enable.auto.commit": False, "logger": QUIET}
     return Consumer({**client_settings(known), **own, **more})
+
+
+def headers(message: Message) -> dict[str, bytes]:
+    """A record's headers that have a value; of several of one name the last."""
+    found: Any = message.headers() or []
+    return {name: value for name, value in found if value is not None}
 
 
 def client_settings(known: Connection) -> dict[str, str]:

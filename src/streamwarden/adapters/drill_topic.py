@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.brokers import reader
+from streamwarden.adapters.brokers import headers, reader
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.connections import connection
 from streamwarden.drills.ports import Arrivals, ForkView
@@ -87,8 +87,7 @@ def _assign(consumer: Consumer, topic: str, *, back: int) -> set[int | None]:
 
 
 def _batch(message: Message) -> int | None:
-    headers = {name: value for name, value in message.headers() or [] if value is not None}
-    return Event.of(None, None, headers).batch
+    return Event.of(None, None, headers(message)).batch
 
 
 def _topic(fork: ForkView) -> str:

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from streamwarden.adapters.brokers import reader
+from streamwarden.adapters.brokers import headers, reader
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.files import open_path
 from streamwarden.adapters.outputs import Output
@@ -113,8 +113,7 @@ def read_events(known: Connection, topic: str) -> Iterator[Event]:
                 elif number in left:
                     deadline = time.monotonic() + SILENCE
                     if offset < left[number]:
-                        headers = {name: value for name, value in message.headers() or [] if value is not None}
-                        yield Event.of(message.key(), message.value(), headers)
+                        yield Event.of(message.key(), message.value(), headers(message))
                     if offset + 1 >= left[number]:
                         del left[number]
             if left and time.monotonic() > deadline:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,3 +125,25 @@ def test_in_real_time_mode_records_of_others_are_left_out_and_a_wrong_id_is_told
     found = delivered_live([other, stranger, forged])
     assert (values(found), found.foreign) == (["w"], 2)
     assert found.problems == ("1 records have an event id that is not that of their key and value",)
+
+
+def test_the_reader_in_the_guide_has_each_row_once() -> None:
+    guide = Path(__file__).parents[3] / "docs/how-to/kafka.md"
+    (code,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+
+    class Record:
+        def __init__(self, partition: int, batch: int, value: str) -> None:
+            self._partition, self._event = partition, event("k", value, batch)
+
+        def partition(self) -> int:
+            return self._partition
+
+        def headers(self) -> list[tuple[str, bytes]]:
+            return [(BATCH, self._event.written_by.encode()), (EVENT_ID, str(self._event.id).encode())]
+
+    cut = [Record(0, 1, "a"), Record(1, 1, "x"), Record(0, 1, "b")]
+    again = [Record(1, 1, "x"), Record(0, 1, "a"), Record(0, 1, "b"), Record(0, 1, "c")]
+    kept = [names["is_new"](record) for record in (Record(0, 0, "a"), *cut, *again, Record(0, 2, "d"))]
+    assert kept == [True, True, True, True, False, False, False, True, True]

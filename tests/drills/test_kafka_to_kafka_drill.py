@@ -1,0 +1,183 @@
+"""From a topic of a real broker into another one: a batch is written twice, and a reader that drops event ids has each
+row once. And what a topic holds of each type, and what a driver says whose topic goes away."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.config import spec_from_dict
+from streamwarden.adapters.connections import connection, variable
+from streamwarden.adapters.drill_engine import build_engine
+from streamwarden.adapters.replay_topic import replay_to_topic
+from streamwarden.adapters.topic_output import read_events, typed
+from streamwarden.adapters.verification import verify
+from streamwarden.drills.engine import EXPERIMENT
+from streamwarden.drills.journal import Step
+from streamwarden.drills.spec import FaultKind
+from streamwarden.errors import VerificationError
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.stream import OutputMode, SinkKind, SinkSpec
+from streamwarden.verification.events import event_id
+from support.drill_project import drill_project
+from support.drivers import project
+from support.kafka_broker import Broker, broker
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 22_500
+SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_trigger: 2000}}"
+SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
+
+LATEST = """
+from pyspark.sql import functions as F
+
+from streamwarden.spark.sources import read_rows
+from streamwarden.spark.topic_sink import JSON
+
+
+def build(spark, spec):
+    events = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
+    latest = events.groupBy("key").agg(F.count("*").alias("n"), F.max("at").alias("at"), F.max("id").alias("id"))
+    typed = latest.select(
+        "key",
+        "n",
+        "at",
+        F.expr("to_timestamp_ntz('1582-10-15 01:02:03.000004')").alias("wall"),
+        F.expr("date'0001-01-01'").alias("day"),
+        F.expr("cast(n as decimal(38, 2)) / 4").cast("decimal(20,5)").alias("quarter"),
+        F.array("at").alias("times"),
+        F.array(F.lit(1.5), F.lit(float("nan")), F.lit(None).cast("double")).alias("numbers"),
+        F.struct("id", "at", F.lit(None).cast("string").alias("none")).alias("of"),
+        F.create_map(F.lit("ключ"), F.array("id")).alias("by name"),
+        F.expr("x'00ff'").alias("raw"),
+        F.lit("two\\nlines").alias("note"),
+    )
+    row = F.struct(*(f"`{name}`" for name in typed.columns))
+    again = F.from_json(F.to_json(row, JSON), typed.schema)  # as a stream does that reads the topic
+    return typed.withColumn("reads_back", F.to_json(again, JSON) == F.to_json(row, JSON))
+"""
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    with broker() as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variable("events"), made.connection)
+        yield made
+
+
+def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_event_ids(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    assert replay_to_topic(connection("events"), "flights", limit=RECORDS).sent == RECORDS
+    kafka.create("departures", partitions=3)
+    with drill_project(
+        tmp_path,
+        inputs=tmp_path,
+        fault=FaultKind.KILL_AFTER_TOPIC_WRITE,
+        attempts=3,
+        min_records=RECORDS,
+        source=SOURCE,
+        sink=SINK,
+    ) as workspace:
+        engine = build_engine(workspace)
+        run_id = engine.begin("drill")
+        for step in EXPERIMENT:
+            run = engine.step(run_id, step, park=False)
+        try:
+            naive = verify(spec_from_dict(run.facts["fork"]["spec"]), deduplicated=False)
+        finally:
+            engine.step(run_id, Step.HEAL)
+            run = engine.step(run_id, Step.REPORT)
+        assert run.passed, run.reason
+        fork, proof, counts = (run.facts[name] for name in ("fork", "fault", "reconciliation"))
+        assert proof["evidence"]["signal"] == signal.SIGKILL
+        assert proof["evidence"]["topic_batch"] == proof["planned"] == proof["committed"] + 1
+        assert counts["records"] == RECORDS
+        assert counts["expected"] == counts["actual"] > 2_000
+        assert counts["exactly_once"]
+        assert counts["repeated"] > 0, "the batch was in the topic when its driver was killed"
+        assert list(counts["notes"]["repeated_records"]) == [str(proof["planned"])]
+        told = f"at-least-once: {counts['repeated']} records were written again"
+        assert told in run.reason
+        assert told in Path(run.facts["journal"]).with_name("report.md").read_text()
+        assert (naive.lost, naive.unexpected, naive.wrong) == (0, 0, 0)
+        assert naive.duplicated == counts["repeated"], "the same reader, but that it does not drop what it has seen"
+        assert not naive.exactly_once
+        assert f"the topic {fork['output']}" in run.facts["heal"]["removed"]
+        with pytest.raises(VerificationError, match="Unknown topic"):
+            verify(spec_from_dict(fork["spec"]))
+    assert kafka.ends("departures", 3) == [0, 0, 0], "the stream's own topic"
+
+
+def test_every_type_is_read_back_and_a_driver_whose_topic_goes_away_says_so(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("latest", partitions=2)
+    impatient = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
+    with project(tmp_path) as made:
+        made.publish(2)
+        spec = made.spec(
+            "latest",
+            LATEST,
+            sink=SinkSpec(
+                kind=SinkKind.KAFKA,
+                connection="events",
+                topic="latest",
+                key=("key",),
+                mode=OutputMode.UPDATE,
+                options={**impatient, "kafka.linger.ms": "0"},
+            ),
+        )
+        driver = made.start(spec)
+        made.await_batches(spec, 2)
+        events = list(read_events(connection("events"), "latest"))
+        query = json.loads((Path(spec.checkpoint) / "metadata").read_text())["id"]
+        assert sorted((each.batch, each.key) for each in events) == [
+            (batch, json.dumps({"key": key}, separators=(",", ":")).encode()) for batch in (0, 1) for key in range(5)
+        ]
+        assert {each.query for each in events} == {query}
+        assert all(each.id == event_id(each.key, each.value, each.written_by) for each in events)
+        (newest,) = [json.loads(each.value, parse_float=Decimal) for each in events if each.batch == 1][:1]
+        at = datetime(2026, 1, 1, 0, 1, 15 + newest["key"], tzinfo=UTC)
+        like = {
+            "at": at,
+            "wall": datetime(1, 1, 1),
+            "day": date(1, 1, 1),
+            "quarter": Decimal(),
+            "times": [at],
+            "numbers": [1.0],
+            "of": {"at": at},
+            "raw": b"",
+        }
+        row = {name: typed(value, like.get(name)) for name, value in newest.items()}
+        one, nan, none = row.pop("numbers")
+        assert (one, isnan(nan), none) == (1.5, True, None)
+        identity = 35 + row["key"]
+        assert row == {
+            "key": row["key"],
+            "n": 8,
+            "at": at,
+            "wall": datetime(1582, 10, 15, 1, 2, 3, 4),
+            "day": date(1, 1, 1),
+            "quarter": Decimal(2),
+            "times": [at],
+            "of": {"id": identity, "at": at, "none": None},
+            "by name": {"ключ": [identity]},
+            "raw": b"\x00\xff",
+            "note": "two\nlines",
+            "reads_back": True,
+        }
+        kafka.delete("latest")
+        made.publish()
+        record = made.await_end(driver)
+        assert record.kind is ExitKind.FAILED
+        assert (record.error_class, record.curable) == ("SinkError", True), record
+        assert "topic latest (connection events): the topic is not there" in record.message
+        assert "create it, or correct sink.topic" in record.next_step
+        assert made.committed(spec) == 2, "the batch that was cut is not committed: it runs at the next start"
