@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, TopicPartition
 from streamwarden.adapters import processes
 from streamwarden.adapters.config import load_stream
 from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.forks import fork
 from streamwarden.adapters.surroundings import survey
 from streamwarden.adapters.topic_output import read_topic
 from streamwarden.adapters.verification import verify
@@ -222,6 +223,17 @@ def test_its_checkpoint_can_be_inspected(ran: Ran) -> None:
     report = read_checkpoint(LocalFiles(), ran.spec.checkpoint)
     assert report.formats["checkpoint"] == "2"
     assert report.findings == ()
+
+
+def test_a_fork_goes_on_in_micro_batches_from_a_batch_of_real_time_mode(ran: Ran, tmp_path: Path) -> None:
+    made = fork(ran.spec, into=tmp_path / "fork", rewind=1)
+    driver = ran.project.start(made.spec)
+    assert ran.project.await_end(driver).kind is ExitKind.COMPLETED, ran.project.log(driver)
+    assert made.batch is not None
+    outcome = verify(made.spec, first=made.batch + 1)
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.expected >= 1
+    assert ran.project.committed(made.spec) > made.batch + 2, "what it had to read is cut into several batches"
 
 
 def test_too_few_tasks_at_a_time_end_the_driver_and_it_is_told_how_many(ran: Ran) -> None:

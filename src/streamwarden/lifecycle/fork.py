@@ -58,6 +58,9 @@ SUFFIX: Final = "__fork"
 SCHEMA: Final = "streamwarden_fork_"
 """Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
 
+BATCHES: Final = 20
+"""Batches in which the fork of a stream in real-time mode reads what it has not read."""
+
 _LONGEST: Final = 63
 _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
 """An operator's metadata (format 1: one file; format 2: one a batch that changed it), or its checksum."""
@@ -204,6 +207,15 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
     )
+
+
+def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpec:
+    """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
+    BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
+    if origin.trigger.real_time is None:
+        return forked
+    most = max(1, ceil(unseen / BATCHES))
+    return replace(forked, source=replace(forked.source, max_offsets_per_trigger=most))
 
 
 def _own_input(source: SourceSpec, places: Places) -> SourceSpec:

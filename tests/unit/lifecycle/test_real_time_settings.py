@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamwarden.lifecycle.fork import Places, forked_spec
+from streamwarden.lifecycle.fork import BATCHES, Places, batches_left, forked_spec, in_batches
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.spark.sinks import trigger_options
 from streamwarden.stream import (
@@ -47,3 +47,11 @@ def test_a_fork_ends_by_itself_so_it_runs_in_micro_batches_on_a_checkpoint_of_th
     assert spark_conf(forked)[FORMAT] == "2"
     own = replace(LIVE, spark=SparkSpec(conf={FORMAT: "3"}))
     assert spark_conf(forked_spec(own, Places.under("/d/fork")))[FORMAT] == "3"
+
+
+def test_a_fork_reads_in_batches_between_which_a_fault_has_room() -> None:
+    forked = forked_spec(LIVE, Places.under("/d/fork"))
+    assert batches_left(in_batches(LIVE, forked, 102_500), 102_500) == BATCHES
+    assert in_batches(LIVE, forked, 0).source.max_offsets_per_trigger == 1
+    own = replace(LIVE, trigger=TriggerSpec(processing_time=1.0))
+    assert in_batches(own, forked, 102_500) is forked
