@@ -134,7 +134,7 @@ def latencies(kafka: Any, mode: Mode, root: Path, rate: float, seconds: float) -
         trigger=mode.trigger,
         state=StateSpec(shuffle_partitions=PARTITIONS),
         stop=StopPolicy(batch_deadline=0.5, term_deadline=10.0),
-        spark=SparkSpec(master=f"local[{2 * PARTITIONS}]", driver_memory=2**30),
+        spark=SparkSpec(master=f"local[{2 * PARTITIONS + 1}]", driver_memory=2**30),
         project=str(REPOSITORY),
     )
     traffic, ended = Traffic(), threading.Event()

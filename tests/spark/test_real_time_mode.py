@@ -130,7 +130,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             kafka.create(topic, partitions=PARTITIONS, **{"retention.ms": "-1"})
         kafka.produce("events", [event(number) for number in (*range(200), *range(100))], partitions=(0, 1))
         kafka.produce("events", BAD)
-        spec = live(made, "deduped", master="local[4]")
+        spec = live(made, "deduped", master="local[5]")
         crowded = made.start(live(made, "crowded", master="local[3]"))
         output = Output(kafka, "deduped")
         driver = made.start(spec)
@@ -217,6 +217,11 @@ def test_long_batches_and_what_they_have_not_committed_yet_alarm_nobody(ran: Ran
         "progress_stalled": Status.OK,
         "backlog": Status.OK,
     }, ran.verdicts
+
+
+def test_what_is_no_event_is_kept_aside(ran: Ran) -> None:
+    kept = [line for path in Path(str(ran.spec.quarantine)).glob("query=*/batch=*/*.json") for line in path.open()]
+    assert len(kept) == len(BAD), kept
 
 
 def test_its_checkpoint_can_be_inspected(ran: Ran) -> None:

@@ -78,15 +78,21 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
 
 
 def _slots(spec: StreamSpec) -> Iterator[Problem]:
-    """A task for each partition of the topic and one for each of the state run at the same time, for a whole batch."""
+    """A task for each partition of the topic and one for each of the state run at the same time, for a whole batch.
+
+    What is kept aside is read beside them, by one task: without a slot of its own it stands in the way of theirs, and
+    Spark ends a query that cannot have all its slots when a batch begins.
+    """
     local = _LOCAL.fullmatch(spec.spark.master)
-    least = spec.state.shuffle_partitions + 1
+    state, aside = spec.state.shuffle_partitions, spec.quarantine is not None
+    least = 1 + state + aside
     if local is not None and int(local[1] or 1) < least:
+        beside = ", and one for the quarantine" if aside else ""
         yield Problem(
             key=("spark", "master"),
             observed=f"{show(spec.spark.master)}: {local[1] or 1} tasks at a time",
-            allowed=f"at least local[{least}]: the state's {least - 1} partitions and each partition of the topic need "
-            "a task of their own, all at once",
+            allowed=f"at least local[{least}]: {state} tasks for the state, one for each partition of the topic"
+            f"{beside}, all at once",
             next_step="raise it (tasks mostly wait: there may be more of them than cores), or lower "
             "`state.shuffle_partitions`",
         )

@@ -77,9 +77,9 @@ CAUSES: Final = (
     _cause(
         r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
         curable=True,
-        next_step="in real-time mode a task for each partition of the topic and of the state runs at the same time: "
-        "raise spark.master of the stream to local[N] with N of at least both together (or the cluster's cores), or "
-        "lower state.shuffle_partitions",
+        next_step="in real-time mode a task for each partition of the topic and of the state runs at the same time, and "
+        "one for the quarantine: raise spark.master of the stream to local[N], N at least all of them together (or "
+        "the cluster's cores), or lower state.shuffle_partitions",
     ),
     _cause(
         r"STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",

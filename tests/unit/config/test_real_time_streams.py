@@ -63,6 +63,15 @@ def test_a_master_that_may_have_enough_tasks_is_accepted(project: Project, maste
     project.load(project.write("config/streams/live.yaml", STREAM.replace("local[4]", master)))
 
 
+def test_the_quarantine_needs_a_task_of_its_own(project: Project) -> None:
+    text = STREAM.replace("local[4]", "local[3]")
+    project.load(project.write("config/streams/live.yaml", text))
+    error = str(project.error(project.write("config/streams/live.yaml", f"{text}    quarantine: quarantine/live\n")))
+    assert (
+        "at least local[4]: 2 tasks for the state, one for each partition of the topic, and one for the quar" in error
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
