@@ -77,7 +77,7 @@ CAUSES: Final = (
     _cause(
         r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
         curable=True,
-        next_step="in real-time mode a task for each partition of the topic and of the state runs at the same time, and "
+        next_step="in real-time mode a task for each partition of topic and state runs at the same time, and "
         "one for the quarantine: raise spark.master of the stream to local[N], N at least all of them together (or "
         "the cluster's cores), or lower state.shuffle_partitions",
     ),
