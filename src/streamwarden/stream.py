@@ -108,12 +108,40 @@ class SinkSpec:
     options: dict[str, str] = field(default_factory=dict)
 
 
+_EACH: Final = 2.0
+"""Seconds between two batches of a stream that does not say."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSpec:
-    """When a micro-batch starts. `available_now`: process what is there in batches, then end."""
+    """When a micro-batch starts; or, in real-time mode, how long a batch lasts, each row being written as it comes.
 
-    processing_time: Seconds | None = 2.0
+    Args:
+        processing_time: start a batch this often; None: as soon as the last one is done, unless one of the others says
+            otherwise.
+        available_now: process what is there in batches, then end.
+        real_time: length of a batch in Spark's real-time mode.
+    """
+
+    processing_time: Seconds | None = _EACH
     available_now: bool = False
+    real_time: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        if self.real_time is None:
+            return
+        if self.available_now:
+            raise ValueError("available_now is true, allowed is one of available_now and real_time")
+        if self.processing_time not in (None, _EACH):
+            raise ValueError(
+                f"processing_time is {self.processing_time:g} s, allowed is one of processing_time and real_time"
+            )
+        object.__setattr__(self, "processing_time", None)
+
+    @property
+    def interval(self) -> Seconds | None:
+        """Seconds from the start of a batch to that of the next, if the stream keeps up; None: as soon as it can."""
+        return None if self.available_now else self.real_time or self.processing_time or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ INPUTS: dict[str, Callable[[StreamSpec], None]] = {
     "aircraft_rotations": flights,
     "device_heartbeats": lines(*READINGS),
     "device_heartbeats_event_time": lines(*READINGS),
+    "event_dedup": lines(*({"event_id": f"e{at}", **event} for at, event in enumerate(EVENTS))),
     "event_windows": lines(*EVENTS),
     "flight_dedup": flights,
     "flight_dedup_unbounded": flights,

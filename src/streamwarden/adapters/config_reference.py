@@ -88,6 +88,8 @@ MEANINGS: Final = {
     "quarantine": "folder for input rows that could not be used, with the reason, the file and their place in it",
     "trigger.processing_time": "start a batch this often; null: as soon as the last one is done",
     "trigger.available_now": "process what is there in batches, then end",
+    "trigger.real_time": "[real-time mode](../how-to/real-time.md), in which rows are written as they come: how long a "
+    "batch lasts, at least 5 s",
     "state.backend": "state store, or the full class name of another provider (its jar goes into `spark.jars`)",
     "state.changelog": "a commit uploads what changed instead of a snapshot (RocksDB)",
     "state.shuffle_partitions": "partitions of the state; fixed by the checkpoint at its first batch",

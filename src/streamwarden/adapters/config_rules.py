@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from streamwarden.adapters.config_problems import KeyPath, Problem, show
+from streamwarden.adapters.real_time_rules import real_time_problems
 from streamwarden.stream import (
     CONNECTION_PATTERN,
     NAME_PATTERN,
@@ -75,6 +76,7 @@ def rules_of_one(
         *_spelling(raw),
         *_numbers(spec),
         *_kinds(spec),
+        *real_time_problems(spec),
         *_disjoint(spec, data, skip),
     ]
     return [problem for problem in problems if problem.key not in skip]

@@ -99,6 +99,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             raise
         else:
             break
+    forked = plans.in_batches(spec, forked, found.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,

@@ -47,8 +47,10 @@ def _section(spec: StreamSpec, project: Path) -> str:
 def _settings(spec: StreamSpec, project: Path) -> list[str]:
     data = project / "var"
     trigger = "what is there, then the end" if spec.trigger.available_now else "each batch after the last"
-    if not spec.trigger.available_now and spec.trigger.processing_time:
-        trigger = f"each {format_duration(spec.trigger.processing_time)}"
+    if spec.trigger.real_time:
+        trigger = f"real-time mode, batches of {format_duration(spec.trigger.real_time)}"
+    elif spec.trigger.interval:
+        trigger = f"each {format_duration(spec.trigger.interval)}"
     backend = f"{spec.state.backend}{', changelog' if spec.state.changelog else ''}"
     into = spec.sink.table or spec.sink.topic or _below(spec.sink.path, data)
     rows = {

@@ -21,7 +21,7 @@ from streamwarden.adapters.outputs import Output
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.stream import OutputMode, StreamSpec
-from streamwarden.verification.events import Event, delivered
+from streamwarden.verification.events import Delivery, Event, delivered, delivered_live
 from streamwarden.verification.oracle import Expectation
 
 SILENCE: Final = 30.0
@@ -49,14 +49,21 @@ def read_topic(
     Raises VerificationError if the topic cannot be read, or does not keep all that was written to it.
     """
     topic = str(spec.sink.topic)
+    events = read_events(connection(str(spec.sink.connection)), topic)
+    if spec.trigger.real_time is not None:
+        return _output(delivered_live(events, deduplicated=deduplicated), like)
     found = delivered(
-        read_events(connection(str(spec.sink.connection)), topic),
+        events,
         query=read_query_id(*open_path(spec.checkpoint)) or "",
         committed=committed,
         first=first,
         update=spec.sink.mode is OutputMode.UPDATE,
         deduplicated=deduplicated,
     )
+    return _output(found, like)
+
+
+def _output(found: Delivery, like: Mapping[str, object]) -> Output:
     objects = [_object(event.value) for event in found.events]
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     return Output(

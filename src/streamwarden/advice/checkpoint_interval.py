@@ -115,4 +115,4 @@ def _snapshots(history: History, says: str, numbers: list[Number], batch: float)
 
 def _period(history: History, batch: float) -> float:
     """Seconds from one batch to the next: at least what a batch takes, and the trigger."""
-    return max(batch, history.spec.trigger.processing_time or 0.0, 0.001)
+    return max(batch, history.spec.trigger.interval or 0.0, 0.001)

@@ -24,7 +24,8 @@ def advise(history: History) -> Advice:
     reports = [each for each in history.reports() if each.operators]
     if not reports:
         return unknown(TOPIC, "too little history: no batch with state was reported")
-    files, known = history.files, cores(history.spec)
+    # in real-time mode the cores are slots, which the topic's partitions take as well: only the size is judged
+    files, known = history.files, None if history.spec.trigger.real_time is not None else cores(history.spec)
     if files is None or not files.by_partition:
         return unknown(TOPIC, "the checkpoint could not be read, or holds no state yet")
     now = reports[-1].operators[0].partitions or len(files.by_partition)

@@ -37,6 +37,13 @@ def advise(history: History) -> Advice:
         return Advice(
             topic=TOPIC, status=Status.KEEP, says="the stream reads what is there and ends: it has no trigger."
         )
+    if trigger.real_time is not None:
+        return Advice(
+            topic=TOPIC,
+            status=Status.KEEP,
+            says=f"real-time mode: a batch lasts {format_duration(trigger.real_time)} by design. Longer ones mean "
+            "fewer pauses, in which rows wait for the commit, and more to read again after a kill.",
+        )
     cost, rate = cost_of_batches(reports), arrivals(reports)
     if cost is None or rate is None:
         return unknown(TOPIC, "all batches came at one instant, or are of one size")

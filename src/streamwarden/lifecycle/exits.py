@@ -63,6 +63,25 @@ CAUSES: Final = (
         "(max_files_per_trigger, max_offsets_per_trigger)",
     ),
     _cause(
+        r"CHECKPOINT_FORMAT_V1_NOT_SUPPORTED",
+        curable=False,
+        next_step="this checkpoint was written in micro-batches: real-time mode needs one of its own, so give the "
+        "stream a new checkpoint path (and say with startingOffsets in source.options where it begins)",
+    ),
+    _cause(
+        r"STREAMING_REAL_TIME_MODE|REAL_TIME_MODE_TRIGGER_INTERVAL|PIPELINED_SHUFFLE_UNSUPPORTED",
+        curable=False,
+        next_step="real-time mode knows projections, filters, groupBy().agg() and dropDuplicates, and no "
+        "transformWithState, session windows or joins of streams: change the job, or take trigger.processing_time",
+    ),
+    _cause(
+        r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
+        curable=True,
+        next_step="in real-time mode a task for each partition of topic and state runs at the same time, and "
+        "one for the quarantine: raise spark.master of the stream to local[N], N at least all of them together (or "
+        "the cluster's cores), or lower state.shuffle_partitions",
+    ),
+    _cause(
         r"STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
         curable=False,
         next_step="a field of Avro-encoded state may come, go, move or widen (INT to BIGINT), nothing else: undo the "

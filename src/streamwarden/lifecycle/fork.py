@@ -50,12 +50,16 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
 
 SCHEMA: Final = "streamwarden_fork_"
 """Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
+
+BATCHES: Final = 20
+"""Batches in which the fork of a stream in real-time mode reads what it has not read."""
 
 _LONGEST: Final = 63
 _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
@@ -201,7 +205,17 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
         trigger=TriggerSpec(processing_time=None, available_now=True),
+        spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
     )
+
+
+def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpec:
+    """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
+    BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
+    if origin.trigger.real_time is None:
+        return forked
+    most = max(1, ceil(unseen / BATCHES))
+    return replace(forked, source=replace(forked.source, max_offsets_per_trigger=most))
 
 
 def _own_input(source: SourceSpec, places: Places) -> SourceSpec:

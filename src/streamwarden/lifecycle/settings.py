@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
 
 STATE_STORE: Final = "spark.sql.streaming.stateStore"
@@ -19,6 +20,17 @@ DEFAULTS: Final = {DELTAS: 10.0, MAINTENANCE: 60.0, RETAIN: 100.0, IN_MEMORY: 2.
 HEAP_SHARE: Final = 0.25
 """Of the heap that HDFS-backed state may take: a batch holds the version it builds beside those it keeps, and the
 garbage collector needs as much room again."""
+
+FORMAT: Final = f"{STATE_STORE}.checkpointFormatVersion"
+
+
+def real_time_format(spec: StreamSpec) -> dict[str, str]:
+    """The format of the checkpoint of a stream in real-time mode, for whoever opens it; nothing for other streams.
+
+    Format 2 gives each attempt at a batch files of its own. In format 1 a batch that runs again may take those of its
+    cut predecessor for its own, so Spark refuses it in this mode.
+    """
+    return {} if spec.trigger.real_time is None else {FORMAT: "2"}
 
 
 def number(conf: Mapping[str, str], key: str, default: float | None = None) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE
+from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE, real_time_format
 from streamwarden.stream import Backend, SourceKind, StreamSpec
 
 PROVIDERS: Final = {
@@ -25,6 +25,10 @@ MIN_DELTAS_FOR_SNAPSHOT: Final = 5
 
 ROCKSDB_MEMORY_MB: Final = 512
 """Upper bound of the memory of all RocksDB instances of one driver together; without it each one takes its own."""
+
+LOGS_AT_ONCE: Final = {"spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false"}
+"""Real-time mode writes both logs before the next batch begins, of a stateless query too: they are what a stop, a check
+and a restart go by."""
 
 _JVM_FLAGS: Final = (
     "-XX:+ExitOnOutOfMemoryError",  # a JVM out of memory ends and is restarted; it never lingers half alive
@@ -63,6 +67,8 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
             f"{rocksdb}.boundedMemoryUsage": "true",
             f"{rocksdb}.maxMemoryUsageMB": str(ROCKSDB_MEMORY_MB),
         }
+    if spec.trigger.real_time is not None:
+        conf |= real_time_format(spec) | LOGS_AT_ONCE
     if spec.spark.master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf | spec.spark.conf

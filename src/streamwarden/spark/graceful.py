@@ -3,9 +3,10 @@
 `query.stop()` cuts the running batch nearly every time. A micro-batch query plans its next batch and commits the last
 one under a lock of its own. Whoever takes that lock while a batch computes halts the query's thread right before its
 commit; let go and queue for the lock again, and it is had right after the commit, before the thread looks whether to go
-on. No boundary is missed because a look came late: on a busy machine, with batches back to back, looking alone missed
-ten boundaries in a row. The lock is no public API: where a query has none (continuous or real-time mode), the moment
-between two triggers is taken instead, and the exit record says from the logs whether a batch was cut.
+on. In real-time mode too, where a batch lasts as long as its trigger says. No boundary is missed because a look came
+late: on a busy machine, with batches back to back, looking alone missed ten boundaries in a row. The lock is no public
+API: where a query has none (continuous mode), the moment between two triggers is taken instead, and the exit record
+says from the logs whether a batch was cut.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def _at_boundary(execution: Any, lock: Any, thread: Any) -> bool:
         return False
     in_hand = execution.getLatestExecutionContext()
     if in_hand is not None and in_hand.isCurrentBatchConstructed():
-        return True
+        # In real-time mode a batch is planned in the log no earlier than it is committed: the logs agree while it runs.
+        return committed.isDefined() and bool(in_hand.batchId() == committed.get())
     return not execution.status().isTriggerActive() and not lock.hasQueuedThread(thread)
 
 

@@ -208,6 +208,11 @@ class Runner:
         return replace(record, next_step=next_step)
 
     def _cut_batch(self) -> bool | None:
+        if (
+            self._spec.trigger.real_time is not None
+        ):  # the logs agree while a batch runs: only a stop knows its boundary
+            ending = self._control.ending
+            return False if ending is not None and ending.reason is Reason.STOP_REQUESTED else None
         with contextlib.suppress(StreamwardenError, OSError):
             return log_position(*open_path(self._spec.checkpoint)).gap > 0
         return None

@@ -26,7 +26,8 @@ class BatchWriter(Protocol):
 
 
 def batch_writer(spec: StreamSpec, token: int) -> BatchWriter | None:
-    """The writer of a stream whose sink is a table or a topic, for `start_query`; None for any other sink.
+    """The writer of a stream whose sink is a table or a topic, for `start_query`; None for any other sink, and in
+    real-time mode, where Spark itself writes.
 
     Args:
         token: fencing token of the driver's lease.
@@ -35,7 +36,7 @@ def batch_writer(spec: StreamSpec, token: int) -> BatchWriter | None:
         from streamwarden.spark.postgresql import TableWriter
 
         return TableWriter(spec, token)
-    if spec.sink.kind is SinkKind.KAFKA:
+    if spec.sink.kind is SinkKind.KAFKA and spec.trigger.real_time is None:
         from streamwarden.spark.topic_sink import TopicWriter
 
         return TopicWriter(spec)
@@ -81,6 +82,10 @@ def attach_sink(frame: Any, spec: StreamSpec, writer: BatchWriter | None = None)
     if writer is not None:
         writer.open(frame.schema)
         return frame.writeStream.foreachBatch(writer)
+    if spec.sink.kind is SinkKind.KAFKA:
+        from streamwarden.spark.topic_sink import live
+
+        return live(frame, spec)
     if spec.sink.kind is not SinkKind.PARQUET or spec.sink.path is None:
         raise JobError(
             "build() returned a DataFrame, and the stream declares no sink for it",
@@ -95,4 +100,6 @@ def trigger_options(trigger: TriggerSpec) -> dict[str, Any]:
     """Keywords of `DataStreamWriter.trigger`."""
     if trigger.available_now:
         return {"availableNow": True}
+    if trigger.real_time is not None:
+        return {"realTime": f"{round(trigger.real_time * 1000)} milliseconds"}
     return {"processingTime": f"{round((trigger.processing_time or 0.0) * 1000)} milliseconds"}

@@ -26,6 +26,7 @@ from streamwarden.verification.events import BATCH, EVENT_ID, SEPARATOR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
 JSON: Final = {
@@ -46,7 +47,7 @@ class TopicWriter:
         self._spec = spec
         self._query_id: str | None = None
         self._known: Connection | None = None
-        self._options: dict[str, str] = {}
+        self.options: dict[str, str] = {}
         self.failure: Exception | None = None
         """What ended the query, as it was raised: Spark passes on no more than its text."""
 
@@ -64,7 +65,7 @@ class TopicWriter:
                 next_step=f"the job gives {', '.join(names)}: name one of these in `sink.key`, or correct the job",
             )
         self._known = connection(sink.connection or "")
-        self._options = {**java_options(self._known), **sink.options, "topic": sink.topic or ""}
+        self.options = {**java_options(self._known), **sink.options, "topic": sink.topic or ""}
         require_topic(self._known, sink.topic or "")
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -73,7 +74,7 @@ class TopicWriter:
             sink = self._spec.sink
             batch = f"{self._own_query_id()}/{batch_id}"
             rows = records(frame, sink.key, batch, update=sink.mode is OutputMode.UPDATE)
-            rows.write.format("kafka").options(**self._options).save()
+            rows.write.format("kafka").options(**self.options).save()
         except Exception as error:
             self.failure = self._explained(error)
             if self.failure is error:
@@ -102,13 +103,22 @@ class TopicWriter:
         return error
 
 
-def records(frame: DataFrame, key: Sequence[str], batch: str, *, update: bool) -> DataFrame:
+def live(frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
+    """Spark's streaming writer into the topic of a stream in real-time mode, which writes a row as it comes and has no
+    foreachBatch. Raises what `TopicWriter.open` raises."""
+    writer = TopicWriter(spec)
+    writer.open(frame.schema)
+    rows = records(frame, spec.sink.key)
+    return rows.writeStream.format("kafka").options(**writer.options)
+
+
+def records(frame: DataFrame, key: Sequence[str], batch: str | None = None, *, update: bool = False) -> DataFrame:
     """The rows as records of Spark's connector: key, value, headers.
 
     Args:
         key: the key's columns, in their order.
-        batch: `QUERY_ID/BATCH_ID`.
-        update: the stream's mode is update: the batch is a part of the id.
+        batch: `QUERY_ID/BATCH_ID`; None in real-time mode, where it is not known.
+        update: the stream's mode is update: the batch is a part of the id, if it is known.
     """
     from pyspark.sql import functions as f
 
@@ -119,8 +129,9 @@ def records(frame: DataFrame, key: Sequence[str], batch: str, *, update: bool) -
     def header(name: str, value: Any) -> Column:
         return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))
 
-    parts = [f.col("key"), f.col("value"), *([f.lit(batch)] if update else [])]
+    parts = [f.col("key"), f.col("value"), *([f.lit(batch)] if update and batch is not None else [])]
     identity = f.sha2(f.concat_ws(SEPARATOR, *parts), 256)
+    headers = [header(EVENT_ID, identity), *([header(BATCH, f.lit(batch))] if batch is not None else [])]
     return frame.select(text(key).alias("key"), text(frame.columns).alias("value")).select(
-        "key", "value", f.array(header(EVENT_ID, identity), header(BATCH, f.lit(batch))).alias("headers")
+        "key", "value", f.array(*headers).alias("headers")
     )

@@ -12,6 +12,11 @@ has each row once. In append mode a key comes once for good, and the id is a fun
 same when batches are cut differently, by a new checkpoint too. In update mode a row may rightly come back (1, 2, 1):
 there the batch is part of what it is.
 
+In real-time mode a record is written long before its batch is done, by a writer that knows no batch: the header
+`streamwarden-batch` is left out, and the id is that of key and value, in update mode too. A job whose rows differ from
+each other (an event, a state of a counter) gives each of them an id of its own. Where a row may rightly come back, a
+reader takes the newest row of each key instead: a batch that runs again ends with the rows that it had, or goes on.
+
 A record whose key came already, in the same batch but with another value, is no repeat: the job gave another row when
 the batch ran again.
 """
@@ -143,6 +148,32 @@ def delivered(
         foreign=foreign,
         uncommitted=uncommitted,
         problems=tuple(problems),
+    )
+
+
+def delivered_live(events: Iterable[Event], *, deduplicated: bool = True) -> Delivery:
+    """The records of a stream in real-time mode, in the order of `events`: the newest row of each key.
+
+    Nothing in a record says whose it is and whether its batch is committed, so the topic has to be the stream's own,
+    and the stream to have been stopped at a boundary: what a killed driver wrote last, the next one writes again.
+
+    Args:
+        deduplicated: False: as a reader sees it who knows nothing of ids and keys.
+    """
+    kept: list[Event] = []
+    seen: set[str] = set()
+    repeated = foreign = misnamed = 0
+    for event in events:
+        if event.id is None or event.query is not None:
+            foreign += 1
+            continue
+        misnamed += event.id != event_id(event.key, event.value)
+        repeated += event.id in seen
+        seen.add(event.id)
+        kept.append(event)
+    problems = (f"{misnamed} records have an event id that is not that of their key and value",) if misnamed else ()
+    return Delivery(
+        events=_newest(kept)[0] if deduplicated else kept, repeated=repeated, foreign=foreign, problems=problems
     )
 
 

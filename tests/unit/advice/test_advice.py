@@ -232,3 +232,16 @@ def test_without_a_measured_restart_no_capacity_is_told() -> None:
     advice = capacity.advise(steady())
     assert advice.status is Status.UNKNOWN
     assert "no restart was measured" in advice.says
+
+
+# Real-time mode
+
+
+def test_in_real_time_mode_nothing_is_concluded_from_how_long_a_batch_takes() -> None:
+    live = spec(
+        trigger=TriggerSpec(real_time=30.0), state=StateSpec(shuffle_partitions=2), spark=SparkSpec(master="local[4]")
+    )
+    known = history([batch(number) for number in range(30)], of=live, files=files())
+    assert capacity.advise(known).status is Status.UNKNOWN
+    assert trigger.advise(known).status is Status.KEEP
+    assert numbers(partitions.advise(known))["cores"] == 2

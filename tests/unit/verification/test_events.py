@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.verification.events import BATCH, EVENT_ID, Delivery, Event, delivered, event_id
+from streamwarden.verification.events import BATCH, EVENT_ID, Delivery, Event, delivered, delivered_live, event_id
 
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"
 
@@ -99,6 +99,32 @@ def test_in_mode_update_two_rows_of_one_key_in_one_batch_are_a_problem() -> None
     found = of(event("k", "1", 1, update=True), event("k", "2", 1, update=True), update=True)
     (problem,) = found.problems
     assert problem.startswith("1 rows were others when their batch ran again")
+
+
+def told_live(key: str, value: str) -> Event:
+    return Event.of(key.encode(), value.encode(), {EVENT_ID: event_id(key.encode(), value.encode()).encode()})
+
+
+def test_in_real_time_mode_what_a_kill_made_come_again_is_there_once() -> None:
+    """Counts of two keys; the driver was killed after the fourth record, and the next began at the first."""
+    first = [told_live("a", "1"), told_live("b", "1"), told_live("a", "2"), told_live("a", "3")]
+    found = delivered_live([*first, *first, told_live("b", "2")])
+    assert sorted(values(found)) == ["2", "3"]
+    assert (found.repeated, found.foreign, found.problems) == (4, 0, ())
+    naive = delivered_live([*first, *first], deduplicated=False)
+    assert values(naive) == ["1", "1", "2", "3"] * 2
+
+
+def test_in_real_time_mode_the_newest_row_of_a_key_counts_although_it_was_there_before() -> None:
+    assert values(delivered_live([told_live("a", "1"), told_live("a", "2"), told_live("a", "1")])) == ["1"]
+
+
+def test_in_real_time_mode_records_of_others_are_left_out_and_a_wrong_id_is_told() -> None:
+    other, stranger = event("k", "v", 1), Event.of(b"k", b"v", {})
+    forged = Event.of(b"k", b"w", {EVENT_ID: event_id(b"k", b"v").encode()})
+    found = delivered_live([other, stranger, forged])
+    assert (values(found), found.foreign) == (["w"], 2)
+    assert found.problems == ("1 records have an event id that is not that of their key and value",)
 
 
 def test_the_reader_in_the_guide_has_each_row_once() -> None:

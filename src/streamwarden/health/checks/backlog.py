@@ -18,7 +18,7 @@ from streamwarden.units import format_duration
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Seconds of work that wait, by the best source of knowledge that there is."""
-    found = _by_input(window) or _by_offsets(window) or _by_rates(window)
+    found = _by_commit(window) or _by_input(window) or _by_offsets(window) or _by_rates(window)
     if found is None:
         reason = "neither the input folder, the sources' newest offsets nor the rates say how much input waits"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
@@ -31,6 +31,27 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 Found = tuple[float, str, dict[str, object]]
+
+
+def _by_commit(window: Window) -> Found | None:
+    """In real-time mode: how old, at the last commit, the oldest record was that it did not reach.
+
+    What came since then is being read by the running batch, and how far that is stands nowhere until it ends.
+    """
+    waiting, log = window.waiting, window.log
+    if window.spec.trigger.real_time is None or window.driver_alive is False:
+        return None
+    if waiting is None or log is None or log.committed_at is None:
+        return None
+    behind = 0.0 if waiting.since is None else max(0.0, log.committed_at - waiting.since)
+    how = (
+        f"the commit of batch {log.committed} left records of that age" if behind else "each commit reaches the newest"
+    )
+    evidence: dict[str, object] = {
+        f"uncommitted_{waiting.what}s": waiting.count,
+        "committed_s_ago": max(0.0, window.now - log.committed_at),
+    }
+    return behind, how, evidence
 
 
 def _by_input(window: Window) -> Found | None:
@@ -46,7 +67,7 @@ def _by_input(window: Window) -> Found | None:
         return None
     rate = waiting.planned / seconds
     # a slow trigger leaves the stream waiting between batches: it does not read faster than it is let
-    trigger = window.spec.trigger.processing_time or 0.0
+    trigger = window.spec.trigger.interval or 0.0
     if trigger * waiting.planned_batches > seconds:
         rate = waiting.planned / (trigger * waiting.planned_batches)
     evidence: dict[str, object] = {
@@ -136,7 +157,9 @@ CHECK = Check(
     thresholds=limits(600.0, 3600.0, Unit.SECONDS, "work that waits, at the present speed"),
     judge=check,
     reads=(
-        "The first that is known of: (1) a file source: files of the input folder that `sources/0` of the checkpoint "
+        "In real-time mode: the time of the last commit - the timestamp of the oldest record behind it, asked of the "
+        "broker. Else the first that is known of: "
+        "(1) a file source: files of the input folder that `sources/0` of the checkpoint "
         "does not name / files a second of the recent batches, trigger pauses included; a topic: records that the "
         "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "
         "`latestOffset`: `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without "

@@ -11,16 +11,18 @@ from streamwarden.health.window import Window
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Durations of the newest batches in trigger intervals."""
-    trigger = window.spec.trigger.processing_time
-    if window.spec.trigger.available_now or not trigger:
+    trigger = window.spec.trigger.interval
+    if not trigger:
         return CHECK.verdict(window, Status.OK, "batches start as soon as the one before ended: there is no interval")
     found = reports(window, MEMORY)
     if not found:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long a batch took")
+    meant_ms = round((window.spec.trigger.real_time or 0.0) * 1000)
     # in milliseconds: a batch of exactly the interval is exactly 1
-    observations = [(each.batch_id, round(each.duration_ms / (trigger * 1000), 9)) for each in found]
+    observations = [(each.batch_id, round(max(0, each.duration_ms - meant_ms) / (trigger * 1000), 9)) for each in found]
     evidence: dict[str, object] = {"trigger_s": trigger, "latest_batch_ms": found[-1].duration_ms}
-    what = f"a batch took, in intervals of {Unit.SECONDS.show(trigger)},"
+    beyond = " beyond its length" if meant_ms else ""
+    what = f"a batch took{beyond}, in intervals of {Unit.SECONDS.show(trigger)},"
     return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)
 
 
@@ -31,7 +33,11 @@ CHECK = Check(
     target="< 1 trigger interval",
     thresholds=limits(1.0, 5.0, Unit.TIMES, "batch duration in trigger intervals"),
     judge=check,
-    reads="`batchDuration` (`durationMs.triggerExecution` in older reports) / `trigger.processing_time` of the stream.",
+    reads=(
+        "`batchDuration` (`durationMs.triggerExecution` in older reports) / `trigger.processing_time` of the stream. "
+        "In real-time mode a batch lasts `trigger.real_time` by design: what it takes beyond that, while rows wait, is "
+        "divided by it."
+    ),
     unknown="No progress report is there, or the only one or two are bad.",
     advice=(
         "The stream no longer keeps its rhythm: give it cores, fewer files or rows per batch, or a longer trigger. "

@@ -49,13 +49,14 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 def patience(window: Window, limits_in_force: Mapping[str, float]) -> tuple[float, dict[str, object]]:
     """The window in seconds, max(trigger, p95 batch) x (tolerated + 2), at least `least`; and what it was made of.
 
-    Until three batches are completed there is no p95: a first batch may take `first_batch`.
+    Until three batches are completed there is no p95: a first batch may take `first_batch`. Not in real-time mode,
+    where a batch lasts `real_time`, whatever it finds.
     """
-    trigger = window.spec.trigger.processing_time or 0.0
+    trigger = window.spec.trigger.interval or 0.0
     durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
     p95 = percentile(durations, 0.95) if durations else 0.0
     allowed = max(limits_in_force["least"], max(trigger, p95) * (limits_in_force["tolerated"] + 2))
-    if len(durations) < ENOUGH:
+    if len(durations) < ENOUGH and window.spec.trigger.real_time is None:
         allowed = max(allowed, limits_in_force["first_batch"])
     return allowed, {"trigger_s": trigger, "p95_batch_s": p95, "completed_batches": len(durations)}
 
@@ -84,9 +85,10 @@ def _stuck(window: Window) -> _Stuck | str:
         return _quiet(window, last, committed)
     if window.waiting.since is None:
         return _Stuck(None, f"idle: {committed}, and no input waits")
+    unread = "unplanned" if window.spec.trigger.real_time is None else "for the commit of their batch"
     return _Stuck(
         max(last, window.waiting.since),
-        f"{window.waiting.count:,} input {window.waiting.what}s have waited unplanned, {committed}",
+        f"{window.waiting.count:,} input {window.waiting.what}s have waited {unread}, {committed}",
     )
 
 
@@ -108,7 +110,7 @@ def _quiet(window: Window, last: float, committed: str) -> _Stuck | str:
     behind = _source_ahead(window)
     if behind:
         return _Stuck(last, f"the source is ahead ({behind}) and no batch was planned, {committed}")
-    if behind == "" or quiet <= (window.spec.trigger.processing_time or 0.0):
+    if behind == "" or quiet <= (window.spec.trigger.interval or 0.0):
         return _Stuck(None, f"idle: {committed}, and the source had nothing more")
     return (
         f"{committed} {format_duration(quiet)} ago; whether input waits cannot be seen, so idle and stuck look the same"
@@ -156,7 +158,9 @@ CHECK = Check(
         "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
         "no "
         "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 60 batch durations) x "
-        "(`tolerated` + 2), at least `least`. The value is the waiting time in windows. A stream that was stopped on "
+        "(`tolerated` + 2), at least `least`. In real-time mode, where both logs are written when a batch ends, the "
+        "trigger is the length of a batch, and records that came since the last commit wait for the next. "
+        "The value is the waiting time in windows. A stream that was stopped on "
         "request is OK; one whose driver failed, was killed or vanished has waited since then."
     ),
     unknown=(

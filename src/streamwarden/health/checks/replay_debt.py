@@ -36,7 +36,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         startup=_startup(window) or limits_in_force["start_up"],
         snapshot=SnapshotFacts(backend=window.spec.state.backend, version=version, size=size),
         rows_changed=[rows],
-        redone_batch=statistics.median(batch_seconds(current_batches(window)[-20:]) or [0.0]),
+        redone_batch=_redone(window),
     )
     value = round(sum(term.seconds for term in prediction.terms), 6)
     told = "since the last uploaded snapshot" if version is not None else "and no snapshot was ever uploaded"
@@ -55,6 +55,13 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if directory is not None:
         evidence["state_dir_bytes"] = directory.value
     return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+
+
+def _redone(window: Window) -> float:
+    """Seconds of the batch that is cut; none in real-time mode, where rows flow before a batch is done."""
+    if window.spec.trigger.real_time is not None:
+        return 0.0
+    return statistics.median(batch_seconds(current_batches(window)[-20:]) or [0.0])
 
 
 def _snapshot_version(window: Window) -> tuple[bool, int | None]:
@@ -136,7 +143,8 @@ CHECK = Check(
         "`customMetrics.SnapshotLastUploaded.*` (-1 is no answer: a driver that has uploaded none in this life says it "
         "too). Batches without a report count as the mean one. Predicted recovery = start-up (median of the last "
         "day's drivers) + "
-        "snapshot bytes / 100 MB/s + rows x 24 us (RocksDB) or 2.4 us (HDFS-backed) + a redone batch (median). The "
+        "snapshot bytes / 100 MB/s + rows x 24 us (RocksDB) or 2.4 us (HDFS-backed) + a redone batch (median; none in "
+        "real-time mode, where rows flow before it is done). The "
         "cost "
         "per row was measured over the total of rows with all tasks running, so it is not divided again. RocksDB "
         "without changelog uploads a snapshot with every commit: its debt is nothing."

@@ -15,6 +15,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     found = reports(window, 2 * MEMORY)
     if found and not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state")
+    if window.spec.trigger.real_time is not None:
+        told = "real-time mode: Spark's timer runs while a task waits for rows, so it tells the length of the batch"
+        return CHECK.verdict(window, Status.UNKNOWN, told)
     enough = max(1.0, least)
     observations: list[tuple[int | float, float]] = []
     for each in reversed(found):
@@ -54,7 +57,10 @@ CHECK = Check(
         "same tasks, so the quotient is the mean time one task spent on one row: nothing else is divided. Spark's "
         "timer also runs while the operator pulls rows from its input, so the true latency is lower."
     ),
-    unknown="No batch updated `least_rows` rows, or no progress report is there.",
+    unknown=(
+        "No batch updated `least_rows` rows, or no progress report is there. Always in real-time mode, where the "
+        "operator waits for rows for most of the batch."
+    ),
     advice="Tune the state store (RocksDB with changelog, block cache, write buffers) and give it memory.",
     source="Documented target < 10 ms, warning 10-50 ms, critical > 50 ms.",
 )

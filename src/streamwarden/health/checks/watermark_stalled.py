@@ -103,7 +103,7 @@ def _event_time(window: Window, query_id: str) -> _Event | None:
             break
         if report.rows > 0:
             fed.append(report)
-    trigger = window.spec.trigger.processing_time or 0.0
+    trigger = window.spec.trigger.interval or 0.0
     for report in reversed(fed):
         if event is None:
             mark = report.watermark or 0.0

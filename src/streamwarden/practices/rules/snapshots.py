@@ -36,7 +36,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
         )
         yield RULE.finding(facts, told, Origin.DECLARATION, where)
     trigger = facts.spec.trigger
-    if not trigger.available_now and not trigger.processing_time:
+    if not trigger.available_now and not trigger.interval:
         told = "no trigger interval: a batch, and a checkpoint, for each handful of rows"
         yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: trigger")
     history = facts.history

@@ -27,8 +27,8 @@ def judge(facts: Facts) -> Iterable[Finding]:
 
 
 def _time(facts: Facts, kept: int) -> str:
-    seconds = facts.spec.trigger.processing_time
-    return f", some {kept * seconds:.0f} s" if seconds and not facts.spec.trigger.available_now else ""
+    seconds = facts.spec.trigger.interval
+    return f", some {kept * seconds:.0f} s" if seconds else ""
 
 
 RULE = Rule(

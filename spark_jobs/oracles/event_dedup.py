@@ -1,0 +1,82 @@
+"""The oracle of `event_dedup`: the same question answered by a plain loop over the whole input.
+
+Written from the question, not from the job, and shares no code with it: standard library only, no Spark, no parquet.
+
+The question: which events happened? Each is wanted once, as it first came; an event is what has the same id and the
+same time. What comes more than ten minutes late is left out. So is a line that is no event: no JSON object, a field of
+another type or none at all, or a time more than an hour ahead of its file or record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from streamwarden.verification.batches import moment, replayed, some
+from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.reconciliation import Key, Values
+from streamwarden.verification.repeats import firsts
+
+_MINUTE: Final = 60_000
+_FIELDS: Final = {"event_time": instant, "event_id": text, "user_id": integer, "action": text}
+
+
+class Event(NamedTuple):
+    """An event; `at` in Unix milliseconds."""
+
+    at: int
+    id: str
+    user: int
+    action: str
+
+
+def decode(line: str) -> Event | None:
+    """An event; None if the line is none."""
+    found = fields(line, _FIELDS)
+    if found is None:
+        return None
+    at, who, user, action = found["event_time"], found["event_id"], found["user_id"], found["action"]
+    if not (isinstance(at, int) and isinstance(who, str) and isinstance(user, int) and isinstance(action, str)):
+        return None
+    return Event(at, who, user, action)
+
+
+def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
+    """The output of a run of `event_dedup` over `inputs`."""
+    run = replayed(inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE)
+    # An id with its time cannot come again once it is forgotten: it is late from then on.
+    found = firsts(
+        run.steps(), identity=lambda event: (event.id, event.at), at=lambda event: event.at, delay=10 * _MINUTE
+    )
+    judged = [event for batch, event in found.emitted if batch >= facts.first]
+    rows: dict[Key, Values] = {(event.id, moment(event.at)): (event.user, event.action) for event in judged}
+    return Expectation(
+        key_columns=("event_id", "event_time"),
+        value_columns=("user_id", "action"),
+        rows=rows,
+        books=Books(
+            records=run.records,
+            malformed=run.malformed,
+            pairs=run.records - run.malformed - len(found.repeats),
+            dropped=len(found.late),
+            emitted=len(judged),
+            emitted_before=len(found.emitted) - len(judged),
+            open=0,
+        ),
+        problems=(
+            *run.problems,
+            *some(
+                "repeats of one event that differ, in one batch: which of them is kept is chance",
+                [f"{event.id} (batch {batch})" for batch, event in found.clashes],
+            ),
+        ),
+        notes={
+            "batches": len(facts.watermarks),
+            "input_files": len(inputs),
+            "repeats": len(found.repeats),
+            "late_rows": len(found.late),
+            "final_watermark": str(moment(run.final_mark)),
+        },
+    )
