@@ -32,7 +32,7 @@ from support.kafka_broker import PASSWORD, Broker, broker
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 22_500
+RECORDS = 10_000
 SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_trigger: 2000}}"
 SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
 
@@ -83,6 +83,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         inputs=tmp_path,
         fault=FaultKind.KILL_AFTER_TOPIC_WRITE,
         attempts=3,
+        batches=10,
         min_records=RECORDS,
         source=SOURCE,
         sink=SINK,
