@@ -202,7 +202,7 @@ def test_users_leave_while_nothing_comes_on_the_topic(story: Story) -> None:
     assert all_have_left(spec)
     log = [json.loads(path.read_text().splitlines()[2]) for path in Path(spec.checkpoint, "offsets").glob("[0-9]*")]
     last = {TOPICS[COUNTS]: dict(zip("01", story.broker.ends(TOPICS[COUNTS], 2), strict=True))}
-    assert log.count(last) > 5
+    assert log.count(last) >= 2, "the batch that read the last record, and those after it"
     waiting = survey(spec).waiting
     assert waiting is not None
     assert {lag.behind for lag in waiting.partitions.values()} == {0}
