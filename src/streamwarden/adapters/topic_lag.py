@@ -119,7 +119,7 @@ def topic_lag(
             )
         since = _oldest(consumer, topic, lags, deadline)
     except KafkaException as error:
-        # why a connection fails is told aside: the call itself only knows that no broker answered
+        consumer.poll(0)  # why a connection fails is told aside: the call itself only knows that no broker answered
         raise _unknown(known, topic, problems[0] if problems else error.args[0].str()) from error
     finally:
         consumer.close()
