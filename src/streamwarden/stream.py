@@ -208,6 +208,7 @@ class SparkSpec:
 
     Args:
         master: `local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://https://HOST:PORT`.
+        connection: Airflow's Spark connection to the cluster; what it says wins over the keys here.
         queue: of YARN.
         namespace, image, service_account: of Kubernetes.
         principal, keytab: Kerberos; `keytab` is a file. Airflow's Spark connection may hold both instead.
@@ -217,6 +218,7 @@ class SparkSpec:
 
     master: str = "local[2]"
     deploy_mode: DeployMode = DeployMode.CLIENT
+    connection: str | None = None
     driver_memory: Bytes = 2 * 2**30
     executors: ExecutorsSpec = field(default_factory=ExecutorsSpec)
     queue: str | None = None

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.adapters.config_paths import URL, resolve
 from streamwarden.adapters.config_problems import Problem, show
-from streamwarden.stream import DeployMode, Manager, SparkSpec
+from streamwarden.stream import CONNECTION_PATTERN, DeployMode, Manager, SparkSpec
 
 _LEAST_MEMORY: Final = 471_859_200
 """Below this an executor does not start: 1.5 x Spark's reserved 300 MiB (UnifiedMemoryManager)."""
@@ -53,6 +53,7 @@ def cluster_problems(spark: SparkSpec) -> list[Problem]:
         return [Problem(key=("spark", "master"), observed=show(spark.master), allowed=allowed)]
     return [
         *_mode(spark, spark.manager),
+        *_connection(spark),
         *_keys(spark, spark.manager),
         *_executors(spark, spark.manager),
         *_kerberos(spark),
@@ -70,6 +71,20 @@ def _mode(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
     }.get(manager)
     if why is not None:
         yield Problem(key=("spark", "deploy_mode"), observed=show(str(spark.deploy_mode)), allowed=why)
+    if manager is Manager.YARN and spark.connection is None:
+        yield Problem(
+            key=("spark", "connection"),
+            observed="missing",
+            allowed="what `deploy_mode: cluster` on YARN needs: Airflow's Spark connection, whose extra names the "
+            "ResourceManager (yarn_resourcemanager_webapp_address)",
+            next_step="add `connection: …`",
+        )
+
+
+def _connection(spark: SparkSpec) -> Iterator[Problem]:
+    if spark.connection is not None and not CONNECTION_PATTERN.fullmatch(spark.connection):
+        allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
+        yield Problem(key=("spark", "connection"), observed=show(spark.connection), allowed=allowed)
 
 
 def _keys(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,8 @@ _JVM_FLAGS: Final = (
     "-XX:+PerfDisableSharedMem",  # no memory-mapped statistics file whose write-back can stall the JVM
     "-Djava.awt.headless=true",
 )
+_KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
+_REDACTED: Final = "(?i)secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv"
 _EXECUTORS_ARE_SEEN: Final = {
     # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
     "spark.ui.enabled": "true",
@@ -103,6 +105,41 @@ def cluster_conf(spark: SparkSpec) -> dict[str, str]:
         "spark.archives": ",".join(spark.archives) or None,
     }
     return {key: str(value) for key, value in given.items() if value is not None}
+
+
+def cluster_environment(
+    spec: StreamSpec, variables: Mapping[str, str], *, secret: Collection[str] = ()
+) -> dict[str, str]:
+    """The settings that give a driver in cluster mode its environment, which it does not have from its launcher.
+
+    On Kubernetes a pod's environment can be read by everybody who may see pods, so what is secret has to be in a secret
+    of the cluster, and the stream's conf has to say in which.
+
+    Args:
+        secret: names of the variables that hold a password.
+
+    Raises:
+        ConfigError: a secret that no `spark.kubernetes.driver.secretKeyRef` gives.
+    """
+    yarn = spec.spark.manager is Manager.YARN
+    conf = spec.spark.conf
+    found = {}
+    for name, value in variables.items():
+        if yarn:
+            found[f"spark.yarn.appMasterEnv.{name}"] = value
+        elif f"{_KEY_OF}{name}" in conf:
+            continue
+        elif name in secret:
+            raise ConfigError(
+                f"{name} holds a secret",
+                expected="a secret of the cluster: a pod's plain environment is for everybody to read",
+                where=f"spark.conf of stream {spec.name}",
+                next_step=f"put it into a secret of the namespace, and `{_KEY_OF}{name}: SECRET:KEY` into spark.conf",
+            )
+        else:
+            found[f"spark.kubernetes.driverEnv.{name}"] = value
+    # Spark's own words for secrets do not cover environments, and its UI shows every setting.
+    return {"spark.redaction.regex": _REDACTED, **found} if found else {}
 
 
 def _mebibytes(size: int | None) -> str | None:

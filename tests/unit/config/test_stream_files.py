@@ -89,7 +89,7 @@ def test_what_is_shipped_is_found_below_the_project(project: Project) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "spark: {master: yarn, deploy_mode: cluster, queue: etl, executors: {instances: 2, cores: 2, memory: 4 GiB}}",
+        "spark: {master: yarn, deploy_mode: cluster, connection: c, executors: {instances: 2, memory: 4 GiB}}",
         "spark: {master: 'k8s://https://api:6443', image: 'sw:1', namespace: streams, service_account: spark}",
         "spark: {master: 'k8s://https://api', deploy_mode: cluster, conf: {spark.kubernetes.container.image: 'sw:1'}}",
         "spark: {master: 'spark://a:7077,b:7077', executors: {instances: 2, memory_overhead: 512 MiB}}",
@@ -144,6 +144,8 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("spark: {master: yarn, deploy_mode: both}", "spark.deploy_mode", "'client' or 'cluster'"),
         ("spark: {deploy_mode: cluster}", "spark.deploy_mode", "a local master has no cluster"),
         ("spark: {master: 'spark://m:7077', deploy_mode: cluster}", "spark.deploy_mode", "no Python driver"),
+        ("spark: {master: yarn, deploy_mode: cluster}", "spark.connection", "yarn_resourcemanager_webapp_address"),
+        ("spark: {connection: a-b}", "spark.connection", "that matches"),
         ("spark: {queue: etl}", "spark.queue", "nothing: it is for `master: yarn`"),
         ("spark: {master: 'k8s://https://m', image: i, queue: etl}", "spark.queue", "it is for `master: yarn`"),
         ("spark: {master: 'k8s://https://m'}", "spark.image", "driver and executors run in containers of it"),

@@ -113,8 +113,8 @@ CHECK = Check(
         "by the runner about every ten seconds). With a local master minus state memory: "
         "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
         "because RocksDB's saw-tooths with its memtables. On a cluster state is in the executors, and each of them is "
-        "judged too: the peak of its resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; without "
-        "process-tree metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
+        "judged too: the peak of its resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; "
+        "without process-tree metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
         "`spark.executor.memory` + overhead (+ off-heap and PySpark memory, where set). The verdict is the worse of "
         "the driver's and the fullest executor's."
     ),
