@@ -10,7 +10,7 @@ import http.server
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,13 +32,11 @@ from support.airflow_project import make_project
 from support.spark_names import knows, options
 
 APPLICATION = "application_1700000000000_0001"
-POD = "counted-0a1b2c3d-driver"
 SUBMIT = """#!/bin/sh
 cd "$(dirname "$0")"
 printf '%s\\n' "$@" > "arguments-$(ls | grep -c arguments)"
 echo "INFO Client: Submitted application {application}"
-echo "INFO LoggingPodStatusWatcherImpl: State changed, new state:"
-echo "	 pod name: {pod}"
+echo "INFO Deployed Spark application counted with submission ID streams:counted-0a1b-driver into Kubernetes"
 exit $(cat fails 2>/dev/null || echo 0)
 """
 STREAM = """
@@ -73,6 +71,7 @@ class Cluster:
         self.down = False
         self.ends_as: ExitRecord | None = None
         self.remembered = TaskState()
+        self.waits: Callable[[float], None] = self.move_on
 
     @property
     def state(self) -> str:
@@ -120,14 +119,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     binaries = tmp_path / "spark"
     (binaries / "bin").mkdir(parents=True)
     script = binaries / "bin" / "spark-submit"
-    script.write_text(SUBMIT.format(application=APPLICATION, pod=POD))
+    script.write_text(SUBMIT.format(application=APPLICATION))
     script.chmod(0o755)
     monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
     monkeypatch.setattr(cluster_mode, "spark_home", lambda: binaries)
     workspace.cache_clear()
     made = Cluster(workspace(str(root)), binaries)
-    monkeypatch.setattr(provider, "time", SimpleNamespace(sleep=made.move_on))
+    monkeypatch.setattr(provider, "time", SimpleNamespace(sleep=lambda seconds: made.waits(seconds)))
     with resource_manager(made) as url:
         extra = {"yarn_resourcemanager_webapp_address": url}
         monkeypatch.setenv(
@@ -222,10 +221,10 @@ def test_a_retry_follows_the_living_application_and_submits_none(cluster: Cluste
         if cluster.state == "RUNNING":
             raise KeyboardInterrupt
 
-    provider.time.sleep = killed  # type: ignore[assignment]
+    cluster.waits = killed
     with pytest.raises(KeyboardInterrupt):
         cluster.run()
-    provider.time.sleep = cluster.move_on  # type: ignore[assignment]
+    cluster.waits = cluster.move_on
     first = cluster.driver()
     assert first.exit is None
     cluster.states = ["RUNNING", "SUCCEEDED"]
@@ -293,10 +292,10 @@ def test_a_submitted_driver_runs(cluster: Cluster) -> None:
         cluster.move_on(seconds)
         raise KeyboardInterrupt
 
-    provider.time.sleep = killed  # type: ignore[assignment]
+    cluster.waits = killed
     with pytest.raises(KeyboardInterrupt):
         cluster.run()
-    provider.time.sleep = cluster.move_on  # type: ignore[assignment]
+    cluster.waits = cluster.move_on
     assert cluster.space.fleet.observe(cluster.driver().driver_id).alive, "by its lease: its process is elsewhere"
 
 
@@ -334,7 +333,7 @@ def pods(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The part of Kubernetes' client that the provider uses; its package is not installed here."""
 
     def read(name: str, namespace: str) -> Any:
-        assert (name, namespace) == (POD, "streams")
+        assert (name, namespace) == (cluster_mode.pod_name(cluster.driver().driver_id), "streams")
         return SimpleNamespace(status=SimpleNamespace(phase=cluster.state.capitalize(), container_statuses=[]))
 
     client = SimpleNamespace(read_namespaced_pod=read)
@@ -363,7 +362,9 @@ def test_a_pod_is_submitted_and_followed(cluster: Cluster, monkeypatch: pytest.M
     assert [key for key in keys if not knows(key)] == []
     assert keys["spark.kubernetes.container.image"] == "streamwarden:1"
     assert keys["spark.kubernetes.driverEnv.STREAMWARDEN_DATA"] == str(cluster.space.data)
-    assert cluster.remembered["spark_job_id"] == f"streams:{POD}"
+    pod = cluster_mode.pod_name(cluster.driver().driver_id)
+    assert f"spark.kubernetes.driver.pod.name={pod}" in arguments
+    assert cluster.remembered["spark_job_id"] == f"streams:{pod}"
 
 
 def test_that_a_pod_succeeded_says_nothing_of_the_next_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +372,7 @@ def test_that_a_pod_succeeded_says_nothing_of_the_next_one(cluster: Cluster, mon
     test_a_pod_is_submitted_and_followed(cluster, monkeypatch)
     assert cluster.remembered["k8s_driver_status"] == "Succeeded"
     cluster.states, cluster.ends_as = ["PENDING", "RUNNING"], None
-    provider.time.sleep = raising  # type: ignore[assignment]
+    cluster.waits = raising
     with pytest.raises(KeyboardInterrupt):
         cluster.run()
     assert len(cluster.submissions()) == 2

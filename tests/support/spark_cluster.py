@@ -3,14 +3,16 @@ loopback, ended with the tests."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,46 +27,63 @@ _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class Cluster:
-    """A running master and worker. `url` is what a stream names as `spark.master`."""
+    """A running master and workers. `url` is what a stream names as `spark.master`."""
 
-    def __init__(self, folder: Path, worker: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, folder: Path, workers: Sequence[subprocess.Popen[bytes]], port: int) -> None:
         self.url = f"spark://127.0.0.1:{port}"
-        self._work, self._worker = folder / "work", worker
+        self._folder, self._workers = folder, workers
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live now."""
-        found = []
-        for process in psutil.Process(self._worker.pid).children(recursive=True):
-            try:
-                if _EXECUTOR in process.cmdline():
-                    found.append(process)
-            except (psutil.NoSuchProcess, psutil.ZombieProcess):
-                continue
-        return found
+        return [executor for worker in self._workers for executor in self._executors_of(worker)]
+
+    def kill_a_busy_worker(self) -> bool:
+        """SIGKILL to a worker and its executors at once, as if its host was lost; False if none has an executor."""
+        for worker in self._workers:
+            executors = self._executors_of(worker)
+            if executors:
+                for process in (worker, *executors):
+                    process.send_signal(signal.SIGKILL)
+                worker.wait(timeout=20)
+                return True
+        return False
 
     def launched(self) -> int:
-        """How many executors the worker has launched so far: each has a folder of its own."""
-        return sum(1 for path in self._work.glob("app-*/*") if path.is_dir())
+        """How many executors the workers have launched so far: each has a folder of its own."""
+        return sum(1 for path in self._folder.glob("work-*/app-*/*") if path.is_dir())
+
+    def _executors_of(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(worker.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one too
+                    if _EXECUTOR in process.cmdline():
+                        found.append(process)
+        return found
 
 
 @contextmanager
-def cluster(*, cores: int = 2) -> Iterator[Cluster]:
-    """A running cluster with one worker; everything of it is ended, and its folder removed, at the end."""
+def cluster(*, cores: int = 2, workers: int = 1) -> Iterator[Cluster]:
+    """A running cluster; everything of it is ended, and its folder removed, at the end."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
-    port, master_ui, worker_ui = (free_port() for _ in range(3))
-    master = worker = None
+    port = free_port()
+    processes: list[subprocess.Popen[bytes]] = []
     try:
-        master = _start(folder, "master", "master.Master", "--port", str(port), "--webui-port", str(master_ui))
+        master = _start(folder, "master", "master.Master", "--port", str(port), "--webui-port", str(free_port()))
+        processes.append(master)
         _await_listening(master, port, folder / "master.log")
-        options = ["--cores", str(cores), "--memory", "2g", "--webui-port", str(worker_ui), "--work-dir"]
         url = f"spark://127.0.0.1:{port}"
-        worker = _start(folder, "worker", "worker.Worker", *options, str(folder / "work"), url)
-        _await_said(worker, folder / "worker.log", r"Successfully registered with master")
-        yield Cluster(folder, worker, port)
+        for number in range(workers):
+            name = f"worker-{number}"
+            options = ["--cores", str(cores), "--memory", "2g", "--webui-port", str(free_port())]
+            work = ["--work-dir", str(folder / f"work-{number}")]
+            processes.append(_start(folder, name, "worker.Worker", *options, *work, url))
+        for number, worker in enumerate(processes[1:]):
+            _await_said(worker, folder / f"worker-{number}.log", r"Successfully registered with master")
+        yield Cluster(folder, processes[1:], port)
     finally:
-        for process in (worker, master):
-            if process is not None:
-                _end(process)
+        for process in reversed(processes):
+            _end(process)
         shutil.rmtree(folder, ignore_errors=True)
 
 

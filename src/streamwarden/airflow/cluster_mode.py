@@ -8,7 +8,7 @@ across DAG runs, which share no task state, a living driver is found and followe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     from streamwarden.airflow.operators import StreamOperator
+
+_POD_NAME: Final = "spark.kubernetes.driver.pod.name"
 
 
 def prepare(operator: StreamOperator, order: Submission) -> None:
@@ -57,8 +59,18 @@ def point_at(operator: StreamOperator, hook: SparkSubmitHook, folder: Path, mana
     """What is submitted: the runner, with the settings and the argument of this driver's folder."""
     hook._properties_file = str(folder / files.PROPERTIES)
     hook._application_args = [str(folder)]
-    # In a pod the runner is where the image has it: at the same path, as everything that a driver shares.
-    operator.application = f"local://{RUNNER}" if manager is Manager.KUBERNETES else str(RUNNER)
+    if manager is Manager.KUBERNETES:
+        # The provider reads the pod's name from spark-submit's words, and does not find it there in every namespace.
+        hook._conf[_POD_NAME] = hook._kubernetes_driver_pod = pod_name(folder.name)
+        # The runner is where the image has it: at the same path, as everything that a driver shares.
+        operator.application = f"local://{RUNNER}"
+    else:
+        operator.application = str(RUNNER)
+
+
+def pod_name(driver_id: str) -> str:
+    """The driver's id as the name of its pod: lower case, digits and `-` (RFC 1123)."""
+    return f"{driver_id.lower().replace('_', '-')}-driver"
 
 
 def followed(operator: StreamOperator, context: Any) -> str | None:
