@@ -205,13 +205,76 @@ class HealthSpec:
     thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
+class Manager(StrEnum):
+    """Who gives a stream its executors."""
+
+    LOCAL = "local"  # nobody: tasks run in the driver
+    STANDALONE = "standalone"
+    YARN = "yarn"
+    KUBERNETES = "kubernetes"
+
+
+class DeployMode(StrEnum):
+    CLIENT = "client"  # the driver runs on the host that launched it, where its keeper looks after it
+    CLUSTER = "cluster"  # the driver runs in the cluster: YARN's application master, a pod of Kubernetes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorsSpec:
+    """The executors of a stream on a cluster; None: Spark's default.
+
+    Args:
+        instances: how many; a standalone master is told the cores of all of them instead.
+        memory: heap of each; memory_overhead: what it may take beside the heap (Python, RocksDB).
+    """
+
+    instances: int | None = None
+    cores: int | None = None
+    memory: Bytes | None = None
+    memory_overhead: Bytes | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSpec:
-    """Spark's own settings for this stream. `conf` wins over everything that Streamwarden derives."""
+    """Spark's own settings for this stream. `conf` wins over everything that Streamwarden derives.
+
+    Args:
+        master: `local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://https://HOST:PORT`.
+        connection: Airflow's Spark connection to the cluster; what it says wins over the keys here.
+        queue: of YARN.
+        namespace, image, service_account: of Kubernetes.
+        principal, keytab: Kerberos; `keytab` is a file. Airflow's Spark connection may hold both instead.
+        py_files: `.py`, `.zip` and `.egg` files that are shipped to every executor and put on its Python's path.
+        archives: archives that are unpacked beside every executor, as `FILE#FOLDER`.
+    """
 
     master: str = "local[2]"
+    deploy_mode: DeployMode = DeployMode.CLIENT
+    connection: str | None = None
     driver_memory: Bytes = 2 * 2**30
+    executors: ExecutorsSpec = field(default_factory=ExecutorsSpec)
+    queue: str | None = None
+    namespace: str | None = None
+    image: str | None = None
+    service_account: str | None = None
+    principal: str | None = None
+    keytab: str | None = None
+    py_files: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
     conf: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def manager(self) -> Manager | None:
+        """Who `master` names; None if it is no master that Spark knows."""
+        return next((kind for pattern, kind in _MASTERS if pattern.fullmatch(self.master)), None)
+
+
+_MASTERS: Final = (
+    (re.compile(r"local(\[.+\])?|local-cluster\[.+\]"), Manager.LOCAL),
+    (re.compile(r"spark://[^/\s]+"), Manager.STANDALONE),
+    (re.compile(r"yarn"), Manager.YARN),
+    (re.compile(r"k8s://\S+"), Manager.KUBERNETES),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""event_windows on a real standalone cluster: its executor killed in mid-batch, then its only worker lost and another
-one joined, and not a row lost or doubled.
+"""event_windows on a real standalone cluster: first its executor, then a whole worker is killed in mid-batch, and not a
+row is lost or doubled. Afterwards a job whose Python is shipped, on what is left of the cluster.
 
 The driver lives on, on its own host, supervised as ever; Spark gives its tasks to a new executor, which loads the state
-from the checkpoint.
+from the checkpoint. Meanwhile the driver measures its executors through Spark's REST API.
 """
 
 from __future__ import annotations
@@ -10,25 +10,38 @@ from __future__ import annotations
 import json
 import random
 import signal
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamwarden.adapters.verification import verify
-from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import Backend, SparkSpec, StreamSpec
+from streamwarden.health.checks import memory_usage
+from streamwarden.health.executors import Look, looks
+from streamwarden.health.thresholds import DEFAULTS
+from streamwarden.health.verdict import Status
+from streamwarden.health.window import Measurement, Window
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.spark.executors import EXECUTOR_LOST
+from streamwarden.stream import Backend, ExecutorsSpec, SparkSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.job_runs import publish, stream
 from support.mid_batch import newest
 from support.spark_cluster import Cluster, cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
-FILES, EVENTS = 12, 50
+FILES, EVENTS = 8, 50
+"""Of each of the two halves."""
+
+MEMORY = 600 * 2**20
+LIMIT = MEMORY + 384 * 2**20
+"""An executor's memory and Spark's least overhead."""
 
 
 def lines(number: int) -> list[str]:
@@ -50,75 +63,171 @@ def lines(number: int) -> list[str]:
 class Ran:
     """What happened."""
 
+    cluster: Cluster
     project: Project
     spec: StreamSpec
     driver: str
-    struck: int
-    """The batch that was planned and not committed when its executor was killed."""
-    lost: int
-    """The batch that was planned and not committed when the worker was lost."""
+    struck: tuple[int, int]
+    """The batches that were planned and not committed when the executor, and then the worker, was killed."""
     launched: int
     """Executors that the workers launched for it."""
+    end: ExitRecord
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        return self.project.store.measurements.recent(self.spec.name, 0)
+
+    def looks(self) -> list[Look]:
+        return [look for look in looks(self.measurements()) if look.memory]
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    with cluster() as spark, project(tmp_path_factory.mktemp("cluster")) as home:
-        spec = on_cluster(stream("event_windows", home.data, Backend.ROCKSDB), spark)
-        publish(Path(str(spec.source.path)), [lines(number) for number in range(FILES)])
+    with cluster(workers=2) as spark, project(tmp_path_factory.mktemp("cluster")) as home:
+        spec = replace(
+            stream("event_windows", home.data, Backend.ROCKSDB),
+            spark=on(spark),
+            trigger=TriggerSpec(processing_time=0.2),
+        )
+        folder = Path(str(spec.source.path))
+        publish(folder, [lines(number) for number in range(FILES)])
         driver = home.start(spec)
-        struck = kill_the_executor(home, spec, driver, spark)
-        lost = lose_the_worker(home, spec, driver, spark, after=struck)
-        ended = home.await_end(driver)
-        assert ended.kind is ExitKind.COMPLETED, home.log(driver)
-        yield Ran(home, spec, driver, struck, lost, spark.launched())
+        first = in_mid_batch(home, spec, driver, spark, 2, kill_the_executor)
+        home.await_batches(spec, FILES)
+        await_look(home, spec, driver, lost=1)
+        publish(folder, [lines(number) for number in range(FILES, 2 * FILES)], name="b")
+        second = in_mid_batch(home, spec, driver, spark, FILES, Cluster.kill_a_busy_worker)
+        home.await_batches(spec, 2 * FILES)
+        await_look(home, spec, driver, lost=2)
+        stopped = home.fleet.stop(spec.name, requested_by="test", reason="all is read")
+        assert stopped is not None
+        assert stopped.exit is not None
+        yield Ran(spark, home, spec, driver, (first, second), spark.launched(), stopped.exit)
 
 
-def on_cluster(spec: StreamSpec, spark: Cluster) -> StreamSpec:
-    conf = {"spark.executor.memory": "600m", "spark.cores.max": "1", "spark.driver.host": "127.0.0.1"}
-    return replace(spec, spark=SparkSpec(master=spark.url, driver_memory=700 * 2**20, conf={**QUICK, **conf}))
+def on(spark: Cluster, **more: Any) -> SparkSpec:
+    conf = {**QUICK, "spark.driver.host": "127.0.0.1", "spark.executor.heartbeatInterval": "1s"}
+    executors = ExecutorsSpec(instances=1, cores=1, memory=MEMORY)
+    return SparkSpec(master=spark.url, driver_memory=700 * 2**20, executors=executors, conf=conf, **more)
 
 
-def kill_the_executor(home: Project, spec: StreamSpec, driver: str, spark: Cluster) -> int:
-    """SIGKILL while a batch behind the second runs on it; returns the batch."""
+def in_mid_batch(
+    home: Project, spec: StreamSpec, driver: str, spark: Cluster, after: int, strike: Callable[[Cluster], bool]
+) -> int:
+    """Strike while a batch behind `after` runs; returns the batch."""
 
     def struck() -> int | None:
         planned, committed = newest(spec.checkpoint, "offsets"), newest(spec.checkpoint, "commits")
-        executors = spark.executors() if planned > max(committed, 2) else []
-        if not executors:
+        if planned <= max(committed, after) or not strike(spark):
             return None
-        executors[0].send_signal(signal.SIGKILL)
         return planned if newest(spec.checkpoint, "commits") < planned else None
 
-    return until("an executor in mid-batch", struck, poll=0.002, told=lambda: home.log(driver)) or -1
+    return until("a strike in mid-batch", struck, poll=0.002, told=lambda: home.log(driver)) or -1
 
 
-def lose_the_worker(home: Project, spec: StreamSpec, driver: str, spark: Cluster, *, after: int) -> int:
-    """While a batch runs on it, behind the one that the executor was killed in; then another one joins."""
-
-    def lost() -> int | None:
-        planned, committed = newest(spec.checkpoint, "offsets"), newest(spec.checkpoint, "commits")
-        if not (planned > committed > after and spark.executors()):
-            return None
-        spark.lose_worker()
-        in_time = newest(spec.checkpoint, "commits") < planned
-        spark.add_worker()
-        return planned if in_time else None
-
-    return until("a worker in mid-batch", lost, poll=0.002, told=lambda: home.log(driver)) or -1
+def kill_the_executor(spark: Cluster) -> bool:
+    executors = spark.executors()
+    if executors:
+        executors[0].send_signal(signal.SIGKILL)
+    return bool(executors)
 
 
-def test_an_executor_and_then_a_worker_lost_in_mid_batch_change_no_row(ran: Ran) -> None:
+def await_look(home: Project, spec: StreamSpec, driver: str, *, lost: int) -> None:
+    """Until the driver has seen the loss, and the memory of the executor that came instead."""
+
+    def seen() -> bool:
+        found = looks(home.store.measurements.recent(spec.name, 0))
+        return bool(found) and found[-1].lost >= lost and found[-1].active == 1 and bool(found[-1].memory)
+
+    until(f"{lost} lost executors in the measurements", seen, told=lambda: home.log(driver))
+
+
+def test_neither_the_executor_nor_the_worker_took_a_row_with_it(ran: Ran) -> None:
     outcome = verify(ran.spec)
     assert outcome.exactly_once, outcome.to_dict()
-    assert outcome.records == FILES * EVENTS
-    assert outcome.expected > 2
+    assert outcome.records == 2 * FILES * EVENTS
+    assert outcome.expected > 4
 
 
 def test_the_executors_were_replaced_and_the_driver_was_not(ran: Ran) -> None:
-    assert ran.struck >= 3
-    assert ran.lost > ran.struck
+    assert ran.end.kind is ExitKind.STOPPED
+    assert ran.struck[0] >= 3
+    assert ran.struck[1] > FILES
     assert ran.launched >= 3
-    drivers = ran.project.store.drivers.latest(ran.spec.name)
-    assert drivers is not None
-    assert drivers.driver_id == ran.driver
+    newest_driver = ran.project.store.drivers.latest(ran.spec.name)
+    assert newest_driver is not None
+    assert newest_driver.driver_id == ran.driver
+
+
+def test_the_memory_of_real_executors_was_measured(ran: Ran) -> None:
+    """Resident memory of a JVM that was given 600 MB of heap: a few hundred MB, of a limit that is known."""
+    found = ran.looks()
+    assert found
+    for look in found:
+        assert look.active == 1
+        for executor, (used, limit) in look.memory.items():
+            assert executor.endswith(", resident")
+            assert 100 * 2**20 < used < 2 * LIMIT
+            assert limit == LIMIT
+    assert len({executor for look in found for executor in look.memory}) >= 2, "those that came later too"
+
+
+def test_the_memory_check_judges_them(ran: Ran) -> None:
+    """As it does while the stream runs: here, at the time of the newest look."""
+    at = ran.looks()[-1].at
+    window = Window(spec=ran.spec, now=at, measurements=ran.measurements(), driver_alive=True)
+    verdict = memory_usage.check(window, DEFAULTS)
+    assert verdict.status is not Status.UNKNOWN, verdict
+    assert verdict.evidence["executors"]
+    assert verdict.evidence["executors_lost"] == 2
+    assert verdict.evidence["resident_bytes"]
+
+
+def test_each_loss_is_an_event_of_the_driver(ran: Ran) -> None:
+    events = [each for each in ran.project.store.drivers.events(ran.driver) if each.kind == EXECUTOR_LOST]
+    assert len(events) == len({each.detail["executor"] for each in events}) >= 2
+    assert all(each.detail["reason"] for each in events)
+
+
+SHIPPED = """
+from pyspark.sql import functions as F
+
+from streamwarden.spark.sources import read_rows
+
+
+def where(key):
+    import shipped_words  # in the archive alone
+
+    return f"{shipped_words.name(key)} {shipped_words.__file__}"
+
+
+def build(spark, spec):
+    rows = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP", required=["at"])
+    return rows.select("id", "key", F.udf(where)("key").alias("said"))
+"""
+
+
+def test_python_that_only_the_project_has_is_shipped_to_the_executors(ran: Ran) -> None:
+    """A module inside a zip that is on nobody's path: the executor has it from the driver, in its own folder."""
+    import pyarrow.parquet as pq
+
+    home = ran.project
+    library = home.root / "library.zip"
+    with zipfile.ZipFile(library, "w") as archive:
+        archive.writestr(
+            "shipped_words.py", "def name(key):\n    return ['zero', 'one', 'two', 'three', 'four'][key]\n"
+        )
+    home.publish(1, rows=10)
+    spec = home.spec(
+        "shipped", SHIPPED, spark=on(ran.cluster, py_files=(str(library),)), trigger=TriggerSpec(available_now=True)
+    )
+    driver = home.start(spec)
+    assert home.await_end(driver).kind is ExitKind.COMPLETED, home.log(driver)
+    files = sorted(Path(str(spec.sink.path)).glob("*.parquet"))
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    assert len(rows) == 10
+    names = ["zero", "one", "two", "three", "four"]
+    for row in rows:
+        name, _, place = row["said"].partition(" ")
+        assert name == names[row["key"]]
+        assert "library.zip" in place
+        assert not place.startswith(str(library)), "the copy that was shipped, not the project's own"

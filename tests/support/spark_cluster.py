@@ -1,17 +1,19 @@
-"""A real standalone cluster of Spark for tests: a master and a worker of the installed PySpark, on free ports of the
+"""A real standalone cluster of Spark for tests: a master and workers of the installed PySpark, on free ports of the
 loopback, ended with the tests. Started with the arguments that docker-compose.yaml starts its own with."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,72 +40,65 @@ def worker_arguments(*, host: str, cores: int, memory: str, page: int, work: str
 
 
 class Cluster:
-    """A running master and its workers. `url` is what a stream names as `spark.master`; `pages` are the ports of the
-    web pages, the master's first."""
+    """A running master and workers. `url` is what a stream names as `spark.master`; `pages` are the ports of the web
+    pages, the master's first."""
 
-    def __init__(self, folder: Path, port: int, page: int, cores: int) -> None:
-        self.url = f"spark://127.0.0.1:{port}"
-        self.pages = [page]
-        self._folder, self._work, self._cores = folder, folder / "work", cores
-        self._workers: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def _worker(self) -> subprocess.Popen[bytes]:
-        return self._workers[-1]
-
-    def add_worker(self) -> None:
-        """Start one, and wait until the master knows it."""
-        name, page, work = f"worker-{len(self._workers)}", free_port(), str(self._work)
-        offer = worker_arguments(host="127.0.0.1", cores=self._cores, memory="2g", page=page, work=work, url=self.url)
-        self._workers.append(_start(self._folder, name, offer))
-        self.pages.append(page)
-        _await_said(self._worker, self._folder / f"{name}.log", r"Successfully registered with master")
-
-    def lose_worker(self) -> None:
-        """SIGKILL to the worker and to its executors, as if its machine were gone."""
-        lost = self.executors()
-        for process in (self._worker, *lost):
-            process.kill()
-        self._worker.wait(timeout=20)
-
-    def end(self) -> None:
-        """What runs of it."""
-        for worker in self._workers:
-            if worker.poll() is None:
-                _end(worker)
+    def __init__(
+        self, folder: Path, workers: Sequence[subprocess.Popen[bytes]], url: str, pages: Sequence[int]
+    ) -> None:
+        self.url, self.pages = url, pages
+        self._folder, self._workers = folder, workers
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live now."""
-        found = []
-        for process in psutil.Process(self._worker.pid).children(recursive=True):
-            try:
-                if _EXECUTOR in process.cmdline():
-                    found.append(process)
-            except (psutil.NoSuchProcess, psutil.ZombieProcess):
-                continue
-        return found
+        return [executor for worker in self._workers for executor in self._executors_of(worker)]
+
+    def kill_a_busy_worker(self) -> bool:
+        """SIGKILL to a worker and its executors at once, as if its host was lost; False if none has an executor."""
+        for worker in self._workers:
+            executors = self._executors_of(worker)
+            if executors:
+                for process in (worker, *executors):
+                    process.send_signal(signal.SIGKILL)
+                worker.wait(timeout=20)
+                return True
+        return False
 
     def launched(self) -> int:
-        """How many executors the worker has launched so far: each has a folder of its own."""
-        return sum(1 for path in self._work.glob("app-*/*") if path.is_dir())
+        """How many executors the workers have launched so far: each has a folder of its own."""
+        return sum(1 for path in self._folder.glob("work-*/app-*/*") if path.is_dir())
+
+    def _executors_of(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(worker.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one too
+                    if _EXECUTOR in process.cmdline():
+                        found.append(process)
+        return found
 
 
 @contextmanager
-def cluster(*, cores: int = 2) -> Iterator[Cluster]:
-    """A running cluster with one worker; everything of it is ended, and its folder removed, at the end."""
+def cluster(*, cores: int = 2, workers: int = 1) -> Iterator[Cluster]:
+    """A running cluster; everything of it is ended, and its folder removed, at the end."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
-    port, page = free_port(), free_port()
-    made = Cluster(folder, port, page, cores)
-    master = None
+    port, *pages = (free_port() for _ in range(2 + workers))
+    url = f"spark://127.0.0.1:{port}"
+    processes: list[subprocess.Popen[bytes]] = []
     try:
-        master = _start(folder, "master", master_arguments(host="127.0.0.1", port=port, page=page))
+        master = _start(folder, "master", master_arguments(host="127.0.0.1", port=port, page=pages[0]))
+        processes.append(master)
         _await_listening(master, port, folder / "master.log")
-        made.add_worker()
-        yield made
+        for number, page in enumerate(pages[1:]):
+            work = str(folder / f"work-{number}")
+            offer = worker_arguments(host="127.0.0.1", cores=cores, memory="2g", page=page, work=work, url=url)
+            processes.append(_start(folder, f"worker-{number}", offer))
+        for number, worker in enumerate(processes[1:]):
+            _await_said(worker, folder / f"worker-{number}.log", r"Successfully registered with master")
+        yield Cluster(folder, processes[1:], url, pages)
     finally:
-        made.end()
-        if master is not None:
-            _end(master)
+        for process in reversed(processes):
+            _end(process)
         shutil.rmtree(folder, ignore_errors=True)
 
 

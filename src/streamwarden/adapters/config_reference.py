@@ -44,8 +44,8 @@ _TAIL: Final = """
 - **Durations** are numbers of seconds, or `250 ms`, `30s`, `2 seconds`, `10m`, `1h`, `7 days`.
 - **Sizes** are numbers of bytes, or `512 MB`, `5 GB` (decimal: 10^9 bytes), `5 GiB` (2^30 bytes).
 - **Budgets** are `COUNT per SPAN`: `5 per hour`, `3 per 30m`.
-- **Paths**: `job` is found below the project folder, everything else below the data folder. Absolute paths and URLs
-  stay as they are; `~` is not expanded.
+- **Paths**: `job`, `spark.keytab`, `spark.py_files` and `spark.archives` are found below the project folder, everything
+  else below the data folder. Absolute paths and URLs stay as they are; `~` is not expanded.
 
 ## Rules beyond the types
 
@@ -54,6 +54,8 @@ _TAIL: Final = """
 - Checkpoint, output, input and quarantine of a stream lie apart: none is, contains or lies inside another.
 - Across streams: a checkpoint meets no location of another stream, an output no other output or quarantine. An input
   may be another stream's output. Of two streams that clash both are broken: neither is known to be the right one.
+- What only one kind of cluster knows (`queue`, `image`, …) is refused on every other. Kubernetes needs an `image`, a
+  `principal` its `keytab`. Spark runs Python in cluster mode on YARN and Kubernetes alone.
 - No location lies in `drivers` or `drills` of the data folder: Streamwarden fills those itself.
 """
 
@@ -104,8 +106,24 @@ MEANINGS: Final = {
     "stop.batch_deadline": "how long a stop waits for the batch boundary before SIGTERM",
     "stop.term_deadline": "how long it waits then before SIGKILL",
     "health.thresholds": "check -> threshold -> value, over the project's (see [checks](checks.md))",
-    "spark.master": "Spark's master",
+    "spark.master": "`local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://https://HOST:PORT` (see "
+    "[clusters](../how-to/cluster.md))",
+    "spark.deploy_mode": "where the driver runs: with its launcher, or in the cluster (`yarn` and `k8s` only, from "
+    "Airflow only)",
+    "spark.connection": "Airflow's Spark connection; its master, queue, namespace and Kerberos key win over this file",
     "spark.driver_memory": "heap of the driver's JVM",
+    "spark.executors.instances": "how many executors; null: Spark's default",
+    "spark.executors.cores": "cores of each executor",
+    "spark.executors.memory": "heap of each executor",
+    "spark.executors.memory_overhead": "what each executor may take beside its heap: Python, RocksDB",
+    "spark.queue": "of `yarn`: the queue",
+    "spark.namespace": "of `k8s`: the namespace",
+    "spark.image": "of `k8s`: the container image of driver and executors; needed there",
+    "spark.service_account": "of `k8s`: the service account of driver and executors",
+    "spark.principal": "Kerberos principal; null: what the Spark connection says",
+    "spark.keytab": "file with its key; null: what the Spark connection says",
+    "spark.py_files": "`.py`, `.zip`, `.egg` shipped to every executor and put on its Python's path",
+    "spark.archives": "archives that are unpacked beside every executor, as `FILE#FOLDER`",
     "spark.conf": "Spark's settings; they win over what Streamwarden derives",
 }
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from streamwarden.adapters.config_cluster import cluster_problems, shipped
+from streamwarden.adapters.config_paths import URL, resolve
 from streamwarden.adapters.config_problems import KeyPath, Problem, show
 from streamwarden.adapters.real_time_rules import real_time_problems
 from streamwarden.stream import (
@@ -22,7 +24,6 @@ from streamwarden.stream import (
     StreamSpec,
 )
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
@@ -31,20 +32,6 @@ _MIN_DRIVER_MEMORY: Final = 471_859_200
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
 """Folders of the data root that Streamwarden fills itself."""
-
-
-def resolve(text: str, root: Path) -> str:
-    """`text` as an absolute, normalized path below `root`; URLs stay URLs, but `file:` URLs become paths.
-
-    One location has one spelling, because a checkpoint's path is the key of its lease.
-    """
-    if text.lower().startswith("file:/"):
-        text = "/" + text[len("file:") :].lstrip("/")
-    if _URL.match(text):
-        scheme, _, rest = text.partition(":")
-        authority = rest.startswith("//")
-        return f"{scheme.lower()}:{'//' if authority else '/'}{re.sub('/+', '/', rest.lstrip('/')).rstrip('/')}"
-    return os.path.normpath(root / text)
 
 
 def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
@@ -57,6 +44,7 @@ def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> Stre
         source=replace(source, path=resolve(source.path, data)) if source.path else source,
         sink=replace(sink, path=resolve(sink.path, data)) if sink.path else sink,
         quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
+        spark=shipped(spec.spark, project),
         project=str(project),
         file=str(file),
     )
@@ -77,6 +65,7 @@ def rules_of_one(
         *_numbers(spec),
         *_kinds(spec),
         *real_time_problems(spec),
+        *cluster_problems(spec.spark),
         *_disjoint(spec, data, skip),
     ]
     return [problem for problem in problems if problem.key not in skip]
@@ -138,7 +127,7 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
             problems.append(Problem(key=key, observed=observed, allowed=allowed))
         elif key != ("source", "path") and _GLOB.search(path):
             problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
-        elif _URL.match(path) and ".." in PurePosixPath(path).parts:
+        elif URL.match(path) and ".." in PurePosixPath(path).parts:
             problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
     return problems
 
@@ -299,8 +288,6 @@ def _kinds(spec: StreamSpec) -> list[Problem]:
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):
             allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
             problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
-    if not spec.spark.master:
-        problems.append(Problem(key=("spark", "master"), observed="''", allowed="a master such as local[2]"))
     for name in spec.spark.conf:
         if not name.startswith("spark."):
             allowed = "a key that begins with spark.: spark-submit ignores every other"
@@ -317,7 +304,7 @@ class _Place:
 
     @classmethod
     def of(cls, path: str) -> _Place:
-        if _URL.match(path):
+        if URL.match(path):
             scheme, _, rest = path.partition(":")
             scheme = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}.get(scheme, scheme)
             return cls(scheme, tuple(part for part in rest.split("/") if part))

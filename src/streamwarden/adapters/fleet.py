@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder
-from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, spawn, write_folder
-from streamwarden.errors import LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
+from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
+from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.lease import Lease, is_held
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
-from streamwarden.stream import NAME_PATTERN, StreamSpec
+from streamwarden.stream import NAME_PATTERN, DeployMode, StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 LEASE_TTL: Final = 30.0
 """Seconds a lease lasts without a renewal; it decides only where the holder's process cannot be seen."""
+
+SUBMIT_TTL: Final = 600.0
+"""Seconds that a cluster has to start a driver that was submitted to it; longer, and another one may be submitted, and
+the late one finds its claim taken and ends."""
 
 KEPT_FOLDERS: Final = 50
 """Folders of ended drivers that are kept for each stream; older ones are removed at the next start."""
@@ -82,6 +86,7 @@ class Fleet:
             env: more environment for the driver; it wins over this process's.
 
         Raises:
+            ConfigError: a driver in cluster mode, which only `submit` starts.
             LeaseHeld: another stream's driver writes to this checkpoint, or a launch of this one never showed up.
             ProcessError: no Java, or the driver could not be launched.
             StoreError: the store is down: then nothing is started.
@@ -89,24 +94,19 @@ class Fleet:
         found = self._living(spec)
         if found is not None:
             return self._reattached(found, launched_by)
-        environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
-        driver_id = new_driver_id(spec.name, self._clock())
-        try:
-            lease = self._store.leases.acquire(
-                spec.checkpoint, stream=spec.name, holder=driver_id, ttl=LEASE_TTL, now=self._clock()
+        if spec.spark.deploy_mode is DeployMode.CLUSTER:
+            raise ConfigError(
+                "deploy mode cluster",
+                expected="client: this command looks after drivers of this host",
+                where=f"spark.deploy_mode of stream {spec.name}",
+                next_step="start it from Airflow, whose Spark provider follows drivers in a cluster",
             )
+        environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
+        try:
+            record, lease = self._claim(spec, launched_by, LEASE_TTL)
         except LeaseHeld:
             return self._reattached(self._await_winner(spec), launched_by)
-        folder = self._data / "drivers" / spec.name / driver_id
-        record = DriverRecord(
-            driver_id=driver_id,
-            stream=spec.name,
-            checkpoint=spec.checkpoint,
-            token=lease.token,
-            folder=str(folder),
-            launched_by=launched_by,
-            launched_at=self._clock(),
-        )
+        folder = Path(record.folder)
         try:
             write_folder(spec, folder, self._data, lease, environment)
             self._store.drivers.launched(record)
@@ -115,18 +115,85 @@ class Fleet:
             self._abandon(record, lease, error)
             if isinstance(error, StreamwardenError):
                 raise
-            raise ProcessError(
-                f"the driver could not be launched: {error}",
-                where=str(folder),
-                next_step="make room, or correct the permissions of the data folder",
-            ) from error
+            raise _not_launched(error, folder) from error
         if process is not None:
             record = dataclasses.replace(record, process=process)
             with contextlib.suppress(StoreError, LeaseLost):  # the driver binds itself too, and obeys a loss
                 self._store.leases.bind(lease, process, ttl=LEASE_TTL, now=self._clock())
-                self._store.drivers.bound(driver_id, process)
+                self._store.drivers.bound(record.driver_id, process)
         self._prune(spec.name)
         return Started(record, reattached=False)
+
+    def submit(
+        self, spec: StreamSpec, *, launched_by: str, through: Callable[[Path], str], env: Mapping[str, str]
+    ) -> tuple[DriverRecord, str]:
+        """Start a driver in cluster mode, by way of somebody who submits it and follows it there; also its application.
+
+        It binds the lease when the cluster has let it start, which may take until `SUBMIT_TTL`; from then on it is
+        observed by its lease, as every driver of another host. Its folder has to be on storage that it shares.
+
+        Args:
+            through: submits the application with the properties and the argument of this folder; returns its id.
+            env: environment that the driver needs, beside where store, data and project are.
+
+        Raises:
+            LeaseHeld: a driver lives, or is being launched; nothing was submitted.
+            ConfigError: a secret would be told to everybody; StoreError; whatever `through` raises.
+        """
+        if self._living(spec) is not None:
+            raise LeaseHeld(f"a driver of {spec.name} lives", where=spec.checkpoint, next_step="follow that one")
+        environment = driver_environment(spec, self._data, self._store.url, env, own_spark=False)
+        more = remote_environment(spec, self._data, self._store.url, env)
+        record, lease = self._claim(spec, launched_by, SUBMIT_TTL)
+        folder = Path(record.folder)
+        try:
+            write_folder(spec, folder, self._data, lease, environment, more)
+            self._store.drivers.launched(record)
+            application = through(folder)
+        except Exception as error:  # whatever the submitter raises: no driver, so no claim
+            self._abandon(record, lease, error)
+            raise
+        detail = {"application": application, "by": launched_by}
+        self._store.drivers.event(
+            DriverEvent(driver_id=record.driver_id, at=self._clock(), kind="submitted", detail=detail)
+        )
+        self._prune(spec.name)
+        return record, application
+
+    def conclude(self, driver_id: str, failure: str | None) -> ExitRecord | None:
+        """Record the exit of a driver that its cluster says has ended, without waiting for its lease to lapse.
+
+        Args:
+            failure: what the cluster says of it, None if it ended well; the runner's own word wins, if it left one.
+        """
+        record = self._store.drivers.get(driver_id)
+        if record is None or record.exit is not None:
+            return record.exit if record is not None else None
+        folder = Path(record.folder)
+        if folder.is_dir():
+            if files.read_outcome(folder) is None:
+                files.write_outcome(folder, _of_application(failure, self._clock(), files.read_stop(folder)))
+            # No keeper wrote it; with it the folder is an ended driver's, to be removed some day.
+            document = {"exit_code": None, "signal": None, "ended_at": self._clock()}
+            files.write_document(folder / files.EXIT, document)
+        return self._exits.record_exit(record)
+
+    def _claim(self, spec: StreamSpec, launched_by: str, ttl: float) -> tuple[DriverRecord, Lease]:
+        """A new driver's lease and record. Raises LeaseHeld."""
+        driver_id = new_driver_id(spec.name, self._clock())
+        lease = self._store.leases.acquire(
+            spec.checkpoint, stream=spec.name, holder=driver_id, ttl=ttl, now=self._clock()
+        )
+        record = DriverRecord(
+            driver_id=driver_id,
+            stream=spec.name,
+            checkpoint=spec.checkpoint,
+            token=lease.token,
+            folder=str(self._data / "drivers" / spec.name / driver_id),
+            launched_by=launched_by,
+            launched_at=self._clock(),
+        )
+        return record, lease
 
     def _living(self, spec: StreamSpec) -> DriverRecord | None:
         """The driver that holds this checkpoint now; records the end of one that does not live any more."""
@@ -349,6 +416,28 @@ class Fleet:
     def _stop_policy(self, folder: Path) -> tuple[float, float]:
         document = (files.read_document(folder / files.SPEC) or {}).get("stop") or {}
         return float(document.get("batch_deadline", 120.0)), float(document.get("term_deadline", 30.0))
+
+
+def _not_launched(error: OSError | StreamwardenError, folder: Path) -> ProcessError:
+    return ProcessError(
+        f"the driver could not be launched: {error}",
+        where=str(folder),
+        next_step="make room, or correct the permissions of the data folder",
+    )
+
+
+def _of_application(failure: str | None, now: float, stop: StopRequest | None) -> ExitRecord:
+    """The exit of a driver in cluster mode that left no word of its own. Pure."""
+    if failure is None:
+        kind = ExitKind.COMPLETED if stop is None else ExitKind.STOPPED
+        return ExitRecord(kind=kind, ended_at=now, message="its application ended well")
+    return ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=now,
+        error_class="ApplicationFailed",
+        message=failure,
+        next_step="read the application's own log: `yarn logs -applicationId …`, `kubectl logs …`",
+    )
 
 
 def new_driver_id(stream: str, now: float) -> str:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from streamwarden.adapters import class_archive, keeper
+from streamwarden.adapters.connections import PREFIX
 from streamwarden.adapters.connectors import with_connector
 from streamwarden.adapters.java import find_java
 from streamwarden.adapters.spark_home import spark_home
@@ -18,8 +20,11 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.lifecycle.submission import driver_properties, properties_text, submit_command
+from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
 from streamwarden.stream import StreamSpec
+
+RUNNER: Final = Path(__file__).parent.parent / "spark" / "runner.py"
+"""The application of every driver."""
 
 SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
@@ -48,8 +53,15 @@ def driver_environment(
     return merged
 
 
-def write_folder(spec: StreamSpec, folder: Path, data: Path, lease: Lease, environment: Mapping[str, str]) -> None:
-    """What the driver reads at its start: spec, lease, Spark's properties. Only its owner can read it.
+def write_folder(
+    spec: StreamSpec,
+    folder: Path,
+    data: Path,
+    lease: Lease,
+    environment: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """What the driver reads at its start: spec, lease, Spark's properties, `more` of them. Only its owner can read it.
 
     Raises ProcessError if the stream needs jars that are not there.
     """
@@ -63,7 +75,21 @@ def write_folder(spec: StreamSpec, folder: Path, data: Path, lease: Lease, envir
     flags = class_archive.flags(archive) if archive is not None else ()
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
     conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
-    files.write_text(folder / files.PROPERTIES, properties_text(with_connector(spec, conf)))
+    files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
+
+
+def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
+    """Settings that give a driver in cluster mode what `driver_environment` gives one of this host. Raises ConfigError.
+
+    Connections hold passwords; so does the store's URL, if there is one in it.
+    """
+    own = {"STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    if spec.project:
+        own["STREAMWARDEN_PROJECT"] = spec.project
+    secret = [name for name in more if name.startswith(PREFIX)]
+    if urlsplit(store_url).password:
+        secret.append("STREAMWARDEN_STORE_URL")
+    return cluster_environment(spec, {**more, **own}, secret=secret)
 
 
 def spawn(
@@ -77,7 +103,7 @@ def spawn(
     argv = submit_command(
         spec,
         folder,
-        runner=Path(__file__).parent.parent / "spark" / "runner.py",
+        runner=RUNNER,
         spark_submit=str(spark_home() / "bin" / "spark-submit"),
         prefix=command,
     )

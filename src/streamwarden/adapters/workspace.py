@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.config_rules import resolve
+from streamwarden.adapters.config_paths import resolve
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays

@@ -10,24 +10,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from streamwarden.adapters.workspace import Workspace
-from streamwarden.airflow.submitting import submission
+from streamwarden.airflow import cluster_mode
+from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
 from streamwarden.airflow.supervision_incidents import close_incident, open_incident
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StreamwardenError
+from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.supervisor import Down, Finished, Hold, Launch, Move, Wait, Watch, gave_up, next_move
-from streamwarden.stream import RestartPolicy, StreamSpec
+from streamwarden.stream import DeployMode, RestartPolicy, StreamSpec
 from streamwarden.units import format_duration
 
 CLAIM_UNDER_WAY: Final = 5.0
@@ -57,10 +59,11 @@ class StreamOperator(SparkSubmitOperator):
                 next_step="name the file as `job` in the stream's YAML",
             )
         kwargs.setdefault("name", stream)
-        super().__init__(conn_id=conn_id or f"streamwarden_{stream}", **kwargs)
+        super().__init__(conn_id=conn_id or own_connection(stream), **kwargs)
         self.stream = stream
         self.project = project
         self.own_connection = conn_id is None
+        self._order: Submission | None = None
 
     def execute(self, context: Any) -> None:
         self._go_on(context, watched=None)
@@ -98,7 +101,9 @@ class StreamOperator(SparkSubmitOperator):
         self._carry_out(move, space, spec, context)
 
     def _carry_out(self, move: Move, space: Workspace, spec: StreamSpec | ConfigError, context: Any) -> None:
-        if isinstance(move, Watch):
+        if isinstance(move, Watch | Launch) and isinstance(spec, StreamSpec) and self._in_cluster(spec):
+            self._follow_in_cluster(move, space, spec, context)
+        elif isinstance(move, Watch):
             self.log.info("reattached to driver %s", move.driver_id)
             self._watch(move.driver_id)
         elif isinstance(move, Launch):
@@ -124,7 +129,7 @@ class StreamOperator(SparkSubmitOperator):
         began = time.time()
         self.log.info("launching a driver for %s: %s", self.stream, move.reason)
         try:
-            with _connection_of(self._conn_id, spec.spark.master) if self.own_connection else nullcontext():
+            with self._spark_connection(spec):
                 order = submission(self, spec, context)
             started = space.fleet.start(order.spec, launched_by=_who(context), command=order.command, env=order.env)
         except LeaseHeld as held:
@@ -137,6 +142,85 @@ class StreamOperator(SparkSubmitOperator):
             how = "reattached to" if started.reattached else "launched"
             self.log.info("%s driver %s in %s", how, started.record.driver_id, started.record.folder)
             self._watch(started.record.driver_id)
+
+    # Cluster mode
+
+    def _in_cluster(self, spec: StreamSpec) -> bool:
+        try:
+            with self._spark_connection(spec):
+                return deploy_mode(self, spec) is DeployMode.CLUSTER
+        except ConfigError:  # a launch will say so; a driver that lives is followed all the same
+            return spec.spark.deploy_mode is DeployMode.CLUSTER
+
+    def _follow_in_cluster(self, move: Watch | Launch, space: Workspace, spec: StreamSpec, context: Any) -> None:
+        """Submit a driver, or find the one that an earlier try submitted, and stay until it has ended.
+
+        It holds its worker slot meanwhile: the provider's durable mode does not defer.
+        """
+        if isinstance(move, Watch) and cluster_mode.followed(self, context) is None:
+            self.log.info("following driver %s, which another run submitted, by its lease", move.driver_id)
+            self._watch(move.driver_id)
+        began = time.time()
+        try:
+            with self._spark_connection(spec):
+                self._order = submission(self, spec, context)
+                cluster_mode.prepare(self, self._order)
+                failure = self._stay_with_the_application(context)
+        except LeaseHeld as held:
+            self.log.info("%s; looking again in %s", held, format_duration(CLAIM_UNDER_WAY))
+            self._stand_by(until=time.time() + CLAIM_UNDER_WAY)
+        except StoreError:
+            raise
+        except StreamwardenError as error:
+            self._launch_failed(error, began, space, context)
+        else:
+            latest = space.store.drivers.latest(self.stream)
+            if latest is not None:
+                space.fleet.conclude(latest.driver_id, failure)
+                self._go_on(context, watched=latest.driver_id)
+
+    def _stay_with_the_application(self, context: Any) -> str | None:
+        """Until it has ended: what the provider says of it, None if it ended well."""
+        try:
+            self.execute_resumable(context)
+        except (AirflowException, RuntimeError) as error:
+            # It failed, or the provider has lost sight of it: then this try fails, and the next one looks again.
+            if cluster_mode.is_active(self, context):
+                raise
+            return str(error)
+        return None
+
+    def submit_job(self, context: Any) -> str | None:
+        """Called by the provider when no application of an earlier try lives."""
+        order = self._order
+        if order is None:
+            raise ProcessError("no submission was prepared", next_step="report this: it is a defect")
+
+        def through(folder: Path) -> str:
+            cluster_mode.point_at(self, order.hook, folder, order.spec.spark.manager)
+            return str(super(StreamOperator, self).submit_job(context))
+
+        fleet = workspace(self.project).fleet
+        record, application = fleet.submit(order.spec, launched_by=_who(context), through=through, env=order.env)
+        cluster_mode.forget_the_last_end(self, context)
+        self.log.info("submitted driver %s as %s", record.driver_id, application)
+        return application
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Never: a stream that was stopped ended well too, and is to run again when people want it to."""
+        return False
+
+    @contextmanager
+    def _spark_connection(self, spec: StreamSpec) -> Iterator[None]:
+        """The Spark connection for the hook to find: the operator's, the stream's, or one of what its file says."""
+        if not self.own_connection:
+            yield
+        elif spec.spark.connection is not None:
+            self._conn_id = spec.spark.connection
+            yield
+        else:
+            with _connection_of(self._conn_id, spec.spark.master):
+                yield
 
     def _launch_failed(self, error: StreamwardenError, began: float, space: Workspace, context: Any) -> None:
         """A launch that left a driver's end behind is a failure like any other; one that could not begin is final."""

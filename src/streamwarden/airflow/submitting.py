@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.airflow.connections import exported
 from streamwarden.errors import ConfigError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import DeployMode, Manager, StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.airflow.operators import StreamOperator
@@ -33,11 +35,16 @@ _PROPERTY: Final = re.compile(r"(?P<key>[^\s=:#!][^\s=:]*)\s*[=:\s]\s*(?P<value>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Everything that `Fleet.start` needs."""
+    """Everything that `Fleet.start` needs, and `Fleet.submit`.
+
+    Args:
+        hook: the provider's, as operator and connection made it; it submits what is to run in cluster mode.
+    """
 
     spec: StreamSpec
     command: Sequence[str]
     env: Mapping[str, str]
+    hook: SparkSubmitHook
 
 
 def submission(operator: StreamOperator, spec: StreamSpec, context: Any) -> Submission:
@@ -52,36 +59,91 @@ def submission(operator: StreamOperator, spec: StreamSpec, context: Any) -> Subm
         conf = inject_transport_information_into_spark_properties(conf, context)
     properties = _read_properties(Path(operator.properties_file)) if operator.properties_file else {}
 
-    given = operator.conf, operator.properties_file, operator.application_args
-    operator.conf, operator.properties_file, operator.application_args = None, None, None
-    try:
-        hook = operator._get_hook()
-    finally:
-        operator.conf, operator.properties_file, operator.application_args = given
+    cluster = deploy_mode(operator, spec) is DeployMode.CLUSTER
+    hook = _hook(operator, cluster=cluster)
     connection = hook._connection
-    if connection["deploy_mode"] == "cluster":
+    spark = replace(
+        spec.spark,
+        master=connection["master"],
+        deploy_mode=DeployMode(connection["deploy_mode"] or spec.spark.deploy_mode),
+        conf={**spec.spark.conf, **properties, **conf},
+    )
+    if cluster and spark.manager not in (Manager.YARN, Manager.KUBERNETES):
         raise ConfigError(
-            "deploy mode cluster",
-            expected="client: the driver is supervised on the host that launched it",
+            f"deploy mode cluster on {spark.master}",
+            expected="client: Spark runs a Python driver in the cluster on YARN and Kubernetes alone",
             where=f"connection {operator._conn_id} of stream {spec.name}",
             next_step="set deploy-mode to client",
         )
-    command = hook._build_spark_submit_command(_APPLICATION)[:-1]
-    env = exported(spec.connections) | {key: str(value) for key, value in (hook._env or {}).items()}
-    if command[0] == DEFAULT_SPARK_BINARY:
-        # Neither the operator nor the connection names one: take the Spark that is installed with this package,
-        # whatever a PATH or a SPARK_HOME on this worker says.
-        command[0] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
-        env.setdefault("SPARK_HOME", str(spark_home()))
+    env = exported(spec.connections)
+    if cluster:
+        env |= {key: str(value) for key, value in (operator.env_vars or {}).items()}
+        command: list[str] = []
+    else:
+        command = hook._build_spark_submit_command(_APPLICATION)[:-1]
+        env |= {key: str(value) for key, value in (hook._env or {}).items()}
+        if command[0] == DEFAULT_SPARK_BINARY:
+            # Neither the operator nor the connection names one: take the Spark that is installed with this package,
+            # whatever a PATH or a SPARK_HOME on this worker says.
+            command[0] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
+            env.setdefault("SPARK_HOME", str(spark_home()))
     return Submission(
         spec=replace(
             spec,
             args=(*spec.args, *map(str, operator.application_args or ())),
-            spark=replace(spec.spark, master=connection["master"], conf={**spec.spark.conf, **properties, **conf}),
+            spark=spark,
         ),
         command=command,
         env=env,
+        hook=hook,
     )
+
+
+def deploy_mode(operator: StreamOperator, spec: StreamSpec) -> DeployMode:
+    """Where the driver is to run: what the operator says, else its connection, else the stream's file.
+
+    Raises ConfigError for a connection that Airflow does not know.
+    """
+    said = operator._deploy_mode
+    if said is None:
+        try:
+            said = Connection.get(operator._conn_id).extra_dejson.get("deploy-mode")
+        except AirflowNotFoundException as error:
+            raise ConfigError(
+                f"Airflow knows no connection {operator._conn_id!r}",
+                expected="a Spark connection of that id",
+                where=f"stream {spec.name}",
+                next_step=f"define it: `airflow connections add {operator._conn_id} --conn-type spark …`",
+            ) from error
+    return DeployMode(said) if said in list(DeployMode) else spec.spark.deploy_mode
+
+
+def own_connection(stream: str) -> str:
+    """The id of the connection that a stream has to itself, unless it names another."""
+    return f"streamwarden_{stream}"
+
+
+def _hook(operator: StreamOperator, *, cluster: bool) -> SparkSubmitHook:
+    """The provider's hook, without what goes into the driver's properties file. Raises ConfigError."""
+    hidden = ("conf", "properties_file", "application_args", *(("env_vars",) if cluster else ()))
+    given = {name: getattr(operator, name) for name in hidden}
+    mode = operator._deploy_mode
+    for name in hidden:
+        setattr(operator, name, None)
+    operator._deploy_mode = "cluster" if cluster else mode
+    try:
+        return operator._get_hook()
+    except (NameError, RuntimeError) as error:  # how the provider fails that cannot import Kubernetes' client
+        raise ConfigError(
+            f"Airflow's Spark provider cannot speak to Kubernetes: {error}",
+            expected="the package apache-airflow-providers-cncf-kubernetes",
+            where=f"connection {operator._conn_id}",
+            next_step="install it where Airflow's workers run",
+        ) from error
+    finally:
+        operator._deploy_mode = mode
+        for name, value in given.items():
+            setattr(operator, name, value)
 
 
 def _read_properties(path: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ class StreamStatus:
 
     Args:
         since: when the query of the living driver started, or the driver was launched.
+        executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
         malformed: input rows that could not be used, and were kept aside.
         worst: the worst verdict of the last evaluation; worst_checks: whose it is, unless it is OK.
         problem: why the newest driver ended, or what is wrong with the file; empty while all is well.
@@ -33,6 +34,8 @@ class StreamStatus:
     driver_id: str | None = None
     pid: int | None = None
     since: float | None = None
+    executors: int | None = None
+    executors_lost: int | None = None
     last_batch: int | None = None
     last_batch_at: float | None = None
     batches: int = 0
@@ -68,12 +71,14 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
         incidents[incident.stream] = incidents.get(incident.stream, 0) + 1
     return [
         _one(space, name, str(catalog.broken[name]) if name in catalog.broken else "", verdicts.get(name, []),
-             incidents.get(name, 0))
+             incidents.get(name, 0), now)
         for name in names
     ]  # fmt: skip
 
 
-def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int) -> StreamStatus:
+def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int, now: float) -> StreamStatus:
+    from streamwarden.health.executors import latest_look
+    from streamwarden.health.series import FRESH
     from streamwarden.lifecycle.driver import ExitKind
     from streamwarden.lifecycle.restart import describe
     from streamwarden.lifecycle.stop import Desired
@@ -98,6 +103,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state = "completed"
     else:
         state = "down"
+    look = latest_look(space.store.measurements.recent(name, now - FRESH), now) if alive else None
     total = space.store.batches.summary(name)
     last = total.last
     level = worst(verdicts)
@@ -108,6 +114,8 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         driver_id=record.driver_id if record else None,
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
+        executors=look.active if look else None,
+        executors_lost=look.lost if look else None,
         last_batch=last.batch_id if last else None,
         last_batch_at=(last.committed_at or (last.progress.at if last.progress else None)) if last else None,
         batches=total.batches,

@@ -72,7 +72,7 @@ def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
     batch = NONE if each.last_batch is None else f"{each.last_batch}, {ago(each.last_batch_at, now)}"
     return (
         text(each.stream),
-        f"[{colour}]{each.state}[/]",
+        f"[{colour}]{each.state}[/]{_executors(each)}",
         NONE if each.pid is None else str(each.pid),
         age(each.since, now),
         batch,
@@ -83,6 +83,14 @@ def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
         f"[red]{each.incidents}[/]" if each.incidents else "0",
         text(each.problem) if each.problem else NONE,
     )
+
+
+def _executors(each: StreamStatus) -> str:
+    """`, 2 executors (1 lost)`, on a cluster."""
+    if each.executors is None:
+        return ""
+    lost = f" [yellow]({each.executors_lost} lost)[/]" if each.executors_lost else ""
+    return f", {each.executors} executor{'' if each.executors == 1 else 's'}{lost}"
 
 
 def start(

@@ -17,6 +17,7 @@ FRESH: Final = 120.0
 
 STATE_REPORTS: Final = 25
 
+_COUNTED: Final = ("spark.cores.max", "spark.executor.instances", "spark.executor.cores")
 _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 
 
@@ -78,7 +79,9 @@ def cores(spec: StreamSpec) -> int | None:
     master = spec.spark.master
     if master.startswith("local"):
         return _local_cores(master)
-    conf = spec.spark.conf
+    conf, executors = spec.spark.conf, spec.spark.executors
+    if executors.instances is not None and not any(key in conf for key in _COUNTED):
+        return executors.instances * (executors.cores or 1)
     try:
         if "spark.cores.max" in conf:
             return int(conf["spark.cores.max"])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE, real_time_format
-from streamwarden.stream import Backend, SourceKind, StreamSpec
+from streamwarden.stream import Backend, DeployMode, Manager, SourceKind, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
     Backend.ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -35,6 +35,15 @@ _JVM_FLAGS: Final = (
     "-XX:+PerfDisableSharedMem",  # no memory-mapped statistics file whose write-back can stall the JVM
     "-Djava.awt.headless=true",
 )
+_KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
+_REDACTED: Final = "(?i)secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv"
+_EXECUTORS_ARE_SEEN: Final = {
+    # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",  # any free one: many drivers share a host, and 4040 would run out after sixteen of them
+    "spark.ui.killEnabled": "false",  # nobody is asked to log in there: it shows, and ends nothing
+    "spark.executor.processTreeMetrics.enabled": "true",  # resident memory, with Python and RocksDB; not the heap alone
+}
 _SECRET: Final = re.compile(r"(?i)secret|password|passwd|token|access[._-]?key|credential")
 
 
@@ -46,7 +55,7 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         "spark.master": spec.spark.master,
         "spark.app.name": spec.name,
         "spark.driver.memory": f"{max(1, spec.spark.driver_memory // 2**20)}m",
-        "spark.submit.deployMode": "client",
+        "spark.submit.deployMode": spec.spark.deploy_mode.value,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
@@ -69,9 +78,78 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         }
     if spec.trigger.real_time is not None:
         conf |= real_time_format(spec) | LOGS_AT_ONCE
-    if spec.spark.master.startswith("local"):
+    if spec.spark.manager is Manager.LOCAL:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return conf | spec.spark.conf
+    else:
+        conf |= _EXECUTORS_ARE_SEEN
+    return conf | cluster_conf(spec.spark) | spec.spark.conf
+
+
+def cluster_conf(spark: SparkSpec) -> dict[str, str]:
+    """Spark's settings for what the spec says of cluster, executors, Kerberos and shipped files; others are left out.
+
+    They are in the properties file, where spark-submit takes them for its options of the same meaning (`--queue`, …).
+    """
+    executors = spark.executors
+    per_executor = executors.cores or 1
+    standalone = spark.manager is Manager.STANDALONE
+    given: dict[str, str | int | None] = {
+        "spark.executor.instances": None if standalone else executors.instances,
+        "spark.executor.cores": executors.cores,
+        # A standalone master hands out cores, not executors.
+        "spark.cores.max": executors.instances * per_executor if standalone and executors.instances else None,
+        "spark.executor.memory": _mebibytes(executors.memory),
+        "spark.executor.memoryOverhead": _mebibytes(executors.memory_overhead),
+        "spark.yarn.queue": spark.queue,
+        "spark.kubernetes.namespace": spark.namespace,
+        "spark.kubernetes.container.image": spark.image,
+        "spark.kubernetes.authenticate.driver.serviceAccountName": spark.service_account,
+        "spark.kubernetes.authenticate.executor.serviceAccountName": spark.service_account,
+        "spark.kerberos.principal": spark.principal,
+        "spark.kerberos.keytab": spark.keytab,
+        "spark.submit.pyFiles": ",".join(spark.py_files) or None,
+        "spark.archives": ",".join(spark.archives) or None,
+    }
+    return {key: str(value) for key, value in given.items() if value is not None}
+
+
+def cluster_environment(
+    spec: StreamSpec, variables: Mapping[str, str], *, secret: Collection[str] = ()
+) -> dict[str, str]:
+    """The settings that give a driver in cluster mode its environment, which it does not have from its launcher.
+
+    On Kubernetes a pod's environment can be read by everybody who may see pods, so what is secret has to be in a secret
+    of the cluster, and the stream's conf has to say in which.
+
+    Args:
+        secret: names of the variables that hold a password.
+
+    Raises:
+        ConfigError: a secret that no `spark.kubernetes.driver.secretKeyRef` gives.
+    """
+    yarn = spec.spark.manager is Manager.YARN
+    conf = spec.spark.conf
+    found = {}
+    for name, value in variables.items():
+        if yarn:
+            found[f"spark.yarn.appMasterEnv.{name}"] = value
+        elif f"{_KEY_OF}{name}" in conf:
+            continue
+        elif name in secret:
+            raise ConfigError(
+                f"{name} holds a secret",
+                expected="a secret of the cluster: a pod's plain environment is for everybody to read",
+                where=f"spark.conf of stream {spec.name}",
+                next_step=f"put it into a secret of the namespace, and `{_KEY_OF}{name}: SECRET:KEY` into spark.conf",
+            )
+        else:
+            found[f"spark.kubernetes.driverEnv.{name}"] = value
+    # Spark's own words for secrets do not cover environments, and its UI shows every setting.
+    return {"spark.redaction.regex": _REDACTED, **found} if found else {}
+
+
+def _mebibytes(size: int | None) -> str | None:
+    return None if size is None else f"{max(1, size // 2**20)}m"
 
 
 def provider_class(backend: Backend | str) -> str:
@@ -82,18 +160,19 @@ def provider_class(backend: Backend | str) -> str:
 def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags: Sequence[str] = ()) -> dict[str, str]:
     """`spark_conf` and what belongs to one driver: its temporary files, its interpreter, its JVM flags."""
     temporary = str(folder / files.TEMPORARY)
+    here = spec.spark.deploy_mode is DeployMode.CLIENT  # else the cluster's own folders and JVM are what there is
     own = {
-        "spark.local.dir": temporary,
+        **({"spark.local.dir": temporary} if here else {}),
         "spark.pyspark.python": python,
         "spark.pyspark.driver.python": python,
         # A folder of helper modules beside the job is importable in the workers, as it is in the driver.
         "spark.executorEnv.PYTHONPATH": str(Path(spec.job).parent),
     }
     conf = own | spark_conf(spec)
-    if not spec.spark.master.startswith("local"):
+    if spec.spark.manager is not Manager.LOCAL:
         tagged = [executor_tag(folder.name), conf.get("spark.executor.extraJavaOptions", "")]
         conf["spark.executor.extraJavaOptions"] = " ".join(filter(None, tagged))
-    flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"]
+    flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     given = conf.get("spark.driver.extraJavaOptions")
     return conf | {"spark.driver.extraJavaOptions": " ".join([*flags, given] if given else flags)}
 

@@ -28,11 +28,12 @@ from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
+from streamwarden.spark.executors import ExecutorWatch
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
-from streamwarden.spark.sessions import Sessions, plain_path
+from streamwarden.spark.sessions import Sessions, same_place
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import StreamSpec
@@ -70,7 +71,8 @@ class Runner:
             process=jvm,
             watcher=self._quarantines.seen,
         )
-        self._sessions = Sessions(self._take)
+        self._executors = ExecutorWatch(self._spec.name, self._link)
+        self._sessions = Sessions(self._take, self._executors.opened)
         self._control = Control(
             self._spec, folder, link=self._link, sessions=self._sessions, jvm=jvm, finish=self.end_now
         )
@@ -149,7 +151,7 @@ class Runner:
         if isinstance(event, QueryStarted):
             self._built = True
             actual = self._sessions.checkpoint_of(event.run_id)
-            if actual is not None and actual != plain_path(self._spec.checkpoint):
+            if actual is not None and not same_place(actual, self._spec.checkpoint):
                 self._mismatch = JobError(
                     f"the job's query writes to the checkpoint {actual}",
                     expected=f"the declared checkpoint, {self._spec.checkpoint}",
@@ -172,6 +174,7 @@ class Runner:
                 except OSError as full:
                     print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
             self._control.finished.set()
+            self._executors.close()
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:

@@ -16,10 +16,14 @@ class Sessions:
 
     Args:
         emit: gets the events of every session's queries; must return at once.
+        opened: is shown each session; must return at once, and not raise.
     """
 
-    def __init__(self, emit: Callable[[QueryEvent], None]) -> None:
+    def __init__(
+        self, emit: Callable[[QueryEvent], None], opened: Callable[[Any], None] = lambda session: None
+    ) -> None:
         self._emit = emit
+        self._opened = opened
         self._sessions: list[Any] = []
         self._lock = threading.Lock()
 
@@ -44,6 +48,7 @@ class Sessions:
                 return
             session.streams.addListener(ProgressListener(self._emit))
             self._sessions.append(session)
+        self._opened(session)
 
     def active_queries(self) -> list[Any]:
         """Queries of all sessions that run now; none once Spark is gone."""
@@ -83,3 +88,14 @@ def plain_path(location: str) -> str:
     parts = urlsplit(location)
     path = unquote(parts.path) if parts.scheme == "file" else location
     return path.rstrip("/") or "/"
+
+
+def same_place(actual: str, declared: str) -> bool:
+    """Whether Spark's full name of a location is the declared one, which may leave the host out (`hdfs:///a`)."""
+    from urllib.parse import urlsplit
+
+    if plain_path(actual) == plain_path(declared):
+        return True
+    full, short = urlsplit(actual), urlsplit(declared)
+    named = (full.scheme, full.path.rstrip("/")) == (short.scheme, short.path.rstrip("/"))
+    return named and not short.netloc and short.scheme not in ("", "file")

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.executors import Executor
 from streamwarden.cli.exits import Exit
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.spark.executors import measurements
 from support.command_line import CommandLine
 from support.reports import report
 
@@ -97,6 +99,21 @@ def test_a_pid_that_another_program_has_now_is_no_running_driver(cli: CommandLin
     answer = cli("status", "--json")
     assert answer.json["streams"][0]["state"] == "down"
     assert answer.code == Exit.BAD
+
+
+def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: ProcessIdentity) -> None:
+    cli.project.stream("a")
+    driver(cli, process=living)
+    assert cli("status", "a", "--json").json["streams"][0]["executors"] is None
+    with cli.store() as store:
+        found = [
+            Executor(id="0", host="h:1", active=False, reason="exited with 137"),
+            Executor(id="1", host="h:2", active=True),
+        ]
+        store.measurements.add(measurements(found, stream="a", limit=1, at=time.time()))
+    stream = cli("status", "a", "--json").json["streams"][0]
+    assert (stream["executors"], stream["executors_lost"]) == (1, 1)
+    assert "1 executor (1 lost)" in " ".join(cli("status").out.split())
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,34 @@ def test_urls_stay_urls(project: Project) -> None:
     assert project.load(project.write("config/streams/a.yaml", text)).checkpoint == "s3a://bucket/ckpt/a"
 
 
+@pytest.mark.parametrize("spelling", ["hdfs:/ckpt/a", "hdfs:///ckpt/a", "HDFS:///ckpt//a/"])
+def test_a_url_without_a_host_keeps_its_path_whole(project: Project, spelling: str) -> None:
+    text = f"name: a\njob: spark_jobs/job.py\nsource: {{path: i}}\nsink: {{path: o}}\ncheckpoint: {spelling}\n"
+    assert project.load(project.write("config/streams/a.yaml", text)).checkpoint == "hdfs:///ckpt/a"
+
+
+def test_what_is_shipped_is_found_below_the_project(project: Project) -> None:
+    project.write("lib/helpers.py", "")
+    project.write("env.tar.gz", "")
+    shipped = "spark: {py_files: [lib/helpers.py, 'hdfs:///lib.zip'], archives: ['env.tar.gz#environment']}\n"
+    spark = project.load(project.stream("a", shipped)).spark
+    assert spark.py_files == (str(project.root / "lib/helpers.py"), "hdfs:///lib.zip")
+    assert spark.archives == (f"{project.root / 'env.tar.gz'}#environment",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spark: {master: yarn, deploy_mode: cluster, connection: c, executors: {instances: 2, memory: 4 GiB}}",
+        "spark: {master: 'k8s://https://api:6443', image: 'sw:1', namespace: streams, service_account: spark}",
+        "spark: {master: 'k8s://https://api', deploy_mode: cluster, conf: {spark.kubernetes.container.image: 'sw:1'}}",
+        "spark: {master: 'spark://a:7077,b:7077', executors: {instances: 2, memory_overhead: 512 MiB}}",
+    ],
+)
+def test_each_kind_of_cluster_has_its_keys(project: Project, line: str) -> None:
+    assert project.load(project.stream("a", line + "\n")).spark.manager is not None
+
+
 def test_a_spec_survives_the_way_through_json(project: Project) -> None:
     spec = project.load(project.write("config/streams/everything.yaml", FULL))
     assert spec_from_dict(json.loads(json.dumps(spec_to_dict(spec)))) == spec
@@ -113,6 +141,30 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("spark: {conf: {spark.x: true}}", "spark.conf.spark.x", 'put it in quotes: "true"'),
         ("spark: {conf: {sql.shuffle: '1'}}", "spark.conf.sql.shuffle", "begins with spark."),
         ("spark: {master: ''}", "spark.master", "local[2]"),
+        ("spark: {master: 'mesos://m:5050'}", "spark.master", "spark://HOST:PORT, yarn or k8s://"),
+        ("spark: {master: yarn, deploy_mode: both}", "spark.deploy_mode", "'client' or 'cluster'"),
+        ("spark: {deploy_mode: cluster}", "spark.deploy_mode", "a local master has no cluster"),
+        ("spark: {master: 'spark://m:7077', deploy_mode: cluster}", "spark.deploy_mode", "no Python driver"),
+        ("spark: {master: yarn, deploy_mode: cluster}", "spark.connection", "yarn_resourcemanager_webapp_address"),
+        ("spark: {connection: a-b}", "spark.connection", "that matches"),
+        ("spark: {queue: etl}", "spark.queue", "nothing: it is for `master: yarn`"),
+        ("spark: {master: 'k8s://https://m', image: i, queue: etl}", "spark.queue", "it is for `master: yarn`"),
+        ("spark: {master: 'k8s://https://m'}", "spark.image", "driver and executors run in containers of it"),
+        ("spark: {master: yarn, image: i}", "spark.image", "it is for `master: k8s://…`"),
+        ("spark: {master: yarn, namespace: n}", "spark.namespace", "it is for `master: k8s://…`"),
+        ("spark: {master: yarn, service_account: s}", "spark.service_account", "it is for `master: k8s://…`"),
+        ("spark: {master: yarn, queue: ' '}", "spark.queue", "a name"),
+        ("spark: {executors: {cores: 2}}", "spark.executors.cores", "with a local master the driver does it all"),
+        ("spark: {master: yarn, executors: {instances: 0}}", "spark.executors.instances", "at least 1"),
+        ("spark: {master: yarn, executors: {memory: 100 MB}}", "spark.executors.memory", "does not start with less"),
+        ("spark: {master: yarn, executors: {memory: 4}}", "spark.executors.memory", "does not start with less"),
+        ("spark: {master: yarn, principal: me@REALM}", "spark.keytab", "both or none"),
+        ("spark: {master: yarn, keytab: spark_jobs/job.py}", "spark.principal", "both or none"),
+        ("spark: {principal: me, keytab: gone.keytab}", "spark.keytab", "there is no file"),
+        ("spark: {py_files: [gone.zip]}", "spark.py_files[0]", "there is no file"),
+        ("spark: {py_files: [spark_jobs/job.py, lib.txt]}", "spark.py_files[1]", "ends in .py, .zip, .egg"),
+        ("spark: {archives: ['gone.tar.gz#env']}", "spark.archives[0]", "there is no file"),
+        ("spark: {archives: [env]}", "spark.archives[0]", "ends in .zip, .tar.gz"),
         ("tags: [ok, 3]", "tags[1]", "expected text"),
         ("tags: demo", "tags", "expected a list"),
         ("description: 3", "description", "expected text"),

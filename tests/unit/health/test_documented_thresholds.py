@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamwarden.adapters.executors import Executor
 from streamwarden.health.checks import (
     checkpoint_duration,
     memory_usage,
@@ -11,10 +12,12 @@ from streamwarden.health.checks import (
     state_size,
     state_update_latency,
 )
+from streamwarden.health.series import cores
 from streamwarden.health.verdict import Status
-from streamwarden.health.window import Window
-from streamwarden.stream import SparkSpec
-from support.health_windows import NOW, judge, measured, report, resident, spec, window
+from streamwarden.health.window import Measurement, Window
+from streamwarden.spark.executors import measurements
+from streamwarden.stream import ExecutorsSpec, SparkSpec
+from support.health_windows import NOW, STREAM, judge, measured, report, resident, spec, window
 
 GB = 10**9
 OK, WARNING, CRITICAL = Status.OK, Status.WARNING, Status.CRITICAL
@@ -96,6 +99,13 @@ def test_a_sum_over_tasks_becomes_wall_time_by_what_ran_at_once(
     assert verdict.value == expected
 
 
+def test_the_executors_of_the_spec_say_how_much_runs_at_once() -> None:
+    executors = ExecutorsSpec(instances=2, cores=3)
+    assert cores(spec(spark=SparkSpec(master="yarn", executors=executors))) == 6
+    assert cores(spec(spark=SparkSpec(master="yarn", executors=executors, conf={"spark.cores.max": "4"}))) == 4
+    assert cores(spec(spark=SparkSpec(master="yarn"))) is None
+
+
 def test_state_commits_never_take_longer_than_the_batch_they_are_in() -> None:
     """200 tasks on an unknown number of cores report 40 s in a batch whose work took 3 s."""
     reports = [
@@ -170,6 +180,61 @@ def test_memory_usage_of_an_old_measurement_is_unknown() -> None:
     assert judge(memory_usage.CHECK, older).status is Status.UNKNOWN
     dead = window(measurements=resident([GB] * 5), driver_alive=False)
     assert judge(memory_usage.CHECK, dead).status is Status.UNKNOWN
+
+
+def _executors(*peaks: float, until: float = NOW, limit: float = 1000.0) -> tuple[Measurement, ...]:
+    """Looks at one executor beside a small one, ten seconds apart, and at a driver that is well."""
+    looks = []
+    for index, peak in enumerate(peaks):
+        at = until - 10 * (len(peaks) - 1 - index)
+        found = [
+            Executor(id=name, host="h:1", active=True, peak_bytes=int(size), resident=True)
+            for name, size in (("1", peak), ("2", 10))
+        ]
+        looks += measurements(found, stream=STREAM, limit=int(limit), at=at)
+    return (*resident([GB] * 5), *looks)
+
+
+def _on_cluster(*more: Measurement) -> Window:
+    state = [report(batch, operator={"memoryUsedBytes": 900_000_000}) for batch in range(5)]
+    return window(state, measurements=more, spec=spec(spark=SparkSpec(master="spark://m:7077")))
+
+
+@pytest.mark.parametrize(
+    ("peak", "status"), [(0, OK), (849, OK), (850, WARNING), (950, WARNING), (951, CRITICAL), (1200, CRITICAL)]
+)
+def test_memory_usage_judges_the_fullest_executor_by_its_limit(peak: int, status: Status) -> None:
+    """85 % and 95 % of memory and overhead are WARNING, more is CRITICAL."""
+    verdict = judge(memory_usage.CHECK, _on_cluster(*_executors(*[peak] * 3)))
+    assert verdict.status is status
+    if status is not OK:
+        assert verdict.value == peak
+        assert verdict.reason.startswith("executor 1 at h:1")
+
+
+def test_memory_usage_on_a_cluster_is_the_worse_of_driver_and_executors() -> None:
+    """State is in the executors: none of it is taken off the driver's own 5 GB."""
+    full = (*resident([5 * GB] * 5), *_executors(900, 900, 900)[5:])
+    verdict = judge(memory_usage.CHECK, _on_cluster(*full))
+    assert (verdict.status, verdict.value) == (CRITICAL, 5 * GB)
+    assert "executors" in verdict.evidence
+
+
+def test_memory_usage_of_executors_that_nobody_measured_is_unknown() -> None:
+    for more in (resident([GB] * 5), _executors(10, 10, 10, until=NOW - 120.5)):
+        verdict = judge(memory_usage.CHECK, _on_cluster(*more))
+        assert verdict.status is Status.UNKNOWN
+        assert "nobody measured the memory of the executors" in verdict.reason
+    bad_driver = judge(memory_usage.CHECK, _on_cluster(*resident([5 * GB] * 5)))
+    assert bad_driver.status is CRITICAL, "what is known to be bad is said all the same"
+
+
+def test_memory_usage_of_one_full_look_alarms_nobody() -> None:
+    verdict = judge(memory_usage.CHECK, _on_cluster(*_executors(999)))
+    assert verdict.status is Status.UNKNOWN
+    calmed = judge(memory_usage.CHECK, _on_cluster(*_executors(999, 999, 999, 10, 10)))
+    assert calmed.status is CRITICAL, "held until five looks in a row are below it"
+    assert judge(memory_usage.CHECK, _on_cluster(*_executors(999, 999, 999, *[10] * 5))).status is OK
 
 
 def test_sst_size_of_a_batch_without_flush_is_the_last_one_that_was_reported() -> None:

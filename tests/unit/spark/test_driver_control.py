@@ -12,7 +12,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.spark.control import Ending, Reason, cap_log, folder_bytes
 from streamwarden.spark.runner import ended
-from streamwarden.spark.sessions import plain_path
+from streamwarden.spark.sessions import plain_path, same_place
 from streamwarden.spark.sinks import start_query, trigger_options
 from streamwarden.stream import StreamSpec, TriggerSpec
 
@@ -106,3 +106,19 @@ def test_triggers_as_spark_takes_them(trigger: TriggerSpec, options: dict[str, o
 def test_a_build_that_returns_no_query_is_the_jobs_fault() -> None:
     with pytest.raises(JobError, match="returned NoneType"):
         start_query(None, StreamSpec(name="counts", job="/j.py", checkpoint="/cp"))
+
+
+@pytest.mark.parametrize(
+    ("actual", "declared", "same"),
+    [
+        ("/a/b", "file:///a/b/", True),
+        ("hdfs://namenode:8020/a", "hdfs:///a", True),
+        ("hdfs://namenode:8020/a", "hdfs://namenode:8020/a", True),
+        ("hdfs://other:8020/a", "hdfs://namenode:8020/a", False),
+        ("hdfs://namenode:8020/b", "hdfs:///a", False),
+        ("s3a://bucket/a", "hdfs:///a", False),
+        ("/a", "hdfs:///a", False),
+    ],
+)
+def test_the_checkpoint_may_be_declared_without_its_host(actual: str, declared: str, same: bool) -> None:
+    assert same_place(actual, declared) is same

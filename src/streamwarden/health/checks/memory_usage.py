@@ -1,27 +1,81 @@
-"""Memory usage: resident memory of driver and executors, state memory apart."""
+"""Memory usage: resident memory of the driver, state memory apart; on a cluster also of each executor."""
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.series import latest_measured, measured, reports
-from streamwarden.health.settle import MEMORY, RECENT, judge_series
+from dataclasses import replace
+
+from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.executors import Look, has_executors, looks
+from streamwarden.health.series import FRESH, latest_measured, measured, reports
+from streamwarden.health.settle import MEMORY, RAISE, RECENT, judge_series, settle
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.units import GB, format_size
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """Resident bytes without state memory against the documented limits."""
+    """The driver against the documented limits, and on a cluster each executor against its own: the worse of both."""
+    driver = _driver(window, thresholds)
+    if window.driver_alive is False or not has_executors(window.spec):
+        return driver
+    executors = _executors(window, thresholds)
+    worse, other = (executors, driver) if executors.status.rank > driver.status.rank else (driver, executors)
+    reason = worse.reason if worse.status is not Status.OK else f"{driver.reason}; {executors.reason}"
+    return replace(worse, reason=reason, evidence={**other.evidence, **worse.evidence})
+
+
+def _driver(window: Window, thresholds: Thresholds) -> Verdict:
     newest = latest_measured(window, "resident_bytes")
     if newest is None or window.driver_alive is False:
         return CHECK.verdict(window, Status.UNKNOWN, _why_not(window))
-    # RocksDB's memoryUsedBytes saw-tooths with its memtables: only its low point is surely state
-    memory = [sum(op.memory_used_bytes for op in each.operators) for each in reports(window, RECENT)]
-    state = min(memory, default=0)
+    state = _state_in_driver(window)
     observations = [(each.at, max(0.0, each.value - state)) for each in measured(window, "resident_bytes", MEMORY)]
     what = f"resident memory without state ({format_size(state)})"
+    if has_executors(window.spec):
+        what = "the driver's resident memory"
     evidence: dict[str, object] = {"resident_bytes": newest.value, "state_memory_bytes": state, "source": newest.source}
     return judge_series(CHECK, window, thresholds, observations, what=what, where="at", evidence=evidence)
+
+
+def _state_in_driver(window: Window) -> int:
+    if has_executors(window.spec):
+        return 0
+    # RocksDB's memoryUsedBytes saw-tooths with its memtables: only its low point is surely state
+    memory = [sum(op.memory_used_bytes for op in each.operators) for each in reports(window, RECENT)]
+    return min(memory, default=0)
+
+
+def _executors(window: Window, thresholds: Thresholds) -> Verdict:
+    """Each look is judged by its fullest executor."""
+    found = [look for look in looks(window.measurements) if look.memory][-MEMORY:]
+    if not found or window.now - found[-1].at > FRESH:
+        return CHECK.verdict(window, Status.UNKNOWN, "nobody measured the memory of the executors")
+    own = thresholds.of(CHECK.name)
+    marks = {"warning": own["executor_warning"], "critical": own["executor_critical"]}
+    settled = settle([_share(look) for look in found], CHECK.grader(marks))
+    newest = found[-1]
+    fullest = newest.fullest or ""
+    used, limit = newest.memory[fullest]
+    show, share = Unit.BYTES.show, Unit.SHARE.show
+    reason = (
+        f"{fullest} took {show(used)} of its {show(limit)}, {share(used / limit)} "
+        f"(warning from {share(marks['warning'])}, critical above {share(marks['critical'])})"
+    )
+    if settled.status is None:
+        reason += f"; it was seen {len(found)} time(s) only, an alarm needs {RAISE}"
+    elif settled.held:
+        reason += f"; held at {settled.status} until {RECENT} looks in a row are below it"
+    evidence = {
+        "executors": {name: {"bytes": used, "limit": limit} for name, (used, limit) in newest.memory.items()},
+        "executors_active": newest.active,
+        "executors_lost": newest.lost,
+        "fullest_recently": [round(_share(look), 4) for look in found[-RECENT:]],
+    }
+    return CHECK.verdict(window, settled.status or Status.UNKNOWN, reason, used, evidence)
+
+
+def _share(look: Look) -> float:
+    return max(look.share(executor) for executor in look.memory)
 
 
 def _why_not(window: Window) -> str:
@@ -37,18 +91,37 @@ CHECK = Check(
     name="memory_usage",
     title="Memory usage",
     unit=Unit.BYTES,
-    target="< 2 GB (10^9 bytes)",
-    thresholds=limits(2 * GB, 4 * GB, Unit.BYTES, "resident bytes without state memory"),
+    target="< 2 GB (10^9 bytes); on a cluster also each executor < 85 % of its limit",
+    thresholds=(
+        *limits(2 * GB, 4 * GB, Unit.BYTES, "resident bytes without state memory; on a cluster, the driver's"),
+        Threshold(
+            name="executor_warning",
+            default=0.85,
+            unit=Unit.SHARE,
+            meaning="WARNING from here on: what an executor took of its limit",
+        ),
+        Threshold(
+            name="executor_critical",
+            default=0.95,
+            unit=Unit.SHARE,
+            meaning="CRITICAL beyond: what an executor took of its limit",
+        ),
+    ),
     judge=check,
     reads=(
         "The measurement `resident_bytes` (resident memory of the driver's process tree: JVM, Python, workers, taken "
-        "by "
-        "the runner about every ten seconds) minus state memory: `stateOperators[].memoryUsedBytes` summed over "
-        "operators, the smallest sum of the five newest reports, because RocksDB's saw-tooths with its memtables. "
-        "Executors on "
-        "other hosts are not in it."
+        "by the runner about every ten seconds). With a local master minus state memory: "
+        "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
+        "because RocksDB's saw-tooths with its memtables. On a cluster state is in the executors, and each of them is "
+        "judged too: the peak of its resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; "
+        "without process-tree metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
+        "`spark.executor.memory` + overhead (+ off-heap and PySpark memory, where set). The verdict is the worse of "
+        "the driver's and the fullest executor's."
     ),
-    unknown="No measurement of the last two minutes is there, or the driver is not running.",
-    advice="Change the state store's configuration (bound RocksDB's memory), and look at garbage collection.",
-    source="Documented target < 2 GB, warning 2-4 GB, critical > 4 GB; GB is 10^9 bytes.",
+    unknown="No measurement of the last two minutes is there, of the driver or (on a cluster) of the executors, or the "
+    "driver is not running.",
+    advice="Change the state store's configuration (bound RocksDB's memory), and look at garbage collection. For an "
+    "executor, raise its memory or its overhead: YARN and Kubernetes kill one that passes its limit.",
+    source="Documented target < 2 GB, warning 2-4 GB, critical > 4 GB; GB is 10^9 bytes. The shares of an executor's "
+    "limit are Streamwarden's own: a container is killed at 100 %.",
 )

@@ -1,0 +1,151 @@
+"""What Spark's REST API says of a driver's executors: which live, which were lost, how much memory each has taken.
+
+The API is the driver's own web UI: <https://spark.apache.org/docs/latest/monitoring.html#rest-api>. It is read without
+credentials, and never through a proxy: the driver asks itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from streamwarden.errors import ProcessError
+
+TIMEOUT: Final = 5.0
+MOST_BYTES: Final = 16 * 2**20
+"""Of an answer: a thousand executors take about 2 MB."""
+
+DRIVER: Final = "driver"
+"""The API lists the driver as an executor of this id."""
+
+_MIB: Final = 2**20
+_UNITS: Final = {"": None, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SIZE: Final = re.compile(r"\s*(\d+)\s*([bkmgtp]?)b?\s*", re.IGNORECASE)
+_MEANT: Final = re.compile(r"(?i)killed by driver|explicit termination request|decommission")
+"""Reasons of a removal that Spark itself wanted (dynamic allocation): nothing was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """One executor, living or removed.
+
+    Args:
+        host: `host:port`.
+        peak_bytes: the most memory that it has held: resident memory of its JVM, its Python workers and what else they
+            started; without process-tree metrics, what its JVM used on and off the heap. None before its first report.
+        resident: whether `peak_bytes` is resident memory.
+        reason: why it was removed; empty while it lives.
+        lost: it ended, and nobody wanted that.
+    """
+
+    id: str
+    host: str
+    active: bool
+    cores: int = 0
+    failed_tasks: int = 0
+    peak_bytes: int | None = None
+    resident: bool = False
+    reason: str = ""
+
+    @property
+    def lost(self) -> bool:
+        return not self.active and _MEANT.search(self.reason) is None
+
+
+def parse_executors(document: object) -> tuple[Executor, ...]:
+    """The answer of `/applications/ID/allexecutors`, without the driver. Raises ValueError for anything else."""
+    if not isinstance(document, list):
+        raise ValueError(f"a list of executors was expected, not {type(document).__name__}")
+    return tuple(_executor(each) for each in document if _field(each, "id") != DRIVER)
+
+
+def _executor(document: Mapping[str, Any]) -> Executor:
+    peak, resident = _peak(document.get("peakMemoryMetrics") or {})
+    return Executor(
+        id=str(_field(document, "id")),
+        host=str(document.get("hostPort", "")),
+        active=bool(_field(document, "isActive")),
+        cores=int(document.get("totalCores", 0)),
+        failed_tasks=int(document.get("failedTasks", 0)),
+        peak_bytes=peak,
+        resident=resident,
+        reason=str(document.get("removeReason") or ""),
+    )
+
+
+def _field(document: object, name: str) -> object:
+    if not isinstance(document, Mapping) or name not in document:
+        raise ValueError(f"an executor without {name!r}")
+    return document[name]
+
+
+def _peak(metrics: Mapping[str, Any]) -> tuple[int | None, bool]:
+    """The sum of the parts' peaks: they need not have come at one time, so it is an upper bound."""
+    for parts, resident in (
+        (("ProcessTreeJVMRSSMemory", "ProcessTreePythonRSSMemory", "ProcessTreeOtherRSSMemory"), True),
+        (("JVMHeapMemory", "JVMOffHeapMemory"), False),
+    ):
+        total = sum(int(metrics.get(part, 0)) for part in parts)
+        if total > 0:
+            return total, resident
+    return None, False
+
+
+def executor_limit(conf: Mapping[str, str]) -> int:
+    """Bytes that an executor may take: its memory and its overhead, as YARN and Kubernetes size its container.
+
+    `spark.executor.memory` + overhead (`spark.executor.memoryOverhead`, else the factor of it, at least the minimum) +
+    memory off the heap and of PySpark, where they are set. A standalone worker enforces none of it: there it is what
+    was planned for.
+    """
+    memory = _size(conf, "spark.executor.memory", "1g", _MIB)
+    factor = conf.get("spark.executor.memoryOverheadFactor") or conf.get("spark.kubernetes.memoryOverheadFactor")
+    least = _size(conf, "spark.executor.minMemoryOverhead", "384m", _MIB)
+    derived = max(int(float(factor or 0.1) * memory), least)
+    overhead = _size(conf, "spark.executor.memoryOverhead", f"{derived}b", _MIB)
+    off_heap = conf.get("spark.memory.offHeap.enabled", "false").lower() == "true"
+    return (
+        memory
+        + overhead
+        + (_size(conf, "spark.memory.offHeap.size", "0", 1) if off_heap else 0)
+        + _size(conf, "spark.executor.pyspark.memory", "0", _MIB)
+    )
+
+
+def _size(conf: Mapping[str, str], key: str, default: str, unit: int) -> int:
+    """A size as Spark writes it (`600m`, `4g`), in bytes; `unit` is what a bare number counts."""
+    match = _SIZE.fullmatch(conf.get(key, default))
+    if match is None:
+        raise ValueError(f"{key} is {conf[key]!r}, expected is a size such as 600m or 4g")
+    return int(match[1]) * (_UNITS[match[2].lower()] or unit)
+
+
+def addresses(web_url: str) -> tuple[str, ...]:
+    """Where the UI may be asked from its own host: on the loopback first, then by the name it gives itself."""
+    parts = urlsplit(web_url)
+    if parts.scheme != "http" or parts.port is None:
+        return (web_url,)
+    return (f"http://127.0.0.1:{parts.port}", web_url)
+
+
+def read_executors(bases: Sequence[str], application: str, *, timeout: float = TIMEOUT) -> tuple[Executor, ...]:
+    """Ask the first of `bases` that answers for this application's executors, removed ones too. Raises ProcessError."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    problem: Exception | None = None
+    for base in bases:
+        url = f"{base.rstrip('/')}/api/v1/applications/{quote(application, safe='')}/allexecutors"
+        try:
+            with opener.open(url, timeout=timeout) as answer:
+                return parse_executors(json.loads(answer.read(MOST_BYTES)))
+        except (OSError, ValueError) as error:  # urllib's errors are OSErrors
+            problem = error
+    raise ProcessError(
+        f"Spark's REST API does not tell of executors: {problem}",
+        where=", ".join(bases),
+        next_step="see that spark.ui.enabled is true and that no filter of spark.ui.filters stands before it",
+    )

@@ -1,0 +1,97 @@
+"""Drivers in cluster mode, on YARN and Kubernetes: submitted, followed and found again by the Spark provider itself.
+
+Its durable mode keeps the application's id in Airflow's task state, so that the next try follows the living application
+in place of submitting a second one. The lease stays the fence: a driver that finds its claim taken ends by itself, and
+across DAG runs, which share no task state, a living driver is found and followed by it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY
+
+from streamwarden.adapters.java import find_java
+from streamwarden.adapters.launch import RUNNER
+from streamwarden.adapters.spark_home import spark_home
+from streamwarden.airflow.submitting import Submission
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle import folder as files
+from streamwarden.stream import Manager, StreamSpec
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from streamwarden.airflow.operators import StreamOperator
+
+_POD_NAME: Final = "spark.kubernetes.driver.pod.name"
+
+
+def prepare(operator: StreamOperator, order: Submission) -> None:
+    """Let the provider follow applications of this order: its hook, and its own ways to ask the cluster.
+
+    Raises ConfigError if the connection does not say where to ask.
+    """
+    manager = order.spec.spark.manager
+    hook = order.hook
+    hook._yarn_track_via_rm_api = operator._yarn_track_via_rm_api = manager is Manager.YARN
+    hook._track_driver_via_k8s_api = operator._track_driver_via_k8s_api = manager is Manager.KUBERNETES
+    connection = hook._connection
+    if connection["spark_binary"] == DEFAULT_SPARK_BINARY:
+        connection["spark_binary"] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
+        hook._env = {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(find_java())}
+    if manager is Manager.KUBERNETES:
+        connection["namespace"] = connection["namespace"] or _namespace(order.spec)
+    try:
+        hook._validate_yarn_track_via_rm_api_config()
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"the ResourceManager cannot be asked: {error}",
+            expected="its address in the connection, and requests-kerberos where the connection has a key",
+            where=f"connection {operator._conn_id} of stream {order.spec.name}",
+            next_step="add yarn_resourcemanager_webapp_address to the connection's extra",
+        ) from error
+    operator._hook = hook
+
+
+def point_at(operator: StreamOperator, hook: SparkSubmitHook, folder: Path, manager: Manager | None) -> None:
+    """What is submitted: the runner, with the settings and the argument of this driver's folder."""
+    hook._properties_file = str(folder / files.PROPERTIES)
+    hook._application_args = [str(folder)]
+    if manager is Manager.KUBERNETES:
+        # The provider reads the pod's name from spark-submit's words, and does not find it there in every namespace.
+        hook._conf[_POD_NAME] = hook._kubernetes_driver_pod = pod_name(folder.name)
+        # The runner is where the image has it: at the same path, as everything that a driver shares.
+        operator.application = f"local://{RUNNER}"
+    else:
+        operator.application = str(RUNNER)
+
+
+def pod_name(driver_id: str) -> str:
+    """The driver's id as the name of its pod: lower case, digits and `-` (RFC 1123)."""
+    return f"{driver_id.lower().replace('_', '-')}-driver"
+
+
+def followed(operator: StreamOperator, context: Any) -> str | None:
+    """The application that an earlier try of this task submitted; None if there is none, or it is not known."""
+    store = context.get("task_state_store")
+    found = store.get(operator.external_id_key) if store is not None else None
+    return str(found) if found else None
+
+
+def forget_the_last_end(operator: StreamOperator, context: Any) -> None:
+    """The provider keeps that an application succeeded; of one that was submitted after it that says nothing."""
+    store = context.get("task_state_store")
+    if store is not None and store.get(operator._K8S_DRIVER_STATUS_KEY) is not None:
+        store.delete(operator._K8S_DRIVER_STATUS_KEY)
+
+
+def is_active(operator: StreamOperator, context: Any) -> bool:
+    """Whether the application that is followed lives. Raises what the provider raises if the cluster does not tell."""
+    application = followed(operator, context)
+    return application is not None and operator.is_job_active(operator.get_job_status(application, context))
+
+
+def _namespace(spec: StreamSpec) -> str:
+    return spec.spark.conf.get("spark.kubernetes.namespace") or spec.spark.namespace or "default"

@@ -1,0 +1,80 @@
+"""The executors of a stream on a cluster, from what its driver measured: which live now, and how full each is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.health.series import FRESH
+from streamwarden.health.window import Measurement
+from streamwarden.stream import Manager, StreamSpec
+
+BYTES: Final = "executor_peak_bytes"
+LIMIT: Final = "executor_limit_bytes"
+ACTIVE: Final = "executors_active"
+LOST: Final = "executors_lost"
+CORES: Final = "executor_cores"
+FAILED_TASKS: Final = "executor_failed_tasks"
+"""Names of the measurements; BYTES and LIMIT are each executor's, named in their source, the others are counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at the executors.
+
+    Args:
+        at: Unix seconds.
+        active: how many lived; lost: how many the driver had lost by then.
+        memory: executor -> (bytes at most so far, limit).
+    """
+
+    at: float
+    active: int
+    lost: int
+    memory: dict[str, tuple[float, float]]
+
+    @property
+    def fullest(self) -> str | None:
+        """The executor that is nearest to its limit; None if none has told its memory."""
+        return max(self.memory, key=self.share, default=None)
+
+    def share(self, executor: str) -> float:
+        """Of its limit, how much it has taken."""
+        used, limit = self.memory[executor]
+        return used / limit
+
+
+def has_executors(spec: StreamSpec) -> bool:
+    """Whether the stream's tasks run in processes of their own, on a cluster."""
+    return spec.spark.manager is not Manager.LOCAL
+
+
+def looks(measurements: Iterable[Measurement]) -> list[Look]:
+    """Every look among `measurements`, oldest first."""
+    counted: dict[float, dict[str, float]] = {}
+    parts: dict[float, dict[str, dict[str, float]]] = {}
+    for each in measurements:
+        if each.name in (ACTIVE, LOST):
+            counted.setdefault(each.at, {})[each.name] = each.value
+        elif each.name in (BYTES, LIMIT):
+            parts.setdefault(each.at, {}).setdefault(each.source, {})[each.name] = each.value
+    return [
+        Look(
+            at=at,
+            active=int(counts.get(ACTIVE, 0)),
+            lost=int(counts.get(LOST, 0)),
+            memory={
+                executor: (told[BYTES], told[LIMIT])
+                for executor, told in parts.get(at, {}).items()
+                if BYTES in told and told.get(LIMIT, 0) > 0
+            },
+        )
+        for at, counts in sorted(counted.items())
+    ]
+
+
+def latest_look(measurements: Iterable[Measurement], now: float) -> Look | None:
+    """The newest look if it is fresh."""
+    found = looks(measurements)
+    return found[-1] if found and now - found[-1].at <= FRESH else None
