@@ -22,6 +22,7 @@ from streamwarden.stream import (
 )
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
@@ -138,6 +139,9 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
             problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
         elif _URL.match(path) and ".." in PurePosixPath(path).parts:
             problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
+        elif path.lower().startswith("s3a:") and not _BUCKET.match(path):
+            allowed = "s3a://BUCKET/FOLDER: a place is never a whole bucket"
+            problems.append(Problem(key=key, observed=show(path), allowed=allowed))
     return problems
 
 
@@ -259,10 +263,14 @@ def _sink_kind(sink: SinkSpec) -> list[Problem]:
 
 def _kinds(spec: StreamSpec) -> list[Problem]:
     problems = [*_source_kind(spec.source), *_sink_kind(spec.sink)]
-    for side, name in (("source", spec.source.connection), ("sink", spec.sink.connection)):
+    sides = {"source": spec.source.connection, "sink": spec.sink.connection, "storage": spec.storage.connection}
+    for side, name in sides.items():
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):
             allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
             problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
+    if spec.storage.connection is not None and not spec.in_object_store:
+        observed, allowed = show(spec.storage.connection), "nothing: no path of this stream begins with s3a://"
+        problems.append(Problem(key=("storage", "connection"), observed=observed, allowed=allowed))
     if not spec.spark.master:
         problems.append(Problem(key=("spark", "master"), observed="''", allowed="a master such as local[2]"))
     for name in spec.spark.conf:

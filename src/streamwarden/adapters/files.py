@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from streamwarden.checkpoint.filesystem import Entry, FileSystem
 from streamwarden.errors import CheckpointError
+from streamwarden.stream import OBJECT_STORE
 
 _MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 
@@ -75,13 +76,22 @@ class FsspecFiles:
             raise OSError(5, f"{type(error).__name__}: {error}", path) from error
 
 
-def open_path(url: str | Path) -> tuple[FileSystem, str]:
+def open_path(url: str | Path, connection: str | None = None) -> tuple[FileSystem, str]:
     """The file system of a path or URL, and the path in its terms.
 
-    A path without a scheme and `file:` are local. Raises CheckpointError if fsspec has no driver for the scheme, or the
-    driver cannot be opened (package missing, no credentials).
+    A path without a scheme and `file:` are local; `s3a:` and `s3:` are object stores, whose paths are whole URLs.
+
+    Args:
+        connection: of an object store; None: the environment's own variables.
+
+    Raises CheckpointError if fsspec has no driver for the scheme, or the driver cannot be opened (package missing, no
+    credentials); ConfigError for a connection that is not there or cannot be used.
     """
     text = os.fspath(url)
+    if OBJECT_STORE.match(text):
+        from streamwarden.adapters.object_stores import access, file_system
+
+        return FsspecFiles(file_system(access(connection))), text
     parts = urlsplit(text)
     if parts.scheme == "file":
         return LocalFiles(), unquote(parts.path)
@@ -96,7 +106,7 @@ def open_path(url: str | Path) -> tuple[FileSystem, str]:
             f"the storage cannot be opened: {error}",
             expected="a local path, or a URL that an installed fsspec driver opens",
             where=text,
-            next_step="install the driver (s3fs, gcsfs, adlfs, …) or check the credentials",
+            next_step="install the driver (gcsfs, adlfs, …) or check the credentials",
         ) from error
     return FsspecFiles(fs), str(path)
 
@@ -131,4 +141,4 @@ def _when(value: object) -> float | None:
 
 
 def _same(name: str, path: str) -> bool:
-    return name.strip("/") == path.strip("/")
+    return name.strip("/") == OBJECT_STORE.sub("", path).strip("/")

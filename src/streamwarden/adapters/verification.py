@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 from streamwarden.adapters.connections import connection
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.files import open_path
 from streamwarden.adapters.outputs import Output, local_path, read_output
-from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
@@ -80,7 +80,7 @@ def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[P
     from streamwarden.adapters.topic_export import export_topic
 
     try:
-        ranges = topic_ranges(LocalFiles(), spec.checkpoint)
+        ranges = topic_ranges(*_checkpoint(spec))
     except CheckpointError as error:
         raise _unknown_input(spec.checkpoint, error) from error
     missing = [
@@ -100,7 +100,12 @@ def _read(spec: StreamSpec, facts: RunFacts) -> Output:
         from streamwarden.adapters.postgresql.output import read_table
 
         return read_table(spec, committed=facts.committed, first=facts.first)
-    return read_output(Path(spec.sink.path or ""), committed=facts.committed, first=facts.first)
+    place, connection = spec.sink.path or "", spec.storage.connection
+    return read_output(place, connection=connection, committed=facts.committed, first=facts.first)
+
+
+def _checkpoint(spec: StreamSpec) -> tuple[FileSystem, str]:
+    return open_path(spec.checkpoint, spec.storage.connection)
 
 
 def load_oracle(job: Path) -> Oracle:
@@ -142,7 +147,7 @@ def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
     """What an oracle may know of a run: its committed batches' files, watermarks, times, and the stream's settings that
     decide what comes out. Raises VerificationError if the checkpoint's logs are not whole.
     """
-    fs, checkpoint = LocalFiles(), spec.checkpoint
+    fs, checkpoint = _checkpoint(spec)
     try:
         committed = log_position(fs, checkpoint).committed
         last = -1 if committed is None else committed
@@ -181,10 +186,10 @@ def _unknown_input(checkpoint: str, why: object) -> VerificationError:
 
 def _read_rate(spec: StreamSpec) -> RateFacts:
     """What the checkpoint says of a rate source: when it began and where each batch ended."""
-    fs = LocalFiles()
+    fs, checkpoint = _checkpoint(spec)
     try:
-        ends = {batch: record.sources[0] for batch, record in all_offsets(fs, spec.checkpoint).items()}
-        began = int(read_log_file(fs, join(spec.checkpoint, SOURCES, "0", "0")).lines[0])
+        ends = {batch: record.sources[0] for batch, record in all_offsets(fs, checkpoint).items()}
+        began = int(read_log_file(fs, join(checkpoint, SOURCES, "0", "0")).lines[0])
     except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
         raise VerificationError(
             f"the checkpoint does not say what the rate source gave: {error}",

@@ -16,7 +16,8 @@ What is copied, and why in this order, while the query may be running:
 Of a sink that is a table, the place of step 4 is before all others: rows and ledger are copied as of one moment, and
 the checkpoint is forked at the batch that the ledger names; a batch is in the table before it is in `commits/`.
 
-Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename.
+Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename. What
+lies in an object store is copied instead.
 """
 
 from __future__ import annotations
@@ -49,7 +50,16 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
-from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import (
+    NAME_PATTERN,
+    SinkKind,
+    SinkSpec,
+    SourceKind,
+    SourceSpec,
+    StorageSpec,
+    StreamSpec,
+    TriggerSpec,
+)
 
 SUFFIX: Final = "__fork"
 
@@ -67,7 +77,7 @@ _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A hard link of `source` at `target`; a copy where the two are on different devices."""
+    """A hard link of `source` at `target`; a copy where the two are on different devices or file systems."""
 
     source: str
     target: str
@@ -123,7 +133,7 @@ class Survey:
     """What there is of the origin, listed in this order: commits, offsets, source logs, state.
 
     Args:
-        checkpoint: absolute local folder.
+        checkpoint: absolute local folder, or URL.
         sources: source -> (log offset, whether compact) of each file of its log.
         state_files: files of `state/` that belong to no partition, below the checkpoint.
         manifest_ids: (batch, whether compact) of each entry of the sink's manifest; None: the sink has no manifest.
@@ -199,6 +209,7 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         source=_own_input(spec.source, places),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
+        storage=StorageSpec(),
         trigger=TriggerSpec(processing_time=None, available_now=True),
     )
 
