@@ -1,4 +1,4 @@
-"""event_windows with its checkpoint and its output in an object store, and nothing of them on this host.
+"""event_windows with input, checkpoint and output in an object store, and nothing of them on this host.
 
 Numbered scenario: (1) a driver is killed in mid-batch, a second one ends the input; (2) the result is verified, the
 checkpoint inspected, the stream surveyed, all without Spark; (3) at the same time a fork of it runs, a driver with a
@@ -54,6 +54,7 @@ def in_store(spec: StreamSpec, name: str, connection: str = "lake", **conf: str)
         spec,
         name=name,
         checkpoint=f"s3a://{BUCKET}/{name}/checkpoint",
+        source=replace(spec.source, path=f"s3a://{BUCKET}/input"),
         sink=replace(spec.sink, path=f"s3a://{BUCKET}/{name}/output"),
         storage=StorageSpec(connection=connection),
         quarantine=None,
@@ -94,7 +95,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     ):
         patch.setenv("AIRFLOW_CONN_LAKE", store.connection())
         spec = in_store(stream("event_windows", home.data, Backend.ROCKSDB), "windows")
-        publish(Path(str(spec.source.path)), lines())
+        publish(home.input, lines())
+        store.put(home.input, "input")
         cut = kill_in_mid_batch(home, spec, after=2)
         killed = home.store.drivers.latest(spec.name)
         assert killed is not None

@@ -37,7 +37,7 @@ class ObjectStore:
     def __init__(self) -> None:
         self.port = free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
-        self.log = tempfile.TemporaryFile()  # noqa: SIM115: it is closed with the server
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
         self._process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
             stdin=subprocess.DEVNULL,
@@ -45,7 +45,7 @@ class ObjectStore:
             stderr=self.log,
             env={**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": str(_FREE)},
         )
-        self.key = self.secret = "not made yet"
+        self.key = self.secret = "unmade"
 
     def open(self) -> None:
         """Wait for the server, and make what is in it."""
@@ -85,9 +85,9 @@ class ObjectStore:
         )
 
     def put(self, folder: Path, prefix: str) -> None:
-        """Every file of a local folder, below `prefix`."""
+        """Every file of a local folder, below `prefix`, in the order of their names."""
         client = self.client()
-        for path in folder.rglob("*"):
+        for path in sorted(folder.rglob("*")):
             if path.is_file():
                 client.put_object(
                     Bucket=BUCKET, Key=f"{prefix}/{path.relative_to(folder).as_posix()}", Body=path.read_bytes()

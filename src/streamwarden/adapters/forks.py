@@ -5,6 +5,7 @@ A fork is always on local disk. What the origin has there is linked; what it has
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -17,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.adapters.files import LocalFiles, download, open_path
 from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.adapters.topic_lag import topic_input
 from streamwarden.checkpoint.filesystem import FileSystem, join, walk
@@ -103,6 +104,14 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             clear(into, forked)
             if attempt == ATTEMPTS:
                 raise _vanished(spec, error) from error
+        except OSError as error:
+            clear(into, forked)
+            raise CheckpointError(
+                f"the fork could not be made: {error}",
+                expected="an origin that can be read, and room for its files",
+                where=str(into),
+                next_step="look at the disk (df), or at the object store and the connection to it; then try again",
+            ) from error
         except BaseException:
             clear(into, forked)
             raise
@@ -259,7 +268,7 @@ def _carry_out(steps: Iterable[Step], origin: FileSystem) -> None:
                 if isinstance(origin, LocalFiles):
                     _link(source, step.target)
                 else:
-                    _download(origin, source, target)
+                    download(origin, source, target)
 
 
 def _link(source: str, target: str) -> None:
@@ -271,26 +280,15 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)  # with its modification time: a file source orders its input by it
 
 
-def _download(origin: FileSystem, source: str, target: Path) -> None:
-    """Copy one file, with its modification time: a file source orders its input by it."""
-    modified = origin.stat(source).modified
-    with origin.open(source) as given, target.open("wb") as taken:
-        shutil.copyfileobj(given, taken)
-    if modified is not None:
-        os.utime(target, (modified, modified))
-
-
 def _input_files(source: _Origin, parts: Sequence[str]) -> list[InputFile]:
     """Whole files below the source's folder, or its parts: a name that begins with `.` or `_` is somebody's scratch."""
     found = []
     for part in parts or ("",):
-        folder = join(source.path, part) if part else source.path
-        try:
-            files = sorted(walk(source.fs, folder, skip=lambda name: name.startswith((".", "_"))))
-        except FileNotFoundError:  # it has no input yet
-            continue
-        found += [InputFile(f"{part}/{name}" if part else name, entry.size) for name, entry in files]
-    return found
+        folder, below = (join(source.path, part), f"{part}/") if part else (source.path, "")
+        with contextlib.suppress(FileNotFoundError):  # it has no input yet
+            for name, entry in walk(source.fs, folder, skip=lambda name: name.startswith((".", "_"))):
+                found.append(InputFile(f"{below}{name}", entry.size))
+    return sorted(found, key=lambda file: file.name)
 
 
 def _operator_files(fs: FileSystem, checkpoint: str) -> list[str]:
