@@ -19,6 +19,10 @@ NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 CONNECTION_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")
 """A connection's name becomes part of the name of an environment variable."""
 
+OBJECT_STORE: Final = re.compile(r"s3[an]?://", re.IGNORECASE)
+"""What the URL of a place in an object store begins with. A stream writes `s3a`, as Hadoop's client for it is called;
+other programs write `s3`, and so do Sparks that bring a client of their own."""
+
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
 
@@ -110,6 +114,17 @@ class SinkSpec:
 
 _EACH: Final = 2.0
 """Seconds between two batches of a stream that does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSpec:
+    """The object store that `s3a://` paths of the stream are in.
+
+    Args:
+        connection: name of the connection to it; None: the host's own `AWS_…` variables, profile or role.
+    """
+
+    connection: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +313,7 @@ class StreamSpec:
     args: tuple[str, ...] = ()
     source: SourceSpec = field(default_factory=SourceSpec)
     sink: SinkSpec = field(default_factory=SinkSpec)
+    storage: StorageSpec = field(default_factory=StorageSpec)
     quarantine: str | None = None
     trigger: TriggerSpec = field(default_factory=TriggerSpec)
     state: StateSpec = field(default_factory=StateSpec)
@@ -311,5 +327,18 @@ class StreamSpec:
     @property
     def connections(self) -> tuple[str, ...]:
         """Names of the connections that the stream needs, each once."""
-        named = (self.source.connection, self.sink.connection)
+        named = (self.source.connection, self.sink.connection, self.storage.connection)
         return tuple(dict.fromkeys(name for name in named if name))
+
+    @property
+    def in_object_store(self) -> frozenset[str]:
+        """Which of `checkpoint`, `sink`, `source`, `quarantine` are on `s3a://`."""
+        places = {
+            "checkpoint": self.checkpoint,
+            "sink": self.sink.path,
+            "source": self.source.path,
+            "quarantine": self.quarantine,
+        }
+        return frozenset(
+            name for name, path in places.items() if path is not None and path.lower().startswith("s3a://")
+        )

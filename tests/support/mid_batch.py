@@ -8,13 +8,17 @@ from functools import partial
 from pathlib import Path
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.layout import batch_ids, list_or_empty
 from streamwarden.lifecycle import folder as files
 from streamwarden.stream import StreamSpec
 from support.drivers import Project, until
 
 
-def newest(checkpoint: str, log: str) -> int:
+def newest(checkpoint: str, log: str, connection: str | None = None) -> int:
     """The newest batch in `offsets` or `commits`; -1 if there is none."""
+    if "://" in checkpoint:
+        return max(batch_ids(list_or_empty(*open_path(checkpoint, connection), log)), default=-1)
     try:
         return max((int(name) for name in os.listdir(Path(checkpoint, log)) if name.isdigit()), default=-1)  # noqa: PTH208
     except FileNotFoundError:
@@ -22,7 +26,8 @@ def newest(checkpoint: str, log: str) -> int:
 
 
 def _in_batch(spec: StreamSpec, after: int) -> bool:
-    return newest(spec.checkpoint, "offsets") > max(newest(spec.checkpoint, "commits"), after)
+    planned = newest(spec.checkpoint, "offsets", spec.storage.connection)
+    return planned > max(newest(spec.checkpoint, "commits", spec.storage.connection), after)
 
 
 def kill_in_mid_batch(made: Project, spec: StreamSpec, *, after: int, lives: int = 5) -> int:
@@ -43,7 +48,7 @@ def kill_in_mid_batch(made: Project, spec: StreamSpec, *, after: int, lives: int
         assert processes.signal_group(process, signal.SIGKILL)
         until("nothing left", lambda: not made.living())
         made.await_end(driver)
-        committed, planned = newest(spec.checkpoint, "commits"), newest(spec.checkpoint, "offsets")
+        committed, planned = (newest(spec.checkpoint, log, spec.storage.connection) for log in ("commits", "offsets"))
         if planned > committed:
             return planned
         after = committed

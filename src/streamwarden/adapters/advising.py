@@ -13,7 +13,7 @@ from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.state import StateFile, StateStore, state_stores
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream import StreamSpec
 
@@ -38,12 +38,12 @@ def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: flo
     files: StateFiles | None = None
     problems: tuple[str, ...] = ()
     try:
-        fs, path = open_path(spec.checkpoint)
+        fs, path = open_path(spec.checkpoint, spec.storage.connection)
         query = read_query_id(fs, path) or query
         files = state_files(fs, path)
         if not files.instances:
             files, problems = None, (f"there is no state under {spec.checkpoint}",)
-    except (CheckpointError, OSError) as error:
+    except (StreamwardenError, OSError) as error:
         problems = (str(error),)
     targets = [
         (each.recovery.target, f"recovery target of the drill {each.name}")

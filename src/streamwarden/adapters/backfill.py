@@ -38,10 +38,14 @@ def load_spill(folder: Path, stream: str, store: Store) -> int:
     return len(reports)
 
 
-def fill_from_logs(store: Store, stream: str, query_id: str, checkpoint: str) -> int:
-    """Add the batches that the checkpoint's logs know and the store does not; returns how many. Raises StoreError."""
+def fill_from_logs(store: Store, stream: str, query_id: str, checkpoint: str, connection: str | None = None) -> int:
+    """Add the batches that the checkpoint's logs know and the store does not; returns how many. Raises StoreError.
+
+    Args:
+        connection: to the object store that the checkpoint is in; see `open_path`.
+    """
     try:
-        fs, path = open_path(checkpoint)
+        fs, path = open_path(checkpoint, connection)
         planned, committed = planned_times(fs, path), committed_times(fs, path)
     except (OSError, StreamwardenError):
         return 0

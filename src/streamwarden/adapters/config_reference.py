@@ -56,6 +56,7 @@ _TAIL: Final = """
   may be another stream's output. Of two streams that clash both are broken: neither is known to be the right one.
 - What only one kind of cluster knows (`queue`, `image`, …) is refused on every other. Kubernetes needs an `image`, a
   `principal` its `keytab`. Spark runs Python in cluster mode on YARN and Kubernetes alone.
+- What lies in an object store is written `s3a://bucket/path`, and then `storage.connection` may be named.
 - No location lies in `drivers` or `drills` of the data folder: Streamwarden fills those itself.
 """
 
@@ -87,6 +88,8 @@ MEANINGS: Final = {
     "them",
     "sink.mode": "output mode; the parquet sink appends",
     "sink.options": "options of Spark's writer; none for `postgresql`: its settings are in the connection's extra",
+    "storage.connection": "of `s3a://` paths: name of the connection to the object store; null: what the host itself "
+    "has, variables `AWS_…` or a role (see [object stores](../how-to/object-stores.md))",
     "quarantine": "folder for input rows that could not be used, with the reason, the file and their place in it",
     "trigger.processing_time": "start a batch this often; null: as soon as the last one is done",
     "trigger.available_now": "process what is there in batches, then end",

@@ -24,6 +24,7 @@ from streamwarden.stream import (
     StreamSpec,
 )
 
+_BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
@@ -129,6 +130,9 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
             problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
         elif URL.match(path) and ".." in PurePosixPath(path).parts:
             problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
+        elif path.lower().startswith("s3a:") and not _BUCKET.match(path):
+            allowed = "s3a://BUCKET/FOLDER: a place is never a whole bucket"
+            problems.append(Problem(key=key, observed=show(path), allowed=allowed))
     return problems
 
 
@@ -284,10 +288,14 @@ def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
 
 def _kinds(spec: StreamSpec) -> list[Problem]:
     problems = [*_source_kind(spec.source), *_sink_kind(spec.sink), *_circle(spec.source, spec.sink)]
-    for side, name in (("source", spec.source.connection), ("sink", spec.sink.connection)):
+    sides = {"source": spec.source.connection, "sink": spec.sink.connection, "storage": spec.storage.connection}
+    for side, name in sides.items():
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):
             allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
             problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
+    if spec.storage.connection is not None and not spec.in_object_store:
+        observed, allowed = show(spec.storage.connection), "nothing: no path of this stream begins with s3a://"
+        problems.append(Problem(key=("storage", "connection"), observed=observed, allowed=allowed))
     for name in spec.spark.conf:
         if not name.startswith("spark."):
             allowed = "a key that begins with spark.: spark-submit ignores every other"

@@ -58,7 +58,7 @@ class ExitRecorder:
             now=self._clock(),
             stop=files.read_stop(folder),
             log_tail=files.tail(folder / files.LOG),
-            cut_batch=self._cut_batch(record),
+            cut_batch=self._cut_batch(record, folder),
         )
         self._store.drivers.exited(record.driver_id, found)
         self._load_progress(record, folder)
@@ -80,7 +80,7 @@ class ExitRecorder:
                 self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
         load_spill(folder, record.stream, self._store)
         if query_id is not None:
-            fill_from_logs(self._store, record.stream, query_id, record.checkpoint)
+            fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
         """What the keeper wrote; it gets a moment to write it, if it lives."""
@@ -94,9 +94,16 @@ class ExitRecorder:
                 return None
             time.sleep(0.02)
 
-    def _cut_batch(self, record: DriverRecord) -> bool | None:
+    def _cut_batch(self, record: DriverRecord, folder: Path) -> bool | None:
         """Whether a planned batch has no commit now; None if the checkpoint cannot be read."""
         try:
-            return log_position(*open_path(record.checkpoint)).gap > 0
+            return log_position(*open_path(record.checkpoint, _connection(folder))).gap > 0
         except (StreamwardenError, OSError):
             return None
+
+
+def _connection(folder: Path) -> str | None:
+    """The connection to the object store that the driver's checkpoint is in."""
+    storage = (files.read_document(folder / files.SPEC) or {}).get("storage") or {}
+    name = storage.get("connection")
+    return str(name) if name else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from streamwarden.checkpoint.filesystem import Entry, FileSystem
 from streamwarden.errors import CheckpointError
+from streamwarden.stream import OBJECT_STORE
 
 _MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 
@@ -75,13 +77,22 @@ class FsspecFiles:
             raise OSError(5, f"{type(error).__name__}: {error}", path) from error
 
 
-def open_path(url: str | Path) -> tuple[FileSystem, str]:
+def open_path(url: str | Path, connection: str | None = None) -> tuple[FileSystem, str]:
     """The file system of a path or URL, and the path in its terms.
 
-    A path without a scheme and `file:` are local. Raises CheckpointError if fsspec has no driver for the scheme, or the
-    driver cannot be opened (package missing, no credentials).
+    A path without a scheme and `file:` are local; `s3a:` and `s3:` are object stores, whose paths are whole URLs.
+
+    Args:
+        connection: of an object store; None: the environment's own variables.
+
+    Raises CheckpointError if fsspec has no driver for the scheme, or the driver cannot be opened (package missing, no
+    credentials); ConfigError for a connection that is not there or cannot be used.
     """
     text = os.fspath(url)
+    if OBJECT_STORE.match(text):
+        from streamwarden.adapters.object_stores import access, file_system
+
+        return FsspecFiles(file_system(access(connection))), text
     parts = urlsplit(text)
     if parts.scheme == "file":
         return LocalFiles(), unquote(parts.path)
@@ -96,9 +107,18 @@ def open_path(url: str | Path) -> tuple[FileSystem, str]:
             f"the storage cannot be opened: {error}",
             expected="a local path, or a URL that an installed fsspec driver opens",
             where=text,
-            next_step="install the driver (s3fs, gcsfs, adlfs, …) or check the credentials",
+            next_step="install the driver (gcsfs, adlfs, …) or check the credentials",
         ) from error
     return FsspecFiles(fs), str(path)
+
+
+def download(fs: FileSystem, source: str, target: Path) -> None:
+    """Copy one file to this host, with its modification time: Spark orders input by it, and oracles read it."""
+    modified = fs.stat(source).modified
+    with fs.open(source) as given, target.open("wb") as taken:
+        shutil.copyfileobj(given, taken)
+    if modified is not None:
+        os.utime(target, (modified, modified))
 
 
 def _local(name: str, status: os.stat_result) -> Entry:
@@ -131,4 +151,4 @@ def _when(value: object) -> float | None:
 
 
 def _same(name: str, path: str) -> bool:
-    return name.strip("/") == path.strip("/")
+    return name.strip("/") == OBJECT_STORE.sub("", path).strip("/")

@@ -1,7 +1,11 @@
-"""Makes forks of local streams: surveys the origin, plans with `lifecycle.fork`, carries the plan out."""
+"""Makes forks: surveys the origin, plans with `lifecycle.fork`, carries the plan out.
+
+A fork is always on local disk. What the origin has there is linked; what it has in an object store is copied.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -9,15 +13,16 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 from streamwarden.adapters import sink_topic as topics
-from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.adapters.files import LocalFiles, download, open_path
 from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.adapters.topic_lag import topic_input
-from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.filesystem import FileSystem, join, walk
 from streamwarden.checkpoint.layout import (
     COMMITS,
     SINK_LOG,
@@ -52,6 +57,15 @@ _OUTSIDE: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
 """Sinks whose output is in no folder."""
 
 _FILES: Final = LocalFiles()
+"""The fork's own file system."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A folder of the origin: the file system that it is on, and its path there."""
+
+    fs: FileSystem
+    path: str
 
 
 def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 0) -> Fork:
@@ -62,15 +76,16 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
         rewind: 0: at the newest committed batch; k: k batches before it; "all" or None: from the beginning, with an
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
 
-    Raises CheckpointError if the stream cannot be forked (remote paths, a job with its own source or sink, a database
-    that does not let it), the batch is not kept any more (with the rewinds that are possible), or `into` is not empty.
+    Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
+    sink, a database that does not let it), the batch is not kept any more (with the rewinds that are possible), or
+    `into` is not empty.
     """
     into = into.absolute()
     places = Places.under(str(into))
     forked = plans.forked_spec(spec, places)
-    checkpoint = _local(spec.checkpoint, spec)
-    output = None if spec.sink.kind in _OUTSIDE else _local(spec.sink.path, spec)
-    source = "" if spec.source.kind is SourceKind.KAFKA else _local(spec.source.path, spec)
+    checkpoint = _origin(spec.checkpoint, spec)
+    output = None if spec.sink.kind in _OUTSIDE else _origin(spec.sink.path, spec)
+    source = None if spec.source.kind is SourceKind.KAFKA else _origin(spec.source.path, spec)
     _require_empty(into)
     drop_output(forked)  # of an attempt whose folder is gone: the name is a digest of it
     for attempt in range(1, ATTEMPTS + 1):
@@ -79,7 +94,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             if rewind not in ("all", None):
                 query_id = str(uuid.uuid4())
                 if spec.sink.kind is SinkKind.POSTGRESQL:
-                    batch = _carry_table(spec, forked, source, places, int(rewind), query_id)
+                    batch = _carry_table(spec, forked, checkpoint, source, places, int(rewind), query_id)
                 else:
                     batch = _carry(checkpoint, output, source, places, int(rewind))
             elif spec.sink.kind is SinkKind.POSTGRESQL:
@@ -87,13 +102,21 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             if spec.sink.kind is SinkKind.KAFKA:
                 topics.make(spec, forked)
             if query_id is not None:
-                _carry_out([plans.metadata_step(places, query_id)])
+                _carry_out([plans.metadata_step(places, query_id)], _FILES)
             carried = places.checkpoint if batch is not None else None
-            found = _files(spec, forked, source, places, carried) if source else topic_input(forked, carried)
+            found = topic_input(forked, carried) if source is None else _files(spec, forked, source, places, carried)
         except FileNotFoundError as error:
             clear(into, forked)
             if attempt == ATTEMPTS:
                 raise _vanished(spec, error) from error
+        except OSError as error:
+            clear(into, forked)
+            raise CheckpointError(
+                f"the fork could not be made: {error}",
+                expected="an origin that can be read, and room for its files",
+                where=str(into),
+                next_step="look at the disk (df), or at the object store and the connection to it; then try again",
+            ) from error
         except BaseException:
             clear(into, forked)
             raise
@@ -114,13 +137,15 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     )
 
 
-def _files(spec: StreamSpec, forked: StreamSpec, source: str, places: Places, checkpoint: str | None) -> BoundedInput:
+def _files(
+    spec: StreamSpec, forked: StreamSpec, source: _Origin, places: Places, checkpoint: str | None
+) -> BoundedInput:
     """Step 5: the input that is there now, linked. `checkpoint`: the fork's, if it has read some of it."""
     files = _input_files(source, spec.source.parts)
-    plans.require_distinct_names(files, source)
+    plans.require_distinct_names(files, source.path)
     for folder in forked.source.folders:
         Path(folder).mkdir(parents=True)
-    _carry_out(plans.input_links(files, source, places))
+    _carry_out(plans.input_links(files, source.path, places), source.fs)
     seen = frozenset() if checkpoint is None else _seen(checkpoint)
     unseen = [file for file in files if file.seen_as not in seen]
     queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
@@ -133,73 +158,83 @@ def _files(spec: StreamSpec, forked: StreamSpec, source: str, places: Places, ch
     )
 
 
-def survey(checkpoint: str, output: str | None) -> Survey:
+def survey(checkpoint: _Origin, output: _Origin | None) -> Survey:
     """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is no folder."""
+    fs, path = checkpoint.fs, checkpoint.path
     return Survey(
-        checkpoint=checkpoint,
-        commits=frozenset(batch_ids(list_or_empty(_FILES, checkpoint, COMMITS))),
-        offsets=all_offsets(_FILES, checkpoint),
+        checkpoint=path,
+        commits=frozenset(batch_ids(list_or_empty(fs, path, COMMITS))),
+        offsets=all_offsets(fs, path),
         sources={
-            int(name): tuple(compactible_ids(list_or_empty(_FILES, checkpoint, SOURCES, name)))
-            for name in list_or_empty(_FILES, checkpoint, SOURCES)
+            int(name): tuple(compactible_ids(list_or_empty(fs, path, SOURCES, name)))
+            for name in list_or_empty(fs, path, SOURCES)
             if name.isdigit()
         },
-        stores=state_stores(_FILES, checkpoint),
-        state_files=tuple(_operator_files(Path(checkpoint))),
-        manifest_ids=tuple(compactible_ids(list_or_empty(_FILES, output, SINK_LOG))) or None if output else None,
+        stores=state_stores(fs, path),
+        state_files=tuple(_operator_files(fs, path)),
+        manifest_ids=(tuple(compactible_ids(list_or_empty(output.fs, output.path, SINK_LOG))) or None)
+        if output is not None
+        else None,
         no_manifest=output is None,
     )
 
 
-def _carry(checkpoint: str, output: str | None, source: str, places: Places, rewind: int) -> int:
+def _carry(checkpoint: _Origin, output: _Origin | None, source: _Origin | None, places: Places, rewind: int) -> int:
     """Steps 1 to 4 of a fork at a committed batch; returns the batch. `output` None: a topic, of which none is kept."""
     found = survey(checkpoint, output)
     batch = plans.choose_batch(found, rewind)
-    _carry_checkpoint(found, source, places, batch)
+    _carry_checkpoint(found, checkpoint.fs, source, places, batch)
     if output is None:
         return batch
-    manifest = read_sink_manifest(_FILES, output, batch)
+    manifest = read_sink_manifest(output.fs, output.path, batch)
     if manifest is None:
-        raise FileNotFoundError(errno.ENOENT, "the manifest vanished", str(Path(output) / SINK_LOG))
-    _carry_out(plans.manifest_steps(manifest, output, places))
+        raise FileNotFoundError(errno.ENOENT, "the manifest vanished", join(output.path, SINK_LOG))
+    _carry_out(plans.manifest_steps(manifest, output.path, places), output.fs)
     return batch
 
 
-def _carry_table(spec: StreamSpec, forked: StreamSpec, source: str, places: Places, rewind: int, query_id: str) -> int:
+def _carry_table(
+    spec: StreamSpec,
+    forked: StreamSpec,
+    checkpoint: _Origin,
+    source: _Origin | None,
+    places: Places,
+    rewind: int,
+    query_id: str,
+) -> int:
     """The same for a sink that is a table: the table first, then the checkpoint as of its batch."""
-    checkpoint = _local(spec.checkpoint, spec)
     newest = tables.copy(spec, forked, rewind=rewind, query_id=query_id)
     _await_commit(checkpoint, newest)
     found = survey(checkpoint, None)
     batch = newest - rewind
     plans.require_batch(found, batch)
-    _carry_checkpoint(found, source, places, batch)
+    _carry_checkpoint(found, checkpoint.fs, source, places, batch)
     return batch
 
 
-def _await_commit(checkpoint: str, batch: int) -> None:
+def _await_commit(checkpoint: _Origin, batch: int) -> None:
     """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
     deadline = time.monotonic() + COMMIT_WITHIN
-    while batch not in batch_ids(list_or_empty(_FILES, checkpoint, COMMITS)):
+    while batch not in batch_ids(list_or_empty(checkpoint.fs, checkpoint.path, COMMITS)):
         if time.monotonic() > deadline:
             raise CheckpointError(
                 f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
                 expected="a driver that runs, or one that ended between two batches",
-                where=checkpoint,
+                where=checkpoint.path,
                 next_step="start the stream: it commits that batch without writing it again; or fork from the "
                 "beginning (`rewind: all`)",
             )
         time.sleep(0.01)
 
 
-def _carry_checkpoint(found: Survey, source: str, places: Places, batch: int) -> None:
+def _carry_checkpoint(found: Survey, fs: FileSystem, source: _Origin | None, places: Places, batch: int) -> None:
     """Steps 1 to 3 of a fork at a committed batch."""
     checkpoint = found.checkpoint
-    _carry_out(plans.checkpoint_links(found, places, batch))
+    _carry_out(plans.checkpoint_links(found, places, batch), fs)
     for names, step, expected in (
         (
             plans.source_logs(found, batch),
-            partial(plans.source_log_step, source=source),
+            partial(plans.source_log_step, source=source.path if source is not None else ""),
             "a whole log of the file source",
         ),
         (
@@ -208,13 +243,15 @@ def _carry_checkpoint(found: Survey, source: str, places: Places, batch: int) ->
             "whole metadata of the operator",
         ),
     ):
-        _carry_out(_rewritten(checkpoint, name, places, step, expected) for name in names)
+        _carry_out((_rewritten(fs, checkpoint, name, places, step, expected) for name in names), fs)
 
 
-def _rewritten(checkpoint: str, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
+def _rewritten(
+    fs: FileSystem, checkpoint: str, name: str, places: Places, step: Callable[..., Write], expected: str
+) -> Write:
     """A file of the checkpoint as `step` rewrites it for the fork."""
     try:
-        return step(name, read_log_file(_FILES, join(checkpoint, name)), places=places)
+        return step(name, read_log_file(fs, join(checkpoint, name)), places=places)
     except Damaged as error:
         raise CheckpointError(
             str(error),
@@ -224,7 +261,8 @@ def _rewritten(checkpoint: str, name: str, places: Places, step: Callable[..., W
         ) from error
 
 
-def _carry_out(steps: Iterable[Step]) -> None:
+def _carry_out(steps: Iterable[Step], origin: FileSystem) -> None:
+    """`origin`: the file system that the links' sources are on."""
     made: set[Path] = set()
     for step in steps:
         target = Path(step.target)
@@ -235,7 +273,10 @@ def _carry_out(steps: Iterable[Step]) -> None:
             case Write(text=text):
                 target.write_text(text, encoding="utf-8")
             case Link(source=source):
-                _link(source, step.target)
+                if isinstance(origin, LocalFiles):
+                    _link(source, step.target)
+                else:
+                    download(origin, source, target)
 
 
 def _link(source: str, target: str) -> None:
@@ -247,24 +288,27 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)  # with its modification time: a file source orders its input by it
 
 
-def _input_files(source: str, parts: Sequence[str]) -> list[InputFile]:
+def _input_files(source: _Origin, parts: Sequence[str]) -> list[InputFile]:
     """Whole files below the source's folder, or its parts: a name that begins with `.` or `_` is somebody's scratch."""
     found = []
-    root = Path(source)
-    for part in parts or (".",):
-        for folder, folders, names in os.walk(root / part):
-            folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-            for name in sorted(names):
-                if not name.startswith((".", "_")):
-                    path = Path(folder) / name
-                    found.append(InputFile(path.relative_to(root).as_posix(), path.stat().st_size))
-    return found
+    for part in parts or ("",):
+        folder, below = (join(source.path, part), f"{part}/") if part else (source.path, "")
+        with contextlib.suppress(FileNotFoundError):  # it has no input yet
+            for name, entry in walk(source.fs, folder, skip=lambda name: name.startswith((".", "_"))):
+                found.append(InputFile(f"{below}{name}", entry.size))
+    return sorted(found, key=lambda file: file.name)
 
 
-def _operator_files(checkpoint: Path) -> list[str]:
+def _operator_files(fs: FileSystem, checkpoint: str) -> list[str]:
     """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
-    files = (path for path in checkpoint.glob(f"{STATE}/*/_*/**/*") if path.is_file() and not is_scratch(path.name))
-    return sorted(path.relative_to(checkpoint).as_posix() for path in files)
+    found = []
+    for operator in list_or_empty(fs, checkpoint, STATE):
+        for name in list_or_empty(fs, checkpoint, STATE, operator):
+            if name.startswith("_"):
+                below = join(STATE, operator, name)
+                files = walk(fs, join(checkpoint, below), skip=is_scratch)
+                found += [join(below, path) for path, _ in files]
+    return sorted(found)
 
 
 def _seen(checkpoint: str) -> frozenset[str]:
@@ -278,17 +322,18 @@ def _seen(checkpoint: str) -> frozenset[str]:
     )
 
 
-def _local(url: str | None, spec: StreamSpec) -> str:
-    """The absolute local path of a place of the stream."""
-    fs, path = open_path(url) if url else (None, "")
-    if not isinstance(fs, LocalFiles) or set(path) & set("*?[{"):
+def _origin(url: str | None, spec: StreamSpec) -> _Origin:
+    """A place of the stream."""
+    fs, path = open_path(url, spec.storage.connection) if url else (None, "")
+    known = isinstance(fs, LocalFiles) or path.startswith("s3a://")
+    if fs is None or not known or set(path) & set("*?[{"):
         raise CheckpointError(
             f"a fork cannot be made of {url!r}",
-            expected="local folders, without wildcards, as checkpoint, source.path and sink.path",
+            expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
             next_step="drill this stream with `target: production`",
         )
-    return path
+    return _Origin(fs, path)
 
 
 def _require_empty(into: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from streamwarden.adapters import class_archive, keeper
+from streamwarden.adapters import class_archive, keeper, object_stores
 from streamwarden.adapters.connections import PREFIX
 from streamwarden.adapters.connectors import with_connector
 from streamwarden.adapters.java import find_java
@@ -30,10 +30,15 @@ SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
 
 
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+WHOLE_UPLOADS: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+
+
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
 ) -> dict[str, str]:
-    """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java.
+    """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java, and
+    ConfigError for a connection to an object store that is not there or cannot be used.
 
     Args:
         own_spark: the driver runs on the Spark that was installed with this package, not on one that somebody named.
@@ -50,6 +55,12 @@ def driver_environment(
     merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if own_spark:
         merged["SPARK_HOME"] = str(spark_home())
+    if spec.storage.connection is not None:
+        for name, value in object_stores.environment(object_stores.access(spec.storage.connection, merged)).items():
+            if value is None:
+                merged.pop(name, None)
+            else:
+                merged[name] = value
     return merged
 
 
@@ -75,6 +86,8 @@ def write_folder(
     flags = class_archive.flags(archive) if archive is not None else ()
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
     conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
+    if spec.in_object_store:
+        conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
     files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
 
 
@@ -90,6 +103,18 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
     if urlsplit(store_url).password:
         secret.append("STREAMWARDEN_STORE_URL")
     return cluster_environment(spec, {**more, **own}, secret=secret)
+
+
+def store_settings(spec: StreamSpec, known: object_stores.Access) -> dict[str, str]:
+    """Spark's settings for a stream in an object store.
+
+    Spark's own way to publish a file of a log is to write it under another name and to rename it, which such a store
+    does by a copy: slower, and two objects. The other way, an upload that becomes visible whole when it is completed,
+    is used for every log of the query, so it is chosen where all of them are there.
+    """
+    settings = object_stores.spark_settings(known)
+    logs = {"checkpoint", "sink"} if spec.sink.path is not None else {"checkpoint"}
+    return settings | {CHECKPOINT_FILES: WHOLE_UPLOADS} if logs <= spec.in_object_store else settings
 
 
 def spawn(

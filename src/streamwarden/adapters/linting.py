@@ -12,7 +12,7 @@ from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
 from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import CheckpointError, StreamwardenError
 from streamwarden.health.series import batch_seconds, checkpoint_seconds, has_run
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.practices.checkpoint_reader import operators_of
@@ -121,9 +121,9 @@ def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
 def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
-        report = read_checkpoint(*open_path(spec.checkpoint))
-    except CheckpointError as error:
-        missing = "there is no such folder" in error.observed
+        report = read_checkpoint(*open_path(spec.checkpoint, spec.storage.connection))
+    except StreamwardenError as error:
+        missing = isinstance(error, CheckpointError) and "there is no such folder" in error.observed
         return None, "" if missing else str(error)
     return checkpoint_facts(report), ""
 

@@ -15,6 +15,9 @@ from streamwarden.errors import ProcessError
 KAFKA: Final = Path(__file__).parent / "jars" / "kafka.xml"
 """What a driver needs to read and write Kafka."""
 
+S3: Final = Path(__file__).parent / "jars" / "s3.xml"
+"""What a driver needs for `s3a://` paths."""
+
 RESOLVING_TIMEOUT: Final = 600.0
 """Seconds; a first time downloads Maven's own plugins too."""
 

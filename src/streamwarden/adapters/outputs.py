@@ -9,6 +9,7 @@ hold: an entry for each batch up to the newest commit, and each file that it nam
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.checkpoint.filesystem import FileSystem, join, walk
+from streamwarden.checkpoint.uris import file_name, to_path
 from streamwarden.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -32,15 +36,15 @@ class Manifest:
 
     Args:
         newest: newest batch with an entry; None if there is none.
-        files: data files in the order in which they were added.
+        files: data files, local paths or URLs, in the order in which they were added.
         gaps: batches that must have an entry and have none that can be read.
         missing: files that an entry names and that are not there.
     """
 
     newest: int | None
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
     gaps: tuple[int, ...] = ()
-    missing: tuple[Path, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,58 +86,69 @@ class Output:
         return [(tuple(row[i] for i in key_at), tuple(row[i] for i in value_at)) for row in self.rows]
 
 
-def read_output(path: Path, *, committed: int | None = None, first: int = 0) -> Output:
+def read_output(
+    path: Path | str, *, connection: str | None = None, committed: int | None = None, first: int = 0
+) -> Output:
     """Read the parquet output under `path`.
 
     Args:
+        connection: to the object store that it is in; see `open_path`.
         committed: the query's newest committed batch: the manifest must have an entry for each batch up to it.
         first: first batch that the manifest must know (a fork's output may begin later than batch 0).
 
     Raises VerificationError if the folder is not there, a manifest entry cannot be understood, or a named file is no
     parquet.
     """
-    if not path.is_dir():
+    fs, root = open_path(path, connection)
+    try:
+        on_disk = sorted(name for name, _ in walk(fs, root, skip=_hidden) if name.endswith(".parquet"))
+        manifest = _manifest(fs, root, committed, first)
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise VerificationError(
             "there is no output",
             expected="a folder of parquet files",
-            where=str(path),
+            where=root,
             next_step="let the stream commit a batch first",
-        )
-    on_disk = sorted(file for file in path.rglob("*.parquet") if not _hidden(file.relative_to(path)))
-    if not (path / MANIFEST).is_dir():
+        ) from error
+    except OSError as error:
+        raise _unreadable(root, error) from error
+    if manifest is None:
         problems = []
         if committed is not None:
-            problems.append(f"{committed + 1 - first} committed batches and no {MANIFEST} in {path}")
-        columns, rows = _read(on_disk)
+            problems.append(f"{committed + 1 - first} committed batches and no {MANIFEST} in {root}")
+        columns, rows = _read(fs, [join(root, name) for name in on_disk])
         return Output(columns=columns, rows=rows, files=len(on_disk), problems=tuple(problems))
-    manifest = read_manifest(path, committed=committed, first=first)
     missing = set(manifest.missing)
     present = [file for file in manifest.files if file not in missing]
-    named = {file.resolve() for file in present}
-    columns, rows = _read(present)
+    named = {_real(fs, file) for file in present}
+    columns, rows = _read(fs, present)
     return Output(
         columns=columns,
         rows=rows,
         manifest=manifest,
         files=len(present),
-        leftovers=tuple(str(file.relative_to(path)) for file in on_disk if file.resolve() not in named),
+        leftovers=tuple(name for name in on_disk if _real(fs, join(root, name)) not in named),
         problems=(
             *(f"the manifest has no entry for the committed batch {batch}" for batch in manifest.gaps),
-            *(f"the manifest names {file.name}, which is not there" for file in manifest.missing),
+            *(f"the manifest names {file_name(file)}, which is not there" for file in manifest.missing),
         ),
     )
 
 
-def read_manifest(path: Path, *, committed: int | None = None, first: int = 0) -> Manifest:
-    """The manifest of the output folder `path`; what a batch needs is one readable entry, its own or a compact one
-    that came later. An empty entry is a gap: Spark writes at least the version line.
+def _manifest(fs: FileSystem, root: str, committed: int | None, first: int) -> Manifest | None:
+    """The manifest of the output folder `root`, None if it has none; what a batch needs is one readable entry, its own
+    or a compact one that came later. An empty entry is a gap: Spark writes at least the version line.
 
     Raises VerificationError for an entry that cannot be understood.
     """
     entries = {}
-    for file in (path / MANIFEST).iterdir():
-        match = _ENTRY.fullmatch(file.name)
-        if match and (lines := _lines(file)) is not None:
+    try:
+        names = fs.names(join(root, MANIFEST))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    for name in names:
+        match = _ENTRY.fullmatch(name)
+        if match and (lines := _lines(fs.read(join(root, MANIFEST, name)))) is not None:
             entries[int(match.group(1)), match.group(2) is not None] = lines
     compact = max((batch for batch, whole in entries if whole), default=None)
     later = sorted(batch for batch, whole in entries if not whole and (compact is None or batch > compact))
@@ -141,34 +156,41 @@ def read_manifest(path: Path, *, committed: int | None = None, first: int = 0) -
     chosen += [entries[batch, False] for batch in later]
     newest = later[-1] if later else compact
     due = range(first if compact is None else compact + 1, max(committed or -1, newest or -1) + 1)
-    files = _files(path, chosen)
+    files = _files(fs, root, chosen)
     return Manifest(
         newest=newest,
         files=files,
         gaps=tuple(batch for batch in due if batch not in set(later)),
-        missing=tuple(file for file in files if not file.is_file()),
+        missing=tuple(file for file in files if not _is_file(fs, file)),
     )
 
 
-def _lines(file: Path) -> list[str] | None:
-    lines = file.read_text(encoding="utf-8").splitlines()
+def _is_file(fs: FileSystem, path: str) -> bool:
+    try:
+        return not fs.stat(path).is_dir
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _lines(content: bytes) -> list[str] | None:
+    lines = content.decode("utf-8").splitlines()
     if not lines or not lines[0].startswith("v"):
         return None
     return lines[1:]
 
 
-def _files(path: Path, entries: Iterable[list[str]]) -> tuple[Path, ...]:
+def _files(fs: FileSystem, root: str, entries: Iterable[list[str]]) -> tuple[str, ...]:
     """Files that were added and not deleted. The same file named twice is read twice: that is what a reader sees."""
-    files: list[Path] = []
+    files: list[str] = []
     for line in (line for entry in entries for line in entry):
         try:
             status = json.loads(line)
-            file, action = local_path(status["path"]), status["action"]
+            file, action = _place(fs, status["path"]), status["action"]
         except (ValueError, KeyError, TypeError) as error:
             raise VerificationError(
                 f"an entry of the manifest reads {line!r}",
                 expected="a JSON object with path and action",
-                where=str(path / MANIFEST),
+                where=join(root, MANIFEST),
                 next_step="restore the manifest; Spark cannot read this output either",
             ) from error
         if action == "add":
@@ -179,10 +201,19 @@ def _files(path: Path, entries: Iterable[list[str]]) -> tuple[Path, ...]:
             raise VerificationError(
                 f"an entry of the manifest has the action {action!r}",
                 expected="add or delete",
-                where=str(path / MANIFEST),
+                where=join(root, MANIFEST),
                 next_step="read this output with the Spark version that wrote it",
             )
     return tuple(files)
+
+
+def _place(fs: FileSystem, uri: str) -> str:
+    """A file that the manifest names. Raises ValueError if it is on another file system than its manifest."""
+    return str(local_path(uri)) if isinstance(fs, LocalFiles) else to_path(uri)
+
+
+def _real(fs: FileSystem, path: str) -> str:
+    return os.path.realpath(path) if isinstance(fs, LocalFiles) else path
 
 
 def local_path(uri: str) -> Path:
@@ -196,11 +227,20 @@ def local_path(uri: str) -> Path:
     return Path(unquote(parts.path))
 
 
-def _hidden(relative: Path) -> bool:
-    return any(part.startswith(("_", ".")) for part in relative.parts)
+def _hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
 
 
-def _read(files: Sequence[Path]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def _unreadable(root: str, error: OSError) -> VerificationError:
+    return VerificationError(
+        f"the output cannot be read: {error}",
+        expected="a folder of parquet files",
+        where=root,
+        next_step="see that the storage is reachable and the credentials are right",
+    )
+
+
+def _read(fs: FileSystem, files: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Columns and rows of the files. Each is opened by itself: a file that is named twice counts twice."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -208,12 +248,13 @@ def _read(files: Sequence[Path]) -> tuple[tuple[str, ...], list[tuple[object, ..
     tables: list[pa.Table] = []
     for file in files:
         try:
-            tables.append(pq.ParquetFile(file).read())
+            with fs.open(file) as opened:
+                tables.append(pq.ParquetFile(opened).read())
         except (pa.ArrowInvalid, OSError) as error:
             raise VerificationError(
                 f"a file of the output cannot be read: {error}",
                 expected="a whole parquet file",
-                where=str(file),
+                where=file,
                 next_step="restore the file from a copy; the manifest vouches for it",
             ) from error
     if not tables:

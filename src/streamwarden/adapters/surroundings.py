@@ -13,7 +13,7 @@ from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.sources import SourceFile, source_entries
 from streamwarden.checkpoint.state import state_stores
-from streamwarden.errors import CheckpointError, StreamwardenError
+from streamwarden.errors import StreamwardenError
 from streamwarden.health.window import StateInstance, WaitingInput
 from streamwarden.stream import SourceKind, StreamSpec
 from streamwarden.units import parse_duration
@@ -47,9 +47,9 @@ def survey(spec: StreamSpec) -> Surroundings:
     """Look at the checkpoint and the input folder of `spec`. Never raises for what is missing, damaged or "
     "unreachable."""
     try:
-        files, path = open_path(spec.checkpoint)
+        files, path = open_path(spec.checkpoint, spec.storage.connection)
         log = log_position(files, path)
-    except (CheckpointError, OSError) as error:
+    except (StreamwardenError, OSError) as error:
         return Surroundings(problems=(str(error),))
     problems: list[str] = []
     state, waiting = None, None
@@ -89,7 +89,8 @@ def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> Waiti
     if oldest is None:
         return None
     found = [
-        _waiting(folder, oldest, source_entries(files, checkpoint, at)) for at, folder in enumerate(source.folders)
+        _waiting(open_path(folder, spec.storage.connection), oldest, source_entries(files, checkpoint, at))
+        for at, folder in enumerate(source.folders)
     ]
     known = [each for each in found if each is not None]
     return reduce(_together, known) if len(known) == len(found) else None
@@ -107,9 +108,11 @@ def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:
     )
 
 
-def _waiting(location: str, oldest: float, log: Mapping[int, tuple[SourceFile, ...]]) -> WaitingInput | None:
+def _waiting(
+    location: tuple[FileSystem, str], oldest: float, log: Mapping[int, tuple[SourceFile, ...]]
+) -> WaitingInput | None:
     """None if the folder has subfolders."""
-    folder, path = open_path(location)
+    folder, path = location
     try:
         entries = [entry for entry in folder.entries(path) if not entry.name.startswith((".", "_"))]
     except FileNotFoundError:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 from streamwarden.adapters.connections import connection
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.files import download, open_path
 from streamwarden.adapters.outputs import Output, local_path, read_output
-from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.checkpoint.topics import topic_ranges
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
@@ -58,13 +59,16 @@ def verify(
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
-    facts = read_facts(spec, first=first)
-    with TemporaryDirectory(prefix="streamwarden-topic-") as scratch:
+    with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
+        folders = spec.source.folders
+        if "source" in spec.in_object_store:
+            folders = _copied_input(spec, Path(scratch))
+        facts = read_facts(spec, first=first, folders=folders)
         if spec.source.kind is SourceKind.KAFKA:
             facts = replace(facts, files=_exported(spec, facts, Path(scratch)))
             inputs = [path for files in facts.files.values() for path in files]
         elif inputs is None:
-            inputs = [path for folder in spec.source.folders for path in input_files(Path(folder))]
+            inputs = [path for folder in folders for path in input_files(Path(folder))]
         expectation = oracle(inputs, facts)
     output = _read(spec, facts, expectation, deduplicated=deduplicated)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
@@ -80,13 +84,35 @@ def verify(
     )
 
 
+def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
+    """The folder of each source, copied out of the object store: an oracle reads local files."""
+    found = []
+    for number, folder in enumerate(spec.source.folders):
+        target = into / str(number)
+        target.mkdir()
+        try:
+            fs, place = open_path(folder, spec.storage.connection)
+            for entry in fs.entries(place):
+                if not entry.is_dir and not entry.name.startswith((".", "_")):
+                    download(fs, join(place, entry.name), target / entry.name)
+        except OSError as error:
+            raise VerificationError(
+                f"the input cannot be copied: {error}",
+                expected="the folder of the whole input, and room for it on this host",
+                where=folder,
+                next_step="see that the object store is reachable and that the disk has room",
+            ) from error
+        found.append(str(target))
+    return tuple(found)
+
+
 def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[Path]]:
     """Batch -> files with the records that it read of the topic."""
     from streamwarden.adapters.topic_export import export_topic
 
     try:
-        ranges = topic_ranges(LocalFiles(), spec.checkpoint)
-    except CheckpointError as error:
+        ranges = topic_ranges(*_checkpoint(spec))
+    except (CheckpointError, OSError) as error:
         raise _unknown_input(spec.checkpoint, error) from error
     missing = [
         batch for batch in range((facts.committed if facts.committed is not None else -1) + 1) if batch not in ranges
@@ -111,7 +137,12 @@ def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, dedupl
         from streamwarden.adapters.postgresql.output import read_table
 
         return read_table(spec, committed=facts.committed, first=facts.first)
-    return read_output(Path(spec.sink.path or ""), committed=facts.committed, first=facts.first)
+    place, connection = spec.sink.path or "", spec.storage.connection
+    return read_output(place, connection=connection, committed=facts.committed, first=facts.first)
+
+
+def _checkpoint(spec: StreamSpec) -> tuple[FileSystem, str]:
+    return open_path(spec.checkpoint, spec.storage.connection)
 
 
 def load_oracle(job: Path) -> Oracle:
@@ -149,11 +180,14 @@ def load_oracle(job: Path) -> Oracle:
     return cast(Oracle, module.expected)
 
 
-def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
+def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ()) -> RunFacts:
     """What an oracle may know of a run: its committed batches' files, watermarks, times, and the stream's settings that
     decide what comes out. Raises VerificationError if the checkpoint's logs are not whole.
+
+    Args:
+        folders: local ones that hold the input of each source, where the sources' own are not local.
     """
-    fs, checkpoint = LocalFiles(), spec.checkpoint
+    fs, checkpoint = _checkpoint(spec)
     try:
         committed = log_position(fs, checkpoint).committed
         last = -1 if committed is None else committed
@@ -164,9 +198,10 @@ def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
             if batch <= last
         }
         planned = {batch: record for batch, record in all_offsets(fs, checkpoint).items() if batch <= last}
-        paths = {batch: tuple(local_path(name) for name in names) for batch, names in files.items()}
+        moved = dict(zip(spec.source.folders, folders, strict=True)) if folders else {}
+        paths = {batch: tuple(_input_path(name, moved) for name in names) for batch, names in files.items()}
         state = state_fields(fs, checkpoint)
-    except (CheckpointError, Damaged, ValueError) as error:
+    except (CheckpointError, Damaged, OSError, ValueError) as error:
         raise _unknown_input(checkpoint, error) from error
     return RunFacts(
         files=paths,
@@ -181,6 +216,12 @@ def read_facts(spec: StreamSpec, *, first: int = 0) -> RunFacts:
     )
 
 
+def _input_path(uri: str, moved: Mapping[str, str]) -> Path:
+    """Where a file that a batch read is on this host. Raises ValueError if it is nowhere."""
+    folder, _, name = to_path(uri).rpartition("/")
+    return Path(moved[folder], name) if folder in moved else local_path(uri)
+
+
 def _unknown_input(checkpoint: str, why: object) -> VerificationError:
     return VerificationError(
         f"the checkpoint does not say what was read: {why}",
@@ -192,10 +233,10 @@ def _unknown_input(checkpoint: str, why: object) -> VerificationError:
 
 def _read_rate(spec: StreamSpec) -> RateFacts:
     """What the checkpoint says of a rate source: when it began and where each batch ended."""
-    fs = LocalFiles()
+    fs, checkpoint = _checkpoint(spec)
     try:
-        ends = {batch: record.sources[0] for batch, record in all_offsets(fs, spec.checkpoint).items()}
-        began = int(read_log_file(fs, join(spec.checkpoint, SOURCES, "0", "0")).lines[0])
+        ends = {batch: record.sources[0] for batch, record in all_offsets(fs, checkpoint).items()}
+        began = int(read_log_file(fs, join(checkpoint, SOURCES, "0", "0")).lines[0])
     except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
         raise VerificationError(
             f"the checkpoint does not say what the rate source gave: {error}",

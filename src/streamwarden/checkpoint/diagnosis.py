@@ -232,6 +232,7 @@ def _read_all(
 
 def _missing_files(fs: FileSystem, output: str, manifest: SinkManifest) -> list[str]:
     """Files of the output, below it, that the manifest names and that are not there."""
+    inside = output.rstrip("/") + "/"
     named: set[str] = set()
     for entry in manifest.entries:
         for line in entry.lines:
@@ -239,7 +240,9 @@ def _missing_files(fs: FileSystem, output: str, manifest: SinkManifest) -> list[
                 body = parse_object(line)
                 path = to_path(str(body["path"]))
             except (Damaged, KeyError, ValueError):
-                continue  # a damaged line is reported by who reads the entry; other schemes are not checked
+                continue  # a damaged line is reported by who reads the entry
+            if not path.startswith(("/", inside)):
+                continue  # a URL elsewhere cannot be looked up on this file system
             if body.get("action") == "delete":
                 named.discard(path)
             elif not body.get("isDir"):
@@ -251,7 +254,7 @@ def _missing_files(fs: FileSystem, output: str, manifest: SinkManifest) -> list[
         if folder not in there:
             there[folder] = frozenset(list_or_empty(fs, folder))
         if name not in there[folder]:
-            missing.append(path.removeprefix(output.rstrip("/") + "/"))
+            missing.append(path.removeprefix(inside))
     return missing
 
 

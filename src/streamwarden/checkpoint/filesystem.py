@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -31,6 +31,30 @@ class FileSystem(Protocol):
 
     def open(self, path: str) -> BinaryIO:
         """A seekable binary reader; the caller closes it."""
+
+
+def walk(fs: FileSystem, path: str, *, skip: Callable[[str], bool] = lambda name: False) -> Iterator[tuple[str, Entry]]:
+    """(path below `path`, entry) of every file in the folder and those below it.
+
+    Args:
+        skip: names of files and folders that are left out, with all that is in them.
+
+    Raises FileNotFoundError if there is no such folder; one below it that vanishes meanwhile had nothing.
+    """
+    pending = [("", fs.entries(path))]
+    while pending:
+        below, entries = pending.pop()
+        for entry in entries:
+            name = f"{below}{entry.name}"
+            if skip(entry.name):
+                continue
+            if not entry.is_dir:
+                yield name, entry
+                continue
+            try:
+                pending.append((f"{name}/", fs.entries(join(path, name))))
+            except FileNotFoundError:
+                continue
 
 
 def join(*parts: str) -> str:

@@ -158,11 +158,14 @@ class CheckpointReport:
         }
 
 
-def read_checkpoint(fs: FileSystem, path: str, *, output: str | None = None) -> CheckpointReport:
+def read_checkpoint(
+    fs: FileSystem, path: str, *, output: str | None = None, output_fs: FileSystem | None = None
+) -> CheckpointReport:
     """Read a checkpoint, also while its query runs; writes nothing.
 
     Args:
-        output: folder of the query's parquet sink, on the same file system: its manifest is checked too.
+        output: folder of the query's parquet sink: its manifest is checked too.
+        output_fs: the file system that it is on; None: the checkpoint's.
 
     Raises CheckpointError if `path` is no checkpoint or cannot be read. Damage inside is a finding, never an error.
     """
@@ -170,7 +173,7 @@ def read_checkpoint(fs: FileSystem, path: str, *, output: str | None = None) -> 
         _require_checkpoint(fs, path)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                report = _read(fs, path, output)
+                report = _read(fs, path, output, output_fs or fs)
             except FileNotFoundError:  # purged between listing and reading
                 if attempt == _ATTEMPTS:
                     raise
@@ -182,11 +185,11 @@ def read_checkpoint(fs: FileSystem, path: str, *, output: str | None = None) -> 
         raise unreadable(path, error) from error
 
 
-def _read(fs: FileSystem, path: str, output: str | None) -> CheckpointReport:
+def _read(fs: FileSystem, path: str, output: str | None, output_fs: FileSystem) -> CheckpointReport:
     """One look. What is written first is listed last, so that a running query never looks as if something lacked."""
     commit_ids = batch_ids(list_or_empty(fs, path, COMMITS))
     committed = max(commit_ids, default=None)
-    manifest = None if output is None else read_sink_manifest(fs, output, -1 if committed is None else committed)
+    manifest = None if output is None else read_sink_manifest(output_fs, output, -1 if committed is None else committed)
     written = None if manifest is None else manifest.newest
     logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)), written)
     stores = state_stores(fs, path)
@@ -198,7 +201,7 @@ def _read(fs: FileSystem, path: str, output: str | None) -> CheckpointReport:
         *diagnose_logs(logs),
         *diagnose_sources(fs, path, logs),
         *diagnose_state(fs, path, stores, operators, logs),
-        *(diagnose_sink(fs, output, manifest, logs) if output is not None else ()),
+        *(diagnose_sink(output_fs, output, manifest, logs) if output is not None else ()),
     ]
     order = list(Consequence)
     latest = logs.latest_offsets()

@@ -1,4 +1,4 @@
-"""Local paths as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded as Java's URI does it."""
+"""Places as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded as Java's URI does it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ def to_uri(path: str) -> str:
 
 
 def to_path(uri: str) -> str:
-    """The local path of a URI or of an encoded bare path. Raises ValueError for another scheme than `file`."""
+    """The local path of a `file:` URI or of an encoded bare path; of any other URI the URL, decoded."""
     parts = urlsplit(uri)
-    if parts.scheme not in ("", "file"):
-        raise ValueError(f"{uri} is not a local file")
-    return unquote(parts.path)
+    return unquote(parts.path if parts.scheme in ("", "file") else uri)
 
 
 def file_name(uri: str) -> str:

@@ -35,6 +35,12 @@ def inspect(
         str | None,
         typer.Option(help="Folder of the parquet sink: its manifest is checked too.", show_default="STREAM's"),
     ] = None,
+    connection: Annotated[
+        str | None,
+        typer.Option(
+            help="Connection to the object store of s3a:// paths.", show_default="STREAM's, or AWS_… variables"
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Show a checkpoint: batches, offsets, watermark, state, damage and what Spark will do about it. Needs no Spark.
@@ -44,9 +50,13 @@ def inspect(
     from streamwarden.adapters.files import open_path
     from streamwarden.checkpoint.report import read_checkpoint
 
-    checkpoint, sink = _locate(context, target, output)
-    files, path = open_path(checkpoint)
-    report = read_checkpoint(files, path, output=None if sink is None else open_path(sink)[1])
+    checkpoint, sink, named = _locate(context, target, output)
+    files, path = open_path(checkpoint, connection or named)
+    if sink is None:
+        report = read_checkpoint(files, path)
+    else:
+        output_fs, place = open_path(sink, connection or named)
+        report = read_checkpoint(files, path, output=place, output_fs=output_fs)
     if json:
         as_json(report.to_dict())
     else:
@@ -55,13 +65,14 @@ def inspect(
     return Exit.BAD if grave else Exit.OK
 
 
-def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None]:
-    """Checkpoint and output of a stream's name; anything that is a folder here or looks like a path is one."""
+def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None, str | None]:
+    """Checkpoint, output and connection of a stream's name; anything that is a folder here or looks like a path is
+    one."""
     if not NAME_PATTERN.fullmatch(target) or Path(target).is_dir():
-        return target, output
+        return target, output, None
     spec = session(context).workspace.stream(target)
     sink = spec.sink.path if spec.sink.kind is SinkKind.PARQUET else None
-    return spec.checkpoint, output or sink
+    return spec.checkpoint, output or sink, spec.storage.connection
 
 
 def _show(report: CheckpointReport) -> None:

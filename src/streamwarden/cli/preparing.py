@@ -20,6 +20,9 @@ def prepare(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Only fetch the jars for streams on Kafka (by Maven).")
     ] = False,
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Only fetch the jars for streams on s3a:// paths (by Maven).")
+    ] = False,
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
@@ -28,9 +31,12 @@ def prepare(
     from streamwarden.adapters import class_archive, maven
     from streamwarden.adapters.java import find_java
 
-    if kafka:
-        found = maven.resolve(maven.KAFKA)
-        say(f"{len(found)} jars for Kafka in {found[0].parent}")
+    fetched = [(maven.KAFKA, "Kafka")] if kafka else []
+    fetched += [(maven.S3, "s3a:// paths")] if s3 else []
+    for pom, what in fetched:
+        found = maven.resolve(pom)
+        say(f"{len(found)} jars for {what} in {found[0].parent}")
+    if fetched:
         return Exit.OK
     java = find_java()
     there = class_archive.find(java)

@@ -164,6 +164,31 @@ CAUSES: Final = (
         "stream then goes on where it stood",
     ),
     _cause(
+        r"AccessDeniedException.*s3a:|s3a:.*(?:AccessDenied|Status Code: 403|NoAuthWithAWSException)"
+        r"|InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWSException|CredentialInitializationException",
+        curable=False,
+        next_step="the object store does not let this key in: correct the login and password of the connection that "
+        "storage.connection names, or what the key may do in the bucket",
+    ),
+    _cause(
+        r"UnknownStoreException|NoSuchBucket\b",
+        curable=False,
+        next_step="there is no such bucket: create it, or correct the s3a:// paths, or the region and the endpoint of "
+        "the connection that storage.connection names",
+    ),
+    _cause(
+        r"S3AFileSystem not found|No FileSystem for scheme .?s3a|CheckpointFileManager not found",
+        curable=False,
+        next_step="the driver has no jars for s3a:// paths: run `streamwarden prepare --s3` on its host",
+    ),
+    _cause(
+        r"(?s:software\.amazon\.awssdk|s3a:).*(?:Unable to execute HTTP request|Connection refused|UnknownHostException"
+        r"|ConnectTimeoutException|SocketTimeoutException|Status Code: 50[023]|AWSClientIOException|ConnectException)",
+        curable=True,
+        next_step="the object store does not answer: see that it runs and that the connection's endpoint_url is right; "
+        "the stream then goes on where it stood",
+    ),
+    _cause(
         r"MALFORMED_RECORD_IN_PARSING|JsonParseException",
         curable=False,
         next_step="declare `quarantine:` in the stream's file, so that rows that do not fit are kept aside, or correct "

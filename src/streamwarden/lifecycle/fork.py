@@ -17,7 +17,8 @@ Of a sink that is a table, the place of step 4 is before all others: rows and le
 the checkpoint is forked at the batch that the ledger names; a batch is in the table before it is in `commits/`. Of a
 sink that is a topic nothing is copied: the fork's own topic begins with the fork's first batch.
 
-Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename.
+Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename. What
+lies in an object store is copied instead.
 """
 
 from __future__ import annotations
@@ -51,7 +52,16 @@ from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.settings import real_time_format
-from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import (
+    NAME_PATTERN,
+    SinkKind,
+    SinkSpec,
+    SourceKind,
+    SourceSpec,
+    StorageSpec,
+    StreamSpec,
+    TriggerSpec,
+)
 
 SUFFIX: Final = "__fork"
 
@@ -72,7 +82,7 @@ _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A hard link of `source` at `target`; a copy where the two are on different devices."""
+    """A hard link of `source` at `target`; a copy where the two are on different devices or file systems."""
 
     source: str
     target: str
@@ -128,7 +138,7 @@ class Survey:
     """What there is of the origin, listed in this order: commits, offsets, source logs, state.
 
     Args:
-        checkpoint: absolute local folder.
+        checkpoint: absolute local folder, or URL.
         sources: source -> (log offset, whether compact) of each file of its log.
         state_files: files of `state/` that belong to no partition, below the checkpoint.
         manifest_ids: (batch, whether compact) of each entry of the sink's manifest; None: the sink has no manifest.
@@ -204,6 +214,7 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         source=_own_input(spec.source, places),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
+        storage=StorageSpec(),
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
     )

@@ -1,6 +1,7 @@
-"""Which jars a driver gets for its source and its sink."""
+"""Which jars a driver gets for what its stream reads and writes."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,27 @@ def test_jars_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(ProcessError, match="streamwarden prepare --kafka"):
         with_connector(stream(), {"spark.jars": "/mine.jar"})
+
+
+@pytest.fixture
+def both(fetched: str) -> tuple[str, str]:
+    """As if both `prepare --kafka` and `prepare --s3` had been run."""
+    folder = maven._folder(maven.S3)
+    folder.mkdir(parents=True)
+    (folder / "hadoop-aws.jar").touch()
+    return fetched, str(folder / "hadoop-aws.jar")
+
+
+def test_a_stream_in_an_object_store_gets_its_own(both: tuple[str, str]) -> None:
+    kafka, s3 = both
+    sink = SinkSpec(path="s3a://bucket/o")
+    spec = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=SourceSpec(path="/in"), sink=sink)
+    assert with_connector(spec, {}) == {"spark.jars": s3}
+    assert with_connector(replace(spec, source=TOPIC), {}) == {"spark.jars": f"{kafka},{s3}"}
+    own = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"}
+    assert with_connector(spec, own) == own
+
+
+def test_an_object_store_without_its_jars_is_told(fetched: str) -> None:
+    with pytest.raises(ProcessError, match="streamwarden prepare --s3"):
+        with_connector(StreamSpec(name="a", job="/p/a.py", checkpoint="s3a://bucket/c"), {})

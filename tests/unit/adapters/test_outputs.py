@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamwarden.adapters.outputs import local_path, read_manifest, read_output
+from streamwarden.adapters.outputs import local_path, read_output
 from streamwarden.errors import VerificationError
 
 
@@ -93,7 +93,9 @@ def test_entries_that_a_compact_one_repeats_are_not_counted_twice(sink: Sink) ->
 def test_hidden_and_foreign_files_among_the_entries_are_ignored(sink: Sink) -> None:
     for name in (".3.crc", ".3.tmp", "3.tmp", "notes.txt"):
         (sink.folder / "_spark_metadata" / name).write_text("x")
-    assert read_manifest(sink.folder).newest == 2
+    manifest = read_output(sink.folder).manifest
+    assert manifest is not None
+    assert manifest.newest == 2
 
 
 def test_a_deleted_file_is_not_read(sink: Sink) -> None:

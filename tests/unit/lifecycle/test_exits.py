@@ -52,6 +52,20 @@ STOP = StopRequest(
         (None, "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: no such topic", True),
         (None, "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after 1 ms.", True),
         (None, "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment", True),
+        (
+            "STREAM_FAILED",
+            "java.nio.file.AccessDeniedException: s3a://b/c: getFileStatus on s3a://b/c: "
+            "software.amazon.awssdk.services.s3.model.S3Exception: null (Service: S3, Status Code: 403)",
+            False,
+        ),
+        (None, "org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://b/': Bucket does not exist", False),
+        (None, "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", False),
+        (
+            None,
+            "java.net.ConnectException: getFileStatus on s3a://b/c: software.amazon.awssdk.core.exception."
+            "SdkClientException: Unable to execute HTTP request: Connect to 127.0.0.1:9 failed: Connection refused",
+            True,
+        ),
         (None, "java.io.IOException: No space left on device", True),
         ("java.lang.OutOfMemoryError", "Java heap space", True),
         ("ValueError", "job.py:3: ValueError: bad rate", True),

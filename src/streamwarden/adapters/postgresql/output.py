@@ -40,7 +40,9 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
                 )
             ).fetchall()
             columns = tuple(column.name for column in cursor.description or ())
-            position = ledger.read(cursor, table, read_query_id(*open_path(spec.checkpoint)) or "")
+            position = ledger.read(
+                cursor, table, read_query_id(*open_path(spec.checkpoint, spec.storage.connection)) or ""
+            )
     except psycopg.DataError as error:
         raise VerificationError(
             f"a value of the table cannot be read here: {error}",

@@ -1,0 +1,192 @@
+"""Object stores with S3's interface: who asks, and in the words of each of the three that do.
+
+The driver's Spark asks through Hadoop's S3A, whatever reads a checkpoint or an output without Spark asks through
+fsspec over pyarrow's client, and both take the standard variables `AWS_…` where a stream names no connection. The
+connection is one of Airflow's Amazon provider: login and password are the access key, and in `extra` stand
+`aws_session_token`, `region_name`, `endpoint_url` (or `service_config: {s3: {endpoint_url}}`), and
+`config_kwargs: {s3: {addressing_style}}`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from fsspec.implementations.arrow import ArrowFSWrapper
+
+from streamwarden.adapters.connections import Connection, connection
+from streamwarden.errors import ConfigError
+from streamwarden.stream import OBJECT_STORE
+
+REGION: Final = "us-east-1"
+"""Of a store other than Amazon's whose connection names none: it takes any, and a request is signed with one."""
+
+KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_CONNECT_WITHIN: Final = 5.0
+_ANSWER_WITHIN: Final = 60.0
+_ATTEMPTS: Final = 4
+
+_KNOWN: Final = frozenset(
+    {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "region_name", "endpoint_url"}
+    | {"service_config", "config_kwargs", "host"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a store is reached. Its repr shows no secret.
+
+    Args:
+        key: None: whatever the host's own chain finds (environment, profile, the machine's role).
+        endpoint: URL of a store other than Amazon's; None: Amazon's.
+        path_style: the bucket stands in the path and not in the host's name, as most other stores want it.
+    """
+
+    key: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    region: str | None = None
+    endpoint: str | None = None
+    path_style: bool = False
+
+
+def access(name: str | None, environ: Mapping[str, str] | None = None) -> Access:
+    """The access that the connection `name` gives; None: the one of the environment (default: this process's).
+
+    Raises ConfigError for a connection that is not there or says something that this package has no counterpart of.
+    """
+    environ = os.environ if environ is None else environ
+    return _of_environment(environ) if name is None else of_connection(connection(name, environ))
+
+
+def of_connection(known: Connection) -> Access:
+    """Raises ConfigError if the connection is none of Amazon's or asks for what Spark and the reader do not both do."""
+    extra = known.extra
+    unknown = sorted(set(extra) - _KNOWN)
+    if known.kind not in ("aws", "s3") or unknown:
+        what = f"is of the type {known.kind!r}" if not unknown else f"has {', '.join(unknown)} in its extra"
+        raise ConfigError(
+            f"the connection {known.name!r} {what}",
+            expected=f"the type aws, and in its extra some of {', '.join(sorted(_KNOWN - {'host'}))}",
+            where=f"connection {known.name}",
+            next_step="correct the connection; a role is taken from the machine by a stream that names no connection",
+        )
+    key = known.login or _text(extra.get("aws_access_key_id"))
+    secret = known.password or _text(extra.get("aws_secret_access_key"))
+    if (key is None) != (secret is None):
+        raise ConfigError(
+            f"the connection {known.name!r} has one half of an access key",
+            expected="login (the key's id) and password (the secret), or neither",
+            where=f"connection {known.name}",
+            next_step="add the other half",
+        )
+    endpoint = _text(
+        _inner(extra, "service_config", "s3", "endpoint_url") or extra.get("endpoint_url") or extra.get("host")
+    )
+    if endpoint is not None and re.fullmatch(r"https?://[^/\s]+/?", endpoint) is None:
+        raise ConfigError(
+            f"the connection {known.name!r} names the endpoint {endpoint!r}",
+            expected="a URL such as https://storage.example:9000, without a path",
+            where=f"connection {known.name}",
+            next_step="correct endpoint_url in its extra",
+        )
+    region = _text(extra.get("region_name"))
+    if endpoint is None and region is None:
+        raise ConfigError(
+            f"the connection {known.name!r} names neither a region nor an endpoint",
+            expected="region_name in its extra, or endpoint_url for a store other than Amazon's",
+            where=f"connection {known.name}",
+            next_step="add it to the connection",
+        )
+    style = _inner(extra, "config_kwargs", "s3", "addressing_style") or ("path" if endpoint else "virtual")
+    return Access(
+        key=key,
+        secret=secret,
+        token=_text(extra.get("aws_session_token")),
+        region=region,
+        endpoint=endpoint.rstrip("/") if endpoint else None,
+        path_style=style == "path",
+    )
+
+
+def environment(known: Access) -> dict[str, str | None]:
+    """The standard variables by which a driver's processes find the store; None: a variable that must not be there."""
+    region = known.region or (REGION if known.endpoint else None)
+    found: dict[str, str | None] = dict.fromkeys((*_ENDPOINTS, *_REGIONS))
+    if known.key is not None:  # a token of the person who starts the driver does not go with another's key
+        found |= dict(zip(KEYS, (known.key, known.secret, known.token), strict=True))
+    return found | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region}
+
+
+def spark_settings(known: Access) -> dict[str, str]:
+    """S3A's settings. No secret is among them: S3A takes the key from the environment."""
+    s3a = "spark.hadoop.fs.s3a"
+    settings = {f"{s3a}.path.style.access": str(known.path_style).lower()}
+    if known.endpoint:
+        settings[f"{s3a}.endpoint"] = known.endpoint
+        settings[f"{s3a}.connection.ssl.enabled"] = str(known.endpoint.startswith("https")).lower()
+    if known.endpoint or known.region:
+        settings[f"{s3a}.endpoint.region"] = known.region or REGION
+    return settings
+
+
+class BucketFiles(ArrowFSWrapper):  # type: ignore[misc]  # fsspec is untyped
+    """pyarrow's S3 client as a file system of fsspec, whose paths are whole URLs."""
+
+    cachable = False
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        """The path in the client's terms, `bucket/key`; a `#` or `?` in a key is a part of it."""
+        return OBJECT_STORE.sub("", path, count=1)
+
+
+@lru_cache(maxsize=16)
+def file_system(known: Access) -> BucketFiles:
+    """The store, for reading. It is not asked anything yet."""
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    return BucketFiles(
+        S3FileSystem(
+            access_key=known.key,
+            secret_key=known.secret,
+            session_token=known.token,
+            region=known.region or (REGION if known.endpoint else None),
+            endpoint_override=known.endpoint,
+            force_virtual_addressing=not known.path_style,
+            connect_timeout=_CONNECT_WITHIN,
+            request_timeout=_ANSWER_WITHIN,
+            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        )
+    )
+
+
+def _of_environment(environ: Mapping[str, str]) -> Access:
+    endpoint = next((environ[name] for name in _ENDPOINTS if environ.get(name)), None)
+    key, secret, token = (environ.get(name) or None for name in KEYS)
+    return Access(
+        key=key if secret else None,
+        secret=secret if key else None,
+        token=token if key and secret else None,
+        region=next((environ[name] for name in _REGIONS if environ.get(name)), None),
+        endpoint=endpoint.rstrip("/") if endpoint else None,
+        path_style=endpoint is not None,
+    )
+
+
+def _inner(extra: Mapping[str, Any], *keys: str) -> Any:
+    found: Any = extra
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value else None

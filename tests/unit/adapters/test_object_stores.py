@@ -1,0 +1,142 @@
+"""A connection to an object store, in the words of Spark, of our own reader and of the environment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.files import FsspecFiles, open_path
+from streamwarden.adapters.launch import CHECKPOINT_FILES, driver_environment, store_settings
+from streamwarden.adapters.object_stores import Access, access, environment, file_system, spark_settings
+from streamwarden.errors import ConfigError
+from streamwarden.stream import SinkKind, SinkSpec, StorageSpec, StreamSpec
+
+SECRET = "not-in-any-log"
+ELSEWHERE = {"endpoint_url": "http://127.0.0.1:9000"}
+
+
+def conn(extra: object, **body: object) -> dict[str, str]:
+    known = {"conn_type": "aws", "login": "AKIA", "password": SECRET, "extra": extra, **body}
+    return {"AIRFLOW_CONN_LAKE": json.dumps(known)}
+
+
+def stream(checkpoint: str = "s3a://bucket/c", sink: SinkSpec | None = None) -> StreamSpec:
+    sink = sink or SinkSpec(path="s3a://bucket/o")
+    storage = StorageSpec(connection="lake")
+    return StreamSpec(name="a", job="/p/a.py", checkpoint=checkpoint, sink=sink, storage=storage)
+
+
+def test_amazons_own_store() -> None:
+    found = access("lake", conn({"region_name": "eu-west-1", "aws_session_token": "t"}))
+    assert found == Access(key="AKIA", secret=SECRET, token="t", region="eu-west-1")
+    assert spark_settings(found) == {
+        "spark.hadoop.fs.s3a.path.style.access": "false",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
+    }
+
+
+@pytest.mark.parametrize(
+    "extra", [ELSEWHERE, {"service_config": {"s3": ELSEWHERE}}, {"host": ELSEWHERE["endpoint_url"]}]
+)
+def test_another_store_is_asked_by_its_path_and_signed_for_some_region(extra: object) -> None:
+    found = access("lake", conn(extra))
+    assert found.path_style
+    assert spark_settings(found) == {
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9000",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+    }
+
+
+def test_another_store_may_want_the_bucket_in_its_name() -> None:
+    style = {"config_kwargs": {"s3": {"addressing_style": "virtual"}}}
+    assert not access("lake", conn(ELSEWHERE | style)).path_style
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({}, "not known here"),
+        (conn(ELSEWHERE, conn_type="postgres"), "of the type 'postgres'"),
+        (conn(ELSEWHERE, password=None), "one half of an access key"),
+        (conn({}), "neither a region nor an endpoint"),
+        (conn({"endpoint_url": "127.0.0.1:9000"}), "names the endpoint '127.0.0.1:9000'"),
+        (conn({"region_name": "eu-west-1", "role_arn": "arn:aws:iam::1:role/x"}), "has role_arn in its extra"),
+    ],
+)
+def test_what_cannot_be_used_is_told_without_the_secret(environ: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as caught:
+        access("lake", environ)
+    assert SECRET not in str(caught.value)
+    assert caught.value.next_step
+
+
+def test_no_secret_is_in_a_repr_or_among_sparks_settings() -> None:
+    found = access("lake", conn(ELSEWHERE | {"aws_session_token": "token-of-it"}))
+    shown = f"{found!r} {spark_settings(found)}"
+    assert SECRET not in shown
+    assert "token-of-it" not in shown
+
+
+def test_without_a_connection_the_environment_says_where_and_who() -> None:
+    environ = {
+        "AWS_ACCESS_KEY_ID": "me",
+        "AWS_SECRET_ACCESS_KEY": "mine",
+        "AWS_ENDPOINT_URL": "http://other",
+        "AWS_ENDPOINT_URL_S3": "http://store:9000/",
+        "AWS_DEFAULT_REGION": "r",
+    }
+    found = access(None, environ)
+    assert found == Access(key="me", secret="mine", region="r", endpoint="http://store:9000", path_style=True)
+    assert access(None, {}) == Access()
+
+
+def test_what_a_driver_finds_in_its_environment_leads_back_to_the_same_store() -> None:
+    """Whoever runs in the driver and knows no connection reads the same place."""
+    found = access("lake", conn(ELSEWHERE | {"region_name": "r"}))
+    told = {name: value for name, value in environment(found).items() if value is not None}
+    assert access(None, told) == found
+
+
+def test_a_key_of_the_person_who_starts_a_driver_does_not_reach_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of somebody else")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere")
+    found = driver_environment(stream(), tmp_path, "sqlite://", conn(ELSEWHERE), own_spark=False)
+    assert (found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]) == ("AKIA", SECRET)
+    assert found["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9000"
+    assert not {"AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"} & set(found)
+
+
+def test_a_role_of_the_machine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of the machine")
+    only_where = conn({"region_name": "r"}, login=None, password=None)
+    found = driver_environment(stream(), tmp_path, "sqlite://", only_where, own_spark=False)
+    assert (found["AWS_ACCESS_KEY_ID"], found["AWS_REGION"]) == ("of the machine", "r")
+
+
+@pytest.mark.parametrize(
+    ("spec", "whole"),
+    [
+        (stream(), True),
+        (stream(sink=SinkSpec(kind=SinkKind.POSTGRESQL, connection="w", table="t")), True),
+        (stream(sink=SinkSpec(path="/o")), False),
+        (stream(checkpoint="/c"), False),
+    ],
+)
+def test_whole_uploads_are_chosen_where_every_log_is_in_the_store(spec: StreamSpec, whole: bool) -> None:
+    assert (CHECKPOINT_FILES in store_settings(spec, Access(region="r"))) is whole
+
+
+@pytest.mark.parametrize("url", ["s3a://bucket/a b/#1?", "s3://bucket/a b/#1?"])
+def test_a_path_stays_a_url_for_people_and_is_a_key_for_the_store(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", conn(ELSEWHERE)["AIRFLOW_CONN_LAKE"])
+    files, path = open_path(url, "lake")
+    assert isinstance(files, FsspecFiles)
+    assert path == url
+    assert files.fs is file_system(access("lake")), "a client is made once"
+    assert files.fs._strip_protocol(path) == "bucket/a b/#1?"
