@@ -1,5 +1,5 @@
 # Streamwarden with everything it runs on: the locked packages, Spark among them, a Java, the drivers' class archive and
-# the jars of Spark's Kafka connector. Every container of docker-compose.yaml that is not a server of its own runs it.
+# the jars for topics and object stores. Every container of docker-compose.yaml that is not a server of its own runs it.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
@@ -17,6 +17,7 @@ RUN make setup \
 RUN apt-get update \
     && apt-get install -y --no-install-recommends maven \
     && .venv/bin/streamwarden prepare --kafka \
+    && .venv/bin/streamwarden prepare --s3 \
     && apt-get purge -y --auto-remove maven \
     && rm -rf /root/.m2 /var/lib/apt/lists/*
 

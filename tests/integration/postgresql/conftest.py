@@ -11,10 +11,10 @@ from support.postgres_server import PostgreSQL, running
 from support.sink_tables import Base
 
 pytest.register_assert_rewrite(
-    "unit.store.test_store_batches",
-    "unit.store.test_store_books",
-    "unit.store.test_store_lease",
-    "unit.store.test_store_retention",
+    "store.test_store_batches",
+    "store.test_store_books",
+    "store.test_store_lease",
+    "store.test_store_retention",
 )
 
 

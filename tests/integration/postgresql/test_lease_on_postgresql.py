@@ -1,3 +1,3 @@
-"""The tests of unit/store/test_store_lease.py, on PostgreSQL."""
+"""The tests of store/test_store_lease.py, on PostgreSQL."""
 
-from unit.store.test_store_lease import *  # noqa: F403
+from store.test_store_lease import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""The tests of unit/store/test_store_retention.py, on PostgreSQL."""
+"""The tests of store/test_store_retention.py, on PostgreSQL."""
 
-from unit.store.test_store_retention import *  # noqa: F403
+from store.test_store_retention import *  # noqa: F403

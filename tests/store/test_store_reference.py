@@ -5,7 +5,7 @@ from pathlib import Path
 from streamwarden.adapters.store.reference import page
 from streamwarden.adapters.store.tables import metadata
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "store.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "store.md"
 
 
 def test_the_page_is_the_one_that_the_tables_give() -> None:
