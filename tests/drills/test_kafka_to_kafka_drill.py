@@ -106,7 +106,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         assert counts["exactly_once"]
         assert counts["repeated"] > 0, "the batch was in the topic when its driver was killed"
         assert str(proof["planned"]) in counts["notes"]["repeated_records"]
-        told = f"at-least-once: {counts['repeated']} records were written again"
+        told = f"at-least-once: {counts['repeated']} record"
         assert told in run.reason
         assert told in Path(run.facts["journal"]).with_name("report.md").read_text()
         assert (naive.lost, naive.unexpected, naive.wrong) == (0, 0, 0)
