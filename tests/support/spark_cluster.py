@@ -58,8 +58,9 @@ class Cluster:
         for worker in self._workers:
             executors = self._executors_of(worker)
             if executors:
-                for process in (worker, *executors):
-                    process.send_signal(signal.SIGKILL)
+                worker.send_signal(signal.SIGKILL)
+                for executor in executors:
+                    executor.send_signal(signal.SIGKILL)
                 worker.wait(timeout=20)
                 return True
         return False

@@ -43,7 +43,8 @@ def test_without_process_tree_metrics_the_jvms_own_count() -> None:
 
 
 def test_an_executor_that_has_told_nothing_yet_has_no_memory() -> None:
-    for peak in ({}, {"peakMemoryMetrics": {}}, {"peakMemoryMetrics": {"JVMHeapMemory": 0}}):
+    told: list[dict[str, object]] = [{}, {"peakMemoryMetrics": {}}, {"peakMemoryMetrics": {"JVMHeapMemory": 0}}]
+    for peak in told:
         (found,) = parse_executors([{"id": "0", "isActive": True, **peak}])
         assert found.peak_bytes is None
     kept = list(measurements([found], stream="a", limit=1, at=1.0))

@@ -184,7 +184,7 @@ def test_memory_usage_of_an_old_measurement_is_unknown() -> None:
 
 def _executors(*peaks: float, until: float = NOW, limit: float = 1000.0) -> tuple[Measurement, ...]:
     """Looks at one executor beside a small one, ten seconds apart, and at a driver that is well."""
-    looks = []
+    looks: list[Measurement] = []
     for index, peak in enumerate(peaks):
         at = until - 10 * (len(peaks) - 1 - index)
         found = [
