@@ -25,7 +25,10 @@ def newest(checkpoint: str, log: str, connection: str | None = None) -> int:
         return -1
 
 
-def _in_batch(spec: StreamSpec, after: int) -> bool:
+def _in_batch(made: Project, spec: StreamSpec, after: int) -> bool:
+    driver = made.store.drivers.latest(spec.name) if spec.in_object_store else None
+    if driver is not None:  # where a look takes its time anyway
+        assert made.fleet.observe(driver.driver_id).alive, made.log(driver.driver_id)
     planned = newest(spec.checkpoint, "offsets", spec.storage.connection)
     return planned > max(newest(spec.checkpoint, "commits", spec.storage.connection), after)
 
@@ -39,7 +42,7 @@ def kill_in_mid_batch(made: Project, spec: StreamSpec, *, after: int, lives: int
         driver = made.start(spec)
         until(
             f"a batch of {spec.name} after {after}",
-            partial(_in_batch, spec, after),
+            partial(_in_batch, made, spec, after),
             poll=0.002,
             told=partial(made.log, driver),
         )
