@@ -54,6 +54,16 @@ def event_lines(rows: int) -> Iterator[str]:
         yield json.dumps({"event_time": stamp, "user_id": chance.randrange(5000), "action": f"a{number % 9}"})
 
 
+def repeated_lines(rows: int) -> Iterator[str]:
+    """Of 5,000 users, 50 a second; one in ten is the event of a second before once more."""
+    chance = random.Random(6)  # noqa: S311 (test data)
+    for number in range(rows):
+        event = number - 50 if number >= 50 and chance.random() < 0.1 else number
+        at = START + timedelta(milliseconds=event * 20)
+        stamp = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+        yield json.dumps({"event_time": stamp, "event_id": f"e{event}", "user_id": event % 5000, "action": "a"})
+
+
 def session_lines(rows: int) -> Iterator[str]:
     """Some five of each id; one in five is its last."""
     chance = random.Random(2)  # noqa: S311 (test data)
@@ -112,6 +122,7 @@ INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "flight_dedup": flights,
     "flight_weather": flights,
     "event_windows": lines_of(event_lines),
+    "event_dedup": lines_of(repeated_lines),
     "device_heartbeats_event_time": lines_of(reading_lines),
     "state_evolution": lines_of(purchase_lines),
     "user_sessions": lines_of(session_lines),
