@@ -164,8 +164,6 @@ def broker(folder: Path, translations: dict[str, str], servers: str) -> Iterator
     settings = {key: translated(value, translations) for key, value in COMPOSE.environment("kafka").items()}
     for name in ("default", "mounted", "final"):
         (folder / name).mkdir(parents=True)
-    for name in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):
-        (folder / "default" / name).write_text("")
     heap = settings["KAFKA_HEAP_OPTS"]
     java = [str(find_java() / "bin" / "java"), heap, "-cp", ":".join(map(str, maven.resolve(JARS)))]
     wrapper = [*java, "kafka.docker.KafkaDockerWrapper", "setup"]
