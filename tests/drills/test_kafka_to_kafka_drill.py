@@ -28,11 +28,11 @@ from streamwarden.stream import OutputMode, SinkKind, SinkSpec
 from streamwarden.verification.events import event_id
 from support.drill_project import drill_project
 from support.drivers import project
-from support.kafka_broker import Broker, broker
+from support.kafka_broker import PASSWORD, Broker, broker
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 22_500
+RECORDS = 10_000
 SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_trigger: 2000}}"
 SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
 
@@ -68,7 +68,7 @@ def build(spark, spec):
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Broker]:
-    with broker() as made, pytest.MonkeyPatch.context() as patch:
+    with broker(secured=True) as made, pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), made.connection)
         yield made
 
@@ -83,6 +83,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         inputs=tmp_path,
         fault=FaultKind.KILL_AFTER_TOPIC_WRITE,
         attempts=3,
+        batches=10,
         min_records=RECORDS,
         source=SOURCE,
         sink=SINK,
@@ -104,8 +105,8 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         assert counts["expected"] == counts["actual"] > 2_000
         assert counts["exactly_once"]
         assert counts["repeated"] > 0, "the batch was in the topic when its driver was killed"
-        assert list(counts["notes"]["repeated_records"]) == [str(proof["planned"])]
-        told = f"at-least-once: {counts['repeated']} records were written again"
+        assert str(proof["planned"]) in counts["notes"]["repeated_records"]
+        told = f"at-least-once: {counts['repeated']} record"
         assert told in run.reason
         assert told in Path(run.facts["journal"]).with_name("report.md").read_text()
         assert (naive.lost, naive.unexpected, naive.wrong) == (0, 0, 0)
@@ -180,4 +181,6 @@ def test_every_type_is_read_back_and_a_driver_whose_topic_goes_away_says_so(kafk
         assert (record.error_class, record.curable) == ("SinkError", True), record
         assert "topic latest (connection events): the topic is not there" in record.message
         assert "create it, or correct sink.topic" in record.next_step
+        left = [path for path in (made.data / "drivers").rglob("*") if path.is_file()]
+        assert [path for path in left if PASSWORD.encode() in path.read_bytes()] == []
         assert made.committed(spec) == 2, "the batch that was cut is not committed: it runs at the next start"

@@ -5,13 +5,14 @@ The records are written here as the sink writes them; the sink itself is in test
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from streamwarden.adapters import sink_topic
@@ -33,6 +34,7 @@ from streamwarden.lifecycle.fork import SCHEMA
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, event_id
 from support.checkpoints import Archives, stream_of
+from support.drivers import until
 from support.kafka_broker import Broker, broker
 
 FS = LocalFiles()
@@ -98,7 +100,7 @@ def test_a_topic_that_is_there_is_told_by_its_partitions_and_one_that_is_not_by_
 def test_a_user_that_is_not_let_in_is_told_so_without_the_password(kafka: Broker) -> None:
     extra = {**kafka.settings, "sasl.password": "the-wrong-word"}
     with pytest.raises(ConfigError, match="does not let this user in") as told:
-        require_topic(Connection(name="events", extra=extra), "there", within=5)
+        require_topic(Connection(name="events", extra=extra), "there", within=2)
     assert "correct the connection 'events' (AIRFLOW_CONN_EVENTS)" in told.value.next_step
     assert "the-wrong-word" not in str(told.value)
 
@@ -170,6 +172,19 @@ def origin(kafka: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Str
     return replace(stream_of(root, files=17), sink=sink)
 
 
+def ends(kafka: Broker, topic: str) -> list[int]:
+    """Of five partitions; one that was just made has its leader a moment later."""
+
+    def told() -> list[int] | None:
+        with contextlib.suppress(KafkaException):
+            return kafka.ends(topic, 5)
+        return None
+
+    found = until("the partitions of the topic", told, timeout=30)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize(("rewind", "batch"), [("all", None), (0, NEWEST), (3, NEWEST - 3)])
 def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
     kafka: Broker, origin: StreamSpec, tmp_path: Path, rewind: int | str, batch: int | None
@@ -178,8 +193,8 @@ def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
     own = str(made.spec.sink.topic)
     assert made.batch == batch
     assert own.startswith(SCHEMA)
-    assert kafka.ends(own, 5) == [0] * 5
-    assert kafka.ends(str(origin.sink.topic), 5) == [1, 0, 0, 0, 0]
+    assert ends(kafka, own) == [0] * 5
+    assert ends(kafka, str(origin.sink.topic)) == [1, 0, 0, 0, 0]
     resource = ConfigResource(ResourceType.TOPIC, own)
     (asked,) = kafka.admin().describe_configs([resource]).values()
     assert asked.result(timeout=20)["retention.ms"].value == "-1"

@@ -105,7 +105,8 @@ def told_delivery(counts: Mapping[str, Any]) -> str | None:
     repeated = counts.get("repeated")
     if repeated is None:
         return None
-    return f"at-least-once: {repeated} records were written again, and dropped by their event ids"
+    told = "1 record was" if repeated == 1 else f"{repeated} records were"
+    return f"at-least-once: {told} written again, and dropped by event id"
 
 
 def _praise(facts: Mapping[str, Any]) -> str:

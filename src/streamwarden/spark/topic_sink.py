@@ -77,6 +77,8 @@ class TopicWriter:
             rows.write.format("kafka").options(**self.options).save()
         except Exception as error:
             self.failure = self._explained(error)
+            if self.failure is error:
+                raise
             raise self.failure from error
 
     def _own_query_id(self) -> str:

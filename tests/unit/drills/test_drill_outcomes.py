@@ -44,7 +44,7 @@ def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> Non
 
 def test_a_sink_that_is_at_least_once_says_how_much_it_repeated() -> None:
     """In the verdict, the report and the journal; a sink that repeats nothing says nothing of it."""
-    told = "at-least-once: 17 records were written again, and dropped by their event ids"
+    told = "at-least-once: 17 records were written again, and dropped by event id"
     world = World(reconciliation=replace(PERFECT, repeated=17))
     result = run(world)
     assert result.passed, result.reason
