@@ -73,10 +73,10 @@ def _broker(name: str, within: int) -> Sighting:
 
     from streamwarden.adapters.brokers import QUIET, client_settings
 
-    settings: dict[str, Any] = dict(client_settings(connection(name)))
+    settings: dict[str, Any] = {**client_settings(connection(name)), "logger": QUIET}
     shown = f"the broker {settings['bootstrap.servers']} (connection {name})"
     try:
-        known = AdminClient({**settings, "logger": QUIET}).list_topics(timeout=within)
+        known = AdminClient(settings).list_topics(timeout=within)
     except KafkaException as error:
         return Sighting(name=shown, answers=False, said=str(error.args[0].str()))
     return Sighting(name=shown, answers=True, said=f"{len(known.topics)} topics")
