@@ -94,7 +94,7 @@ def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_p
 
 def test_a_broker_killed_and_brought_back_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     down, up = kafka.commands()
-    outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "8s"})
+    outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})
     fault = FaultKind.SERVICE_OUTAGE
     with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=10, outage=outage, **STREAM) as workspace:
         run = run_drill(workspace)
@@ -102,5 +102,5 @@ def test_a_broker_killed_and_brought_back_loses_and_doubles_nothing(tmp_path: Pa
     seen = run.facts["fault"]["evidence"]
     assert kafka.servers in seen["service"]
     assert seen["hung"]
-    assert seen["back_at"] - seen["gone_at"] >= 8
+    assert seen["back_at"] - seen["gone_at"] >= 6
     assert seen["still_seconds"] >= 2 * seen["batch_seconds"]

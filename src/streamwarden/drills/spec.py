@@ -62,7 +62,8 @@ class OutageSpec:
         service: the one that is gone; the connection of the stream's source or sink names it.
         down, up: program and arguments, run without a shell in the project's folder, with the environment of the drill.
             `up` may run more than once. Neither holds a secret: the journal shows them.
-        lasts: from the moment at which the service answers no more until `up`; longer than two batches take.
+        lasts: at least so long, from the moment at which the service answers no more until `up`; longer, up to the
+            fault's `within`, until no commit has come for twice as long as a batch takes.
     """
 
     service: Service

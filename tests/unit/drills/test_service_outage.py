@@ -94,17 +94,24 @@ def test_a_service_that_something_else_starts_again_is_a_miss() -> None:
 
 def test_an_outage_that_the_stream_never_felt_is_a_miss() -> None:
     """It went on committing: what was taken away is not what it lives on."""
-    world = World(outage_felt=False, total_batches=60)
+    world = World(outage_felt=False, total_batches=400)
     result = run(world, attempts=1)
     assert result.status is DrillStatus.FAILED
     assert "commits stood still for" in result.reason
     assert_brought_back(world)
 
 
-def test_an_outage_shorter_than_its_batches_is_a_miss() -> None:
-    result = run(World(total_batches=60), replace(OUTAGE, lasts=1.0), attempts=1)
+def test_an_outage_shorter_than_its_batches_lasts_until_it_is_felt() -> None:
+    result = run(World(), replace(OUTAGE, lasts=1.0))
+    assert result.passed, result.reason
+    seen = result.facts["fault"]["evidence"]
+    assert 4.0 <= seen["still_seconds"] < 4.5, "twice a batch of 2 s"
+
+
+def test_an_outage_in_which_the_input_runs_out_is_a_miss() -> None:
+    result = run(World(outage_felt=False, total_batches=20), attempts=1)
     assert result.status is DrillStatus.FAILED
-    assert "a longer `outage.lasts` tells more" in result.reason
+    assert "no batch waited for it: batch 19 was committed" in result.reason
 
 
 def test_a_service_that_is_away_before_the_fault_is_a_miss() -> None:

@@ -77,8 +77,9 @@ class ServiceOutage:
             return Strike(moment=None, message=f"{before.name} did not answer before the fault: {before.said}")
         if not scene.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
+        usual = _usual(scene)
         try:
-            seen = self._away(scene, outage)
+            seen = self._away(scene, outage, usual, deadline)
         finally:
             self.undo(scene)  # and what is raised here tells more than what was raised there
         if isinstance(seen, str):
@@ -90,8 +91,8 @@ class ServiceOutage:
             evidence={"service": before.name, **seen, "back_at": moment},
         )
 
-    def _away(self, scene: Scene, outage: OutageSpec) -> dict[str, Any] | str:
-        """Take the service away and watch until the outage is over. Text: why it was none."""
+    def _away(self, scene: Scene, outage: OutageSpec, usual: float | None, deadline: float) -> dict[str, Any] | str:
+        """Take the service away and watch until the outage is over and felt, or time is up. Text: why it was none."""
         clock, checkpoint = scene.clock, scene.checkpoint
         down_at = clock.now()
         done = scene.services.run(outage.down, within=COMMAND_WITHIN)
@@ -102,7 +103,9 @@ class ServiceOutage:
             return f"{gone.name} still answers {GONE_WITHIN:.0f} s after `down`"
         gone_at = still_since = clock.now()
         position = checkpoint.position(scene.fork)
-        while clock.now() < gone_at + outage.lasts:
+        while clock.now() < gone_at + outage.lasts or (
+            clock.now() < deadline and clock.now() - still_since < STALLS * (usual or 0.0)
+        ):
             clock.sleep(POLL)
             now_at = checkpoint.position(scene.fork)
             if now_at.committed != position.committed:
@@ -121,25 +124,21 @@ class ServiceOutage:
             "committed": position.committed,
             "hung": position.gap > 0,
             "still_seconds": clock.now() - still_since,
+            "batch_seconds": usual,
         }
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
         if strike is None or strike.moment is None:
             return unproven(scene, strike)
         seen = strike.evidence
-        durations = [
-            batch.committed_at - batch.planned_at
-            for batch in scene.checkpoint.batches(scene.fork)
-            if batch.planned_at is not None and batch.committed_at is not None and batch.committed_at < seen["down_at"]
-        ]
-        usual = statistics.median(durations) if durations else None
+        usual = seen["batch_seconds"]
         stalled = usual is not None and seen["still_seconds"] >= STALLS * usual
         if not seen["hung"]:
             message = f"{strike.message}, but no batch waited for it: batch {seen['committed']} was committed"
         elif not stalled:
             message = (
                 f"{strike.message}, but commits stood still for {seen['still_seconds']:.1f} s only, and a batch takes "
-                + (f"{usual:.1f} s: a longer `outage.lasts` tells more" if usual is not None else "a time not known")
+                + (f"{usual:.1f} s" if usual is not None else "a time not known")
             )
         else:
             message = (
@@ -153,7 +152,7 @@ class ServiceOutage:
             planned=seen["planned"],
             committed=seen["committed"],
             message=message,
-            evidence={**seen, "batch_seconds": usual},
+            evidence=dict(seen),
         )
 
 
@@ -161,6 +160,16 @@ def _outage(spec: FaultSpec) -> OutageSpec:
     if spec.outage is None:
         raise DrillError("the fault has no outage", expected="`fault.outage`", next_step="run `streamwarden validate`")
     return spec.outage
+
+
+def _usual(scene: Scene) -> float | None:
+    """Median seconds from a batch's plan to its commit; the first batch, of a cold driver, counts only if it is all."""
+    durations = [
+        batch.committed_at - batch.planned_at
+        for batch in scene.checkpoint.batches(scene.fork)
+        if batch.planned_at is not None and batch.committed_at is not None
+    ]
+    return statistics.median(durations[1:] or durations) if durations else None
 
 
 def _await_sighting(scene: Scene, outage: OutageSpec, *, answers: bool, within: float) -> Sighting:
