@@ -26,8 +26,8 @@ def judge(facts: Facts) -> Iterable[Finding]:
     remote = _REMOTE.match(spec.checkpoint) is not None
     if not spec.spark.master.startswith("local") and not remote:
         told = (
-            f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: a folder "
-            "of one host's disk fails, one that all hosts mount serves"
+            f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: "
+            "a folder of one host's disk fails, one that all hosts mount serves"
         )
         yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: checkpoint")
     if backend is Backend.HDFS:
