@@ -67,7 +67,6 @@ class Airflow:
             "API__WORKERS": "1",
             "API__SECRET_KEY": secrets.token_hex(16),
             "API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
             "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
             "LOGGING__WORKER_LOG_SERVER_PORT": str(log_port),
             "LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log_port),
@@ -83,7 +82,6 @@ class Airflow:
             "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
             "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
-            "USAGE_DATA_COLLECTION__ENABLED": "False",
         }
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "STREAMWARDEN"))}
         self.env = {
