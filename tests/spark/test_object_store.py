@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +21,6 @@ from streamwarden.adapters.surroundings import survey
 from streamwarden.adapters.verification import verify
 from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
 from streamwarden.cli.app import run
-from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.fork import Fork
@@ -76,15 +73,6 @@ class Ran:
         fs, path = open_path(self.spec.checkpoint, "lake")
         return read_checkpoint(fs, path, output=self.spec.sink.path)
 
-    @contextmanager
-    def without(self, key: str) -> Iterator[None]:
-        """The store lacks an object for a while."""
-        client = self.store.client()
-        body = client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-        client.delete_object(Bucket=BUCKET, Key=key)
-        yield
-        client.put_object(Bucket=BUCKET, Key=key, Body=body)
-
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
@@ -117,13 +105,13 @@ def test_a_kill_in_mid_batch_changes_no_row(ran: Ran) -> None:
 
 def test_a_file_that_is_lost_is_noticed_by_both_readers(ran: Ran) -> None:
     data = next(key for key in ran.store.keys("windows/output/") if key.endswith(".parquet"))
-    with ran.without(data):
+    with ran.store.without(data):
         outcome = verify(ran.spec)
         assert not outcome.exactly_once
         assert f"names {data.rpartition('/')[2]}, which is not there" in " ".join(outcome.problems)
         assert [finding.consequence.value for finding in ran.report().findings] == ["loses"]
     entry = f"windows/output/{MANIFEST}/{ran.cut}"
-    with ran.without(entry):
+    with ran.store.without(entry):
         assert f"the manifest has no entry for the committed batch {ran.cut}" in verify(ran.spec).problems
     assert verify(ran.spec).exactly_once
 
@@ -195,11 +183,6 @@ def test_a_fork_is_local_and_ends_as_its_origin_did(ran: Ran, three: Three) -> N
     assert outcome.expected == verify(ran.spec).expected
 
 
-def test_a_fork_from_the_beginning_needs_nothing_of_the_store(ran: Ran, tmp_path: Path) -> None:
-    made = fork(ran.spec, into=tmp_path / "f", rewind="all")
-    assert (made.inputs, made.unseen) == (FILES, FILES)
-
-
 def test_a_wrong_secret_is_said_and_not_tried_again(three: Three) -> None:
     assert three.refused.kind is ExitKind.FAILED
     assert not three.refused.curable
@@ -211,12 +194,3 @@ def test_a_store_that_does_not_answer_is_waited_for(three: Three) -> None:
     assert three.alone.kind is ExitKind.FAILED
     assert three.alone.curable
     assert "does not answer" in three.alone.next_step
-
-
-def test_readers_say_what_is_wrong_with_the_store(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE", ran.store.connection(secret="of-somebody-else"))
-    (problem,) = survey(ran.spec).problems
-    assert "SIGNATURE_DOES_NOT_MATCH" in problem or "ACCESS_DENIED" in problem
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE", ran.store.connection())
-    with pytest.raises(CheckpointError, match="no such"):
-        read_checkpoint(*open_path(f"s3a://{BUCKET}/nowhere", "lake"))

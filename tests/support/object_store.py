@@ -84,14 +84,29 @@ class ObjectStore:
             {"conn_type": "aws", "login": self.key, "password": secret or self.secret, "extra": json.dumps(extra)}
         )
 
-    def put(self, folder: Path, prefix: str) -> None:
-        """Every file of a local folder, below `prefix`, in the order of their names."""
+    def put(self, folder: Path, prefix: str, *, moved: tuple[str, str] = ("", "")) -> None:
+        """Every file of a local folder, below `prefix`, in the order of their names.
+
+        Args:
+            moved: a text in the files, such as the folder's own URL, and what stands for it in the store.
+        """
         client = self.client()
+        old, new = (text.encode() for text in moved)
         for path in sorted(folder.rglob("*")):
             if path.is_file():
-                client.put_object(
-                    Bucket=BUCKET, Key=f"{prefix}/{path.relative_to(folder).as_posix()}", Body=path.read_bytes()
-                )
+                key, content = f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes()
+                client.put_object(Bucket=BUCKET, Key=key, Body=content.replace(old, new) if old else content)
+
+    @contextmanager
+    def without(self, key: str) -> Iterator[None]:
+        """The store lacks an object for a while."""
+        client = self.client()
+        body = client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        client.delete_object(Bucket=BUCKET, Key=key)
+        try:
+            yield
+        finally:
+            client.put_object(Bucket=BUCKET, Key=key, Body=body)
 
     def keys(self, prefix: str) -> list[str]:
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)

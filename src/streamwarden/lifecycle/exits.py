@@ -164,7 +164,7 @@ CAUSES: Final = (
         "stream then goes on where it stood",
     ),
     _cause(
-        r"AccessDeniedException.*s3a:|s3a:.*(?:AccessDenied|Status Code: 403|NoAuthWithAWSException)"
+        r"AccessDeniedException[\s\S]*s3a:|s3a:[\s\S]*(?:AccessDenied|Status Code: 403|NoAuthWithAWSException)"
         r"|InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWSException|CredentialInitializationException",
         curable=False,
         next_step="the object store does not let this key in: correct the login and password of the connection that "
@@ -182,8 +182,9 @@ CAUSES: Final = (
         next_step="the driver has no jars for s3a:// paths: run `streamwarden prepare --s3` on its host",
     ),
     _cause(
-        r"(?s:software\.amazon\.awssdk|s3a:).*(?:Unable to execute HTTP request|Connection refused|UnknownHostException"
-        r"|ConnectTimeoutException|SocketTimeoutException|Status Code: 50[023]|AWSClientIOException|ConnectException)",
+        r"(?:software\.amazon\.awssdk|s3a:)[\s\S]*(?:Unable to execute HTTP request|Connection refused"
+        r"|UnknownHostException|ConnectTimeoutException|SocketTimeoutException|Status Code: 50[023]"
+        r"|AWSClientIOException|ConnectException)",
         curable=True,
         next_step="the object store does not answer: see that it runs and that the connection's endpoint_url is right; "
         "the stream then goes on where it stood",

@@ -1,0 +1,120 @@
+"""A checkpoint that a real Spark wrote, put into an object store: it reads and forks as on a disk.
+
+No Spark runs. The store checks signatures, so each reader has to find the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.files import open_path
+from streamwarden.adapters.forks import fork
+from streamwarden.adapters.outputs import read_output
+from streamwarden.adapters.surroundings import survey
+from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
+from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.stream import SinkSpec, SourceSpec, StorageSpec, StreamSpec
+from support.checkpoints import Archives
+from support.object_store import BUCKET, ObjectStore, running
+
+NAME, FILES, LAST = "spark-4.3.0-changelog", 17, 13
+ROOT = f"s3a://{BUCKET}/{NAME}"
+SPEC = StreamSpec(
+    name="a",
+    job="/p/a.py",
+    checkpoint=f"{ROOT}/checkpoint",
+    source=SourceSpec(path=f"{ROOT}/input", max_files_per_trigger=1),
+    sink=SinkSpec(path=f"{ROOT}/output"),
+    storage=StorageSpec(connection="lake"),
+)
+
+
+@dataclass
+class Stored:
+    store: ObjectStore
+    local: Path
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    root = tmp_path_factory.mktemp("archives")
+    local = Archives(root).unpack(NAME, tmp_path_factory.mktemp("local") / NAME).parent
+    with running(jars=False) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_LAKE", store.connection())
+        store.put(local, NAME, moved=(local.as_uri(), ROOT))
+        client = store.client()
+        for number in range(FILES):
+            client.put_object(Bucket=BUCKET, Key=f"{NAME}/input/in {number:03d}.json", Body=b"{}\n")
+        yield Stored(store, local)
+
+
+def report() -> CheckpointReport:
+    fs, path = open_path(SPEC.checkpoint, "lake")
+    return read_checkpoint(fs, path, output=SPEC.sink.path)
+
+
+def test_the_inspector_finds_what_it_finds_on_a_disk(stored: Stored) -> None:
+    fs, path = open_path(stored.local / "checkpoint")
+    here, there = read_checkpoint(fs, path, output=str(stored.local / "output")), report()
+    assert there.findings == here.findings == ()
+    assert (there.stores, there.operators, there.sink_newest) == (here.stores, here.operators, LAST)
+    assert there.path == SPEC.checkpoint
+
+
+def test_the_output_is_read_through_its_manifest_and_a_lost_file_is_noticed(stored: Stored) -> None:
+    whole = read_output(str(SPEC.sink.path), connection="lake", committed=LAST)
+    assert whole.rows == read_output(stored.local / "output", committed=LAST).rows
+    assert len(whole.rows) > 0
+    assert whole.problems == whole.leftovers == ()
+    assert whole.manifest is not None
+    lost = whole.manifest.files[0]
+    with stored.store.without(lost.removeprefix(f"s3a://{BUCKET}/")):
+        name = lost.rpartition("/")[2]
+        problems = read_output(str(SPEC.sink.path), connection="lake", committed=LAST).problems
+        assert problems == (f"the manifest names {name}, which is not there",)
+        assert [(found.consequence.value, found.path) for found in report().findings] == [("loses", name)]
+
+
+def test_health_sees_what_waits(stored: Stored) -> None:
+    seen = survey(SPEC)
+    assert seen.problems == ()
+    assert seen.waiting is not None
+    assert seen.waiting.count == FILES - LAST
+    assert seen.state
+
+
+@pytest.mark.parametrize(("rewind", "batch", "unseen"), [(0, 13, 4), (2, 11, 5), ("all", None, 17)])
+def test_a_fork_is_local_and_names_nothing_of_the_store(
+    stored: Stored, rewind: int | str, batch: int | None, unseen: int, tmp_path: Path
+) -> None:
+    made = fork(SPEC, into=tmp_path / "f", rewind=rewind)  # type: ignore[arg-type]
+    assert (made.batch, made.inputs, made.unseen) == (batch, FILES, unseen)
+    assert (made.spec.in_object_store, made.spec.connections) == (frozenset(), ())
+    if batch is not None:
+        read = read_checkpoint(*open_path(made.spec.checkpoint), output=made.spec.sink.path)
+        assert (read.findings, read.position.committed) == ((), batch)
+        logs = [
+            path for path in (tmp_path / "f").rglob("*") if {"_spark_metadata", "sources", "_metadata"} & {*path.parts}
+        ]
+        assert not [path for path in logs if path.is_file() and b"s3a" in path.read_bytes()]
+
+
+def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CheckpointError, match="no such folder"):
+        read_checkpoint(*open_path(f"s3a://{BUCKET}/nowhere", "lake"))
+    with pytest.raises(CheckpointError, match="NO_SUCH_BUCKET"):
+        read_checkpoint(*open_path("s3a://nobodys/checkpoint", "lake"))
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", stored.store.connection(secret="of-somebody-else"))
+    (problem,) = survey(SPEC).problems
+    assert "SIGNATURE_DOES_NOT_MATCH" in problem
+    with pytest.raises(CheckpointError, match="SIGNATURE_DOES_NOT_MATCH"):
+        fork(SPEC, into=tmp_path / "f")
+    assert not list((tmp_path / "f").glob("*"))
+    with pytest.raises(VerificationError, match="SIGNATURE_DOES_NOT_MATCH"):
+        read_output(str(SPEC.sink.path), connection="lake")
+    unknown = replace(SPEC, storage=StorageSpec(connection="nowhere"))
+    assert "AIRFLOW_CONN_NOWHERE" in survey(unknown).problems[0]
