@@ -196,7 +196,8 @@ def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
     assert ends(kafka, own) == [0] * 5
     assert ends(kafka, str(origin.sink.topic)) == [1, 0, 0, 0, 0]
     resource = ConfigResource(ResourceType.TOPIC, own)
-    (asked,) = kafka.admin().describe_configs([resource]).values()
+    admin = kafka.admin()  # it has to live until the answer is there
+    (asked,) = admin.describe_configs([resource]).values()
     assert asked.result(timeout=20)["retention.ms"].value == "-1"
     if batch is not None:
         assert read_checkpoint(FS, made.spec.checkpoint).findings == ()
