@@ -37,7 +37,6 @@ from streamwarden.stream import (
     SourceSpec,
     SparkSpec,
     StateSpec,
-    StopPolicy,
     StreamSpec,
     TriggerSpec,
 )
@@ -133,7 +132,6 @@ def latencies(kafka: Any, mode: Mode, root: Path, rate: float, seconds: float) -
         quarantine=str(root / "quarantine"),
         trigger=mode.trigger,
         state=StateSpec(shuffle_partitions=PARTITIONS),
-        stop=StopPolicy(batch_deadline=0.5, term_deadline=10.0),
         spark=SparkSpec(master=f"local[{2 * PARTITIONS + 1}]", driver_memory=2**30),
         project=str(REPOSITORY),
     )
@@ -219,7 +217,7 @@ def driving(spec: StreamSpec, data: Path) -> Iterator[None]:
             print(fleet.log_path(started.record.driver_id).read_text()[-3000:], file=sys.stderr)
             raise
         finally:
-            fleet.stop(spec.name, requested_by="benchmark", reason="done")
+            fleet.stop(spec.name, requested_by="benchmark", reason="done", batch_deadline=1, term_deadline=10)
 
 
 def percentile(values: list[float], share: float) -> float:
