@@ -15,6 +15,7 @@ from streamwarden.adapters.replay_topic import replay_to_topic
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.spec import FaultKind
 from support.drill_project import drill_project, run_drill
+from support.drivers import QUICK
 from support.kafka_broker import Broker, broker
 from support.postgres_server import running
 from support.spark_cluster import Cluster, cluster
@@ -62,9 +63,10 @@ def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(tmp_p
 def on(spark: Cluster) -> str:
     """Two cores in one executor, whose JVM starts fast."""
     conf = {
+        **QUICK,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "700m",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": QUICK["spark.driver.extraJavaOptions"],
     }
     return json.dumps({"master": spark.url, "driver_memory": "1 GB", "conf": conf})
 

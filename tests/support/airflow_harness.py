@@ -90,6 +90,7 @@ class Airflow:
             **{f"AIRFLOW__{key}": value for key, value in settings.items()},
             "STREAMWARDEN_PROJECT": str(project),
             "STREAMWARDEN_DATA": str(data),
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # drivers that live for seconds
             "PYTHONUNBUFFERED": "1",
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -16,6 +17,7 @@ from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.spec import FaultKind
+from support.drivers import QUICK
 
 REPOSITORY = Path(__file__).parents[2]
 JOBS = REPOSITORY / "tests" / "drills" / "jobs"
@@ -29,6 +31,8 @@ checkpoint: checkpoints/flights
 state: {{shuffle_partitions: 2}}
 spark: {spark}
 """
+
+LOCAL = json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK})
 
 DRILL = """
 name: drill
@@ -54,7 +58,7 @@ def drill_project(
     min_records: int = 100_000,
     source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",
     sink: str = "{path: output/flights}",
-    spark: str = '{master: "local[2]", driver_memory: 1 GB}',
+    spark: str = LOCAL,
     outage: str = "null",
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
