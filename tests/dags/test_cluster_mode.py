@@ -389,18 +389,18 @@ def test_a_password_does_not_go_into_a_pods_plain_environment(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who may see pods could read it: a secret of the cluster is asked for, and then used."""
-    monkeypatch.setenv("AIRFLOW_CONN_BROKER", json.dumps({"conn_type": "kafka", "host": "b", "password": "hush"}))
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "postgresql://ann:hush@db/flights")
     pods(cluster, monkeypatch)
-    source = STREAM.replace("{{path: input/counted}}", "{{kind: kafka, connection: broker, topic: t}}")
+    stream = STREAM.replace("{{path: output/counted}}", "{{kind: postgresql, connection: warehouse, table: t}}")
     path = cluster.space.project / "config/streams/counted.yaml"
-    path.write_text(source.format(more=KUBERNETES))
-    with pytest.raises(AirflowFailException, match="AIRFLOW_CONN_BROKER holds a secret"):
+    path.write_text(stream.format(more=KUBERNETES))
+    with pytest.raises(AirflowFailException, match="AIRFLOW_CONN_WAREHOUSE holds a secret"):
         cluster.run()
     assert cluster.submissions() == []
-    reference = "spark.kubernetes.driver.secretKeyRef.AIRFLOW_CONN_BROKER"
-    path.write_text(source.format(more=f"{KUBERNETES}, conf: {{{reference}: 'streams:broker'}}"))
+    reference = "spark.kubernetes.driver.secretKeyRef.AIRFLOW_CONN_WAREHOUSE"
+    path.write_text(stream.format(more=f"{KUBERNETES}, conf: {{{reference}: 'streams:warehouse'}}"))
     cluster.states = ["PENDING", "FAILED"]
     cluster.run()
     properties = (Path(cluster.driver().folder) / files.PROPERTIES).read_text()
-    assert f"{reference}=streams:broker" in properties
+    assert f"{reference}=streams:warehouse" in properties
     assert "hush" not in properties
