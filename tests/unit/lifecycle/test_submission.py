@@ -66,7 +66,7 @@ def test_each_executor_of_a_cluster_says_whose_it_is_beside_the_streams_own_opti
         return made.get("spark.executor.extraJavaOptions")
 
     tag = executor_tag("counts-7")
-    assert options("spark://one:7077") == tag
+    assert options("spark://one:7077") == f"{tag} -Djava.io.tmpdir=.", "what a killed one leaves is in its own folder"
     assert options("yarn", **{"spark.executor.extraJavaOptions": "-Xss4m"}) == f"{tag} -Xss4m"
     assert options("local[2]") is None, "it has none"
 
