@@ -98,6 +98,7 @@ class World:
     database_keeps: bool = True
     master: str = "spark://one:7077"
     source: str = "kafka"
+    sink: str | None = None  # kind; None: a topic if a drill strikes one, else a table
     executors_here: int = 1
     executor_dies: bool = True
     executor_dies_late: bool = False  # when the batch that was aimed at has been committed
@@ -137,6 +138,9 @@ class World:
         self.service = SimulatedService(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+        if self.sink is None:
+            topic = any(drill.fault.kind is FaultKind.KILL_AFTER_TOPIC_WRITE for drill in drills)
+            self.sink = "kafka" if topic else "postgresql"
         ports = Ports(
             forks=self,
             drivers=self,
@@ -229,7 +233,7 @@ class World:
                 "name": f"{stream}__fork",
                 "spark": {"master": self.master},
                 "source": {"kind": self.source},
-                "sink": {"kind": "postgresql"},
+                "sink": {"kind": self.sink},
             },
         )
 
