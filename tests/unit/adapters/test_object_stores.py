@@ -10,6 +10,7 @@ import pytest
 from streamwarden.adapters.files import FsspecFiles, open_path
 from streamwarden.adapters.launch import CHECKPOINT_FILES, driver_environment, store_settings
 from streamwarden.adapters.object_stores import Access, access, environment, file_system, spark_settings
+from streamwarden.adapters.topic_output import read_topic
 from streamwarden.errors import ConfigError
 from streamwarden.stream import SinkKind, SinkSpec, StorageSpec, StreamSpec
 
@@ -130,6 +131,14 @@ def test_a_role_of_the_machine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_whole_uploads_are_chosen_where_every_log_is_in_the_store(spec: StreamSpec, whole: bool) -> None:
     assert (CHECKPOINT_FILES in store_settings(spec, Access(region="r"))) is whole
+
+
+def test_whose_records_are_read_from_a_topic_is_asked_of_the_streams_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query's id is in the checkpoint, which this process's own variables would not find."""
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "host": "127.0.0.1:1"}))
+    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",))
+    with pytest.raises(ConfigError, match="lake"):
+        read_topic(stream(sink=sink), {}, committed=0)
 
 
 @pytest.mark.parametrize("url", ["s3a://bucket/a b/#1?", "s3://bucket/a b/#1?"])
