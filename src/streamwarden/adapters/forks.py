@@ -342,7 +342,7 @@ def _origin(url: str | None, spec: StreamSpec) -> _Origin:
             f"a fork cannot be made of {url!r}",
             expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
-            next_step="drill this stream with `target: production`",
+            next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
         )
     return _Origin(fs, path)
 

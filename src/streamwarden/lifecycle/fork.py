@@ -123,7 +123,8 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
                 f"the stream's {what} is of the kind {given.value}, which a fork cannot redirect",
                 expected=f"{what}.kind {' or '.join(possible)}",
                 where=spec.file or spec.name,
-                next_step="drill this stream with `target: production`, or make its job a module with build()",
+                next_step=f"drill a stream with such a {what}; a script becomes one when its job is a module with "
+                "build()",
             )
     return replace(
         spec,
@@ -191,7 +192,7 @@ def require_distinct_names(files: Iterable[InputFile], source: str) -> None:
                 f"two input files are called {file.seen_as}: {other.name} and {file.name}",
                 expected="distinct file names, by which a fork tells seen files from unseen ones",
                 where=source,
-                next_step="name input files uniquely, or drill this stream with `target: production`",
+                next_step="name input files uniquely",
             )
 
 
