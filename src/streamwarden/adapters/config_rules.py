@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamwarden.adapters.config_cluster import cluster_problems, shipped
+from streamwarden.adapters.config_cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.adapters.config_paths import URL, resolve
 from streamwarden.adapters.config_problems import KeyPath, Problem, show
 from streamwarden.adapters.real_time_rules import real_time_problems
@@ -28,8 +28,6 @@ _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", 
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
-_MIN_DRIVER_MEMORY: Final = 471_859_200
-"""Below this Spark refuses to start: 1.5 x its reserved 300 MiB (UnifiedMemoryManager)."""
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
 """Folders of the data root that Streamwarden fills itself."""
@@ -150,8 +148,8 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (
             ("spark", "driver_memory"),
             spec.spark.driver_memory,
-            spec.spark.driver_memory >= _MIN_DRIVER_MEMORY,
-            f"at least {_MIN_DRIVER_MEMORY} bytes: Spark does not start with less",
+            spec.spark.driver_memory >= LEAST_MEMORY,
+            f"at least {LEAST_MEMORY} bytes: Spark does not start with less",
         ),
     ]
     return [

@@ -1,4 +1,4 @@
-"""Makes forks: surveys the origin, plans with `lifecycle.fork`, carries the plan out.
+"""Makes forks: surveys the origin, plans with `lifecycle.fork_plan`, carries the plan out.
 
 A fork is always on local disk. What the origin has there is linked; what it has in an object store is copied.
 """
@@ -40,8 +40,19 @@ from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle import fork as plans
-from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, Link, Places, Step, Survey, Write
+from streamwarden.lifecycle import fork_plan as plans
+from streamwarden.lifecycle.fork import (
+    BoundedInput,
+    Fork,
+    InputFile,
+    Places,
+    batches_left,
+    forked_spec,
+    in_batches,
+    input_digest,
+    require_distinct_names,
+)
+from streamwarden.lifecycle.fork_plan import Link, Step, Survey, Write
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 
 ATTEMPTS: Final = 5
@@ -82,7 +93,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     """
     into = into.absolute()
     places = Places.under(str(into))
-    forked = plans.forked_spec(spec, places)
+    forked = forked_spec(spec, places)
     checkpoint = _origin(spec.checkpoint, spec)
     output = None if spec.sink.kind in _OUTSIDE else _origin(spec.sink.path, spec)
     source = None if spec.source.kind is SourceKind.KAFKA else _origin(spec.source.path, spec)
@@ -122,7 +133,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             raise
         else:
             break
-    forked = plans.in_batches(spec, forked, found.unseen)
+    forked = in_batches(spec, forked, found.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
@@ -131,7 +142,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
         inputs=found.total,
         unseen=found.unseen,
         longest_queue=found.longest_queue,
-        batches_left=plans.batches_left(forked, found.longest_queue),
+        batches_left=batches_left(forked, found.longest_queue),
         input_digest=found.digest,
         what=found.what,
     )
@@ -142,7 +153,7 @@ def _files(
 ) -> BoundedInput:
     """Step 5: the input that is there now, linked. `checkpoint`: the fork's, if it has read some of it."""
     files = _input_files(source, spec.source.parts)
-    plans.require_distinct_names(files, source.path)
+    require_distinct_names(files, source.path)
     for folder in forked.source.folders:
         Path(folder).mkdir(parents=True)
     _carry_out(plans.input_links(files, source.path, places), source.fs)
@@ -154,7 +165,7 @@ def _files(
         total=len(files),
         unseen=len(unseen),
         longest_queue=max(queues.values(), default=0),
-        digest=plans.input_digest(files),
+        digest=input_digest(files),
     )
 
 
@@ -331,7 +342,7 @@ def _origin(url: str | None, spec: StreamSpec) -> _Origin:
             f"a fork cannot be made of {url!r}",
             expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
-            next_step="drill this stream with `target: production`",
+            next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
         )
     return _Origin(fs, path)
 

@@ -25,7 +25,8 @@ from streamwarden.stream import OBJECT_STORE
 REGION: Final = "us-east-1"
 """Of a store other than Amazon's whose connection names none: it takes any, and a request is signed with one."""
 
-KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+KEYS: Final = ("AWS_ACCESS_KEY_ID", *SECRETS)
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")

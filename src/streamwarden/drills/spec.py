@@ -45,7 +45,7 @@ class Service(StrEnum):
     """A service that a stream lives on, by the end of the stream at which it stands."""
 
     SOURCE = "source"  # the broker of its topic
-    SINK = "sink"  # the database of its table
+    SINK = "sink"  # the database of its table, or the broker of its topic
 
 
 class OracleKind(StrEnum):

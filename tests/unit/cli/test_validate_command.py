@@ -49,12 +49,14 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     cli.project.stream("a")
     outage = "{kind: service_outage, outage: {service: source, down: [stop], up: [start]}}"
     cli.project.write("config/drills/executor.yaml", "name: executor\nstream: a\nfault: {kind: kill_executor}\n")
+    cli.project.write("config/drills/topic.yaml", "name: topic\nstream: a\nfault: {kind: kill_after_topic_write}\n")
     cli.project.write("config/drills/outage.yaml", f"name: outage\nstream: a\nfault: {outage}\n")
     answer = cli("validate")
     assert answer.code == Exit.USAGE
     assert "✗ drill executor" in answer.out
     assert "which has no executors" in answer.out
     assert "executor.yaml: fault" in answer.out
+    assert "the sink of a is of the kind parquet, which has no topic" in answer.out
     assert "the source of a is of the kind files" in answer.out
 
 
