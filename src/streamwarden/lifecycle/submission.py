@@ -9,7 +9,14 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE, real_time_format
+from streamwarden.lifecycle.settings import (
+    CHECKPOINT_FILES,
+    DELTAS,
+    MAINTENANCE,
+    RENAMED_AT_ONCE,
+    STATE_STORE,
+    real_time_format,
+)
 from streamwarden.stream import Backend, DeployMode, Manager, SourceKind, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
@@ -79,6 +86,8 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
             f"{rocksdb}.boundedMemoryUsage": "true",
             f"{rocksdb}.maxMemoryUsageMB": str(ROCKSDB_MEMORY_MB),
         }
+    if all(_is_local(path) for path in (spec.checkpoint, spec.sink.path) if path is not None):
+        conf[CHECKPOINT_FILES] = RENAMED_AT_ONCE
     if spec.trigger.real_time is not None:
         conf |= real_time_format(spec) | LOGS_AT_ONCE
     if spec.spark.manager is Manager.LOCAL:
@@ -149,6 +158,10 @@ def cluster_environment(
             found[f"spark.kubernetes.driverEnv.{name}"] = value
     # Spark's own words for secrets do not cover environments, and its UI shows every setting.
     return {"spark.redaction.regex": _REDACTED, **found} if found else {}
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
 
 
 def _mebibytes(size: int | None) -> str | None:

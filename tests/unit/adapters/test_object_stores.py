@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.files import FsspecFiles, open_path
-from streamwarden.adapters.launch import CHECKPOINT_FILES, driver_environment, remote_environment, store_settings
+from streamwarden.adapters.launch import driver_environment, remote_environment, store_settings
 from streamwarden.adapters.object_stores import KEYS, Access, access, environment, file_system, spark_settings
 from streamwarden.adapters.topic_output import read_topic
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.stream import SinkKind, SinkSpec, SparkSpec, StorageSpec, StreamSpec
 
 SECRET = "not-in-any-log"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
 from streamwarden.lifecycle.submission import (
     driver_properties,
     executor_tag,
@@ -15,7 +16,7 @@ from streamwarden.lifecycle.submission import (
     spark_conf,
     submit_command,
 )
-from streamwarden.stream import Backend, Encoding, SourceKind, SourceSpec, SparkSpec, StateSpec, StreamSpec
+from streamwarden.stream import Backend, Encoding, SinkSpec, SourceKind, SourceSpec, SparkSpec, StateSpec, StreamSpec
 
 STATE = "spark.sql.streaming.stateStore"
 
@@ -51,6 +52,24 @@ def test_a_local_driver_listens_on_loopback_and_shows_no_ui() -> None:
     conf = spark_conf(stream())
     assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.ui.enabled"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "output", "local"),
+    [
+        ("/data/checkpoint", "/data/output", True),
+        ("/data/checkpoint", None, True),
+        ("file:///data/checkpoint", "/data/output", True),
+        ("s3a://bucket/checkpoint", "/data/output", False),
+        ("/data/checkpoint", "hdfs://host/output", False),
+    ],
+)
+def test_files_on_a_local_disk_are_renamed_by_the_operating_system(
+    checkpoint: str, output: str | None, local: bool
+) -> None:
+    """Elsewhere a rename may not replace what is there: Spark's choice stays."""
+    conf = spark_conf(stream(checkpoint=checkpoint, sink=SinkSpec(path=output)))
+    assert conf.get(CHECKPOINT_FILES) == (RENAMED_AT_ONCE if local else None)
 
 
 def test_a_driver_on_a_cluster_can_be_reached_from_it() -> None:
