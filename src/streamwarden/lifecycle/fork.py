@@ -18,7 +18,7 @@ the checkpoint is forked at the batch that the ledger names; a batch is in the t
 sink that is a topic nothing is copied: the fork's own topic begins with the fork's first batch.
 
 Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename. What
-lies in an object store is copied instead.
+lies in an object store is copied instead, to this host or within the store.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.fork_places import Places
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.stream import (
     NAME_PATTERN,
@@ -64,9 +65,6 @@ from streamwarden.stream import (
 )
 
 SUFFIX: Final = "__fork"
-
-SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
 
 BATCHES: Final = 20
 """Batches in which the fork of a stream in real-time mode reads what it has not read."""
@@ -82,7 +80,7 @@ _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A hard link of `source` at `target`; a copy where the two are on different devices or file systems."""
+    """A hard link of `source` at `target`; a copy where there are no links, or the two are on different devices."""
 
     source: str
     target: str
@@ -110,27 +108,6 @@ class InputFile:
     def seen_as(self) -> str:
         """What Spark knows it by under `fileNameOnly`."""
         return self.name.rsplit("/", 1)[-1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Absolute local folders of a fork, and the schema of its table or its topic; the forked spec names them."""
-
-    checkpoint: str
-    output: str
-    input: str
-    quarantine: str
-    schema: str
-
-    @classmethod
-    def under(cls, into: str) -> Places:
-        return cls(
-            checkpoint=join(into, "checkpoint"),
-            output=join(into, "output"),
-            input=join(into, "input"),
-            quarantine=join(into, "quarantine"),
-            schema=f"{SCHEMA}{hashlib.sha256(into.encode()).hexdigest()[:24]}",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +191,7 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         source=_own_input(spec.source, places),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
-        storage=StorageSpec(),
+        storage=spec.storage if places.stored else StorageSpec(),
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
     )

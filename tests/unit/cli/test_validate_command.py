@@ -58,6 +58,18 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     assert "the source of a is of the kind files" in answer.out
 
 
+def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    for name, at in (("away", "s3a://lake/drills"), ("bucket", "s3a://lake")):
+        text = f"name: {name}\nstream: a\nfault: {{kind: kill_driver}}\nfork: {{at: '{at}'}}\n"
+        cli.project.write(f"config/drills/{name}.yaml", text)
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "the stream has nothing in an object store" in answer.out
+    assert "away.yaml: fork" in answer.out
+    assert "s3a://BUCKET/FOLDER" in answer.out
+
+
 def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:
     cli.project.write("config/thresholds.yaml", "state_size: {warning: big}\n")
     answer = cli("validate")
