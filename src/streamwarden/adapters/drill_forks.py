@@ -115,11 +115,10 @@ class DrillForks:
 
 
 def _bring_home(spec: StreamSpec, into: Path) -> None:
-    """Logs and output of a fork in an object store. Its state and its input are no evidence."""
-    stored = stored_places(spec)
-    for place, scratch in ((spec.checkpoint, (STATE,)), (spec.sink.path, ())):
-        if place in stored:
-            bring_home(place, into / file_name(place), spec.storage.connection, skip=scratch)
+    """Logs, output and quarantine of a fork in an object store. Its state is no evidence."""
+    for place in stored_places(spec):
+        scratch = (STATE,) if place == spec.checkpoint else ()
+        bring_home(place, into / file_name(place), spec.storage.connection, skip=scratch)
 
 
 def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:

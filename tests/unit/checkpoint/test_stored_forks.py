@@ -1,6 +1,6 @@
 """Forks that are in the object store of their origin: made of a checkpoint that a real Spark wrote, read, cleared away.
 
-That Spark runs them rightly is shown by tests/drills/test_object_store_drill.py.
+That Spark runs them rightly is shown by tests/spark/test_object_store.py.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_a_purge_is_told_from_a_store_that_fails(lake: Bucket, monkeypatch: pyte
 
 @pytest.fixture
 def forks(origin: StreamSpec, tmp_path: Path) -> DrillForks:
-    return DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin)
+    return DrillForks(DrillArchive(tmp_path / "data"), lambda name: replace(origin, quarantine=f"{ROOT}/quarantine"))
 
 
 SPEC = ForkSpec(rewind=2, at=AT)
@@ -188,14 +188,16 @@ def test_what_is_left_of_a_drill_is_on_this_host_and_nothing_in_the_store(
     view = forks.make(RUN, "minutes", SPEC)
     assert view.checkpoint == f"{AT}/{RUN}/fork/checkpoint"
     assert len(elsewhere(lake)) > 50
+    lake.pipe_file(f"{AT}/{RUN}/fork/quarantine/query=1/batch=12/part-0.json", b"{}")
     removed = forks.clear(RUN, view)
-    assert removed == [f"{AT}/{RUN}/fork/checkpoint", f"{AT}/{RUN}/fork/output", "fork/input"]
+    assert removed == [f"{AT}/{RUN}/fork/{part}" for part in ("checkpoint", "output", "quarantine")] + ["fork/input"]
     assert elsewhere(lake) == others
     home = tmp_path / "data/drills" / RUN / "fork"
     assert {path.name for path in (home / "checkpoint").iterdir()} == {"offsets", "commits", "sources", "metadata"}
     assert len(list((home / "checkpoint/commits").iterdir())) == LAST - 1
     assert list((home / "output").glob("*.parquet"))
     assert (home / "output/_spark_metadata").is_dir()
+    assert (home / "quarantine/query=1/batch=12/part-0.json").is_file()
     assert forks.clear(RUN, view) == [], "again"
     assert (home / "checkpoint/metadata").is_file()
 
