@@ -65,7 +65,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             stream = catalog.get(drill.stream)
             FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
             if drill.fork.at is not None:
-                require_place(stream, drill.fork.at)
+                require_place(stream, drill.fork.at, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"

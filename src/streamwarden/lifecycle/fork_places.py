@@ -7,7 +7,7 @@ its input by age, and a job may judge rows by it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,25 +66,30 @@ def places_of(spec: StreamSpec, into: str, at: str | None) -> Places:
     return Places.under(into, at, spec.in_object_store)
 
 
-def require_place(spec: StreamSpec, at: str) -> None:
-    """Raises CheckpointError if no fork of the stream can be in the folder `at` of an object store."""
+def require_place(spec: StreamSpec, at: str, others: Iterable[StreamSpec] = ()) -> None:
+    """Raises CheckpointError if no fork of the stream can be in the folder `at` of an object store.
+
+    Args:
+        others: streams whose places it may not be in either.
+    """
     where = spec.file or spec.name
-    if not spec.in_object_store - {"source"}:
+    if not spec.in_object_store & {"checkpoint", "sink"}:
         raise CheckpointError(
-            f"a fork of {spec.name} cannot be at {at}: the stream has nothing in an object store",
+            f"a fork of {spec.name} cannot be at {at}: the stream has neither its checkpoint nor its output in an object "
+            "store",
             expected="a checkpoint or an output on s3a://, beside which the fork can be",
             where=where,
             next_step="leave out `fork.at`: the fork is then on this host, as its origin is",
         )
-    own = (spec.checkpoint, spec.sink.path, spec.source.path, spec.quarantine)
-    for place in own:
-        if place is not None and _inside(at, place):
-            raise CheckpointError(
-                f"a fork of {spec.name} cannot be at {at}: that is in {place}, which is the stream's own",
-                expected="a folder apart from checkpoint, input, output and quarantine",
-                where=where,
-                next_step="name a folder of its own in `fork.at`, such as s3a://BUCKET/drills",
-            )
+    for stream in (spec, *others):
+        for place in (stream.checkpoint, stream.sink.path, stream.source.path, stream.quarantine):
+            if place is not None and _inside(at, place):
+                raise CheckpointError(
+                    f"a fork of {spec.name} cannot be at {at}: that is in {place}, which is the stream {stream.name}'s",
+                    expected="a folder apart from each checkpoint, input, output and quarantine",
+                    where=where,
+                    next_step="name a folder of its own in `fork.at`, such as s3a://BUCKET/drills",
+                )
 
 
 def _inside(path: str, folder: str) -> bool:

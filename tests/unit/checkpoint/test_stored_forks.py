@@ -224,10 +224,10 @@ def test_a_folder_that_is_not_the_runs_is_never_removed(
 @pytest.mark.parametrize(
     ("change", "at", "told"),
     [
-        ({}, f"{ROOT}/output/drills", "the stream's own"),
-        ({}, f"{ROOT}/checkpoint", "the stream's own"),
-        ({"quarantine": AT}, AT, "the stream's own"),
-        ({"checkpoint": "/c", "sink": SinkSpec(path="/o")}, AT, "has nothing in an object store"),
+        ({}, f"{ROOT}/output/drills", "the stream minutes's"),
+        ({}, f"{ROOT}/checkpoint", "the stream minutes's"),
+        ({"quarantine": AT}, AT, "the stream minutes's"),
+        ({"checkpoint": "/c", "sink": SinkSpec(path="/o")}, AT, "neither its checkpoint nor its output"),
     ],
 )
 def test_where_no_fork_can_be_the_drill_ends_before_anything_is_made(
