@@ -75,8 +75,8 @@ def require_place(spec: StreamSpec, at: str, others: Iterable[StreamSpec] = ()) 
     where = spec.file or spec.name
     if not spec.in_object_store & {"checkpoint", "sink"}:
         raise CheckpointError(
-            f"a fork of {spec.name} cannot be at {at}: the stream has neither its checkpoint nor its output in an object "
-            "store",
+            f"a fork of {spec.name} cannot be at {at}: the stream has neither its checkpoint nor its output in an "
+            "object store",
             expected="a checkpoint or an output on s3a://, beside which the fork can be",
             where=where,
             next_step="leave out `fork.at`: the fork is then on this host, as its origin is",
