@@ -30,7 +30,7 @@ from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
-from streamwarden.lifecycle.fork import SCHEMA
+from streamwarden.lifecycle.fork_places import SCHEMA
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, event_id
 from support.checkpoints import Archives, stream_of

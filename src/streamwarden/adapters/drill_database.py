@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.adapters.config import spec_from_dict
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.drills.ports import Arrivals, ForkView
 from streamwarden.errors import DrillError
@@ -37,8 +37,9 @@ class ForkDatabase:
 
         schema, name = split(_sink(fork).table or "")
         table = Table(schema=schema or "", name=name, oids=())
+        checkpoint = open_path(fork.checkpoint, fork.spec["storage"]["connection"])
         with self._session(fork) as session, session.cursor() as cursor:
-            position = ledger.read(cursor, table, read_query_id(LocalFiles(), fork.checkpoint) or "")
+            position = ledger.read(cursor, table, read_query_id(*checkpoint) or "")
         return None if position is None else position.batch
 
     @contextmanager

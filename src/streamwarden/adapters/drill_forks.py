@@ -1,4 +1,8 @@
-"""Makes the fork that a drill breaks, below `DATA/drills/RUN_ID/fork`, and clears it away."""
+"""Makes the fork that a drill breaks, below `DATA/drills/RUN_ID/fork`, and clears it away.
+
+With `fork.at` what the stream has in an object store is below `AT/RUN_ID/fork`. Nothing stays there: when the drill is
+over, what is evidence is brought to the fork's folder on this host.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,22 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.forks import drop_output, fork
+from streamwarden.adapters.fork_files import bring_home, remove_stored
+from streamwarden.adapters.forks import drop_output, fork, stored_places
+from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.layout import STATE
+from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
-from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec
+from streamwarden.lifecycle.fork import SUFFIX, Fork, batches_left, forked_spec
+from streamwarden.lifecycle.fork_places import places_of
 from streamwarden.stream import SourceKind, StreamSpec
 
 FORK: Final = "fork"
@@ -48,11 +58,13 @@ class DrillForks:
         """Raises DrillAborted if the stream cannot be forked there or has no input: nothing was broken yet."""
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
+        at = None if spec.at is None else join(spec.at, run_id, FORK)
         shutil.rmtree(into, ignore_errors=True)  # half a fork that a killed try left; no driver was started on it
         try:
-            planned = forked_spec(origin, Places.under(str(into.absolute())))
+            planned = forked_spec(origin, places_of(origin, str(into.absolute()), at))
             write_document(into.parent / _PLANNED, spec_to_dict(planned))
-            made = fork(origin, into=into, rewind=spec.rewind)
+            _remove_stored(run_id, planned)
+            made = fork(origin, into=into, at=at, rewind=spec.rewind)
         except (CheckpointError, ConfigError, SourceError) as error:
             raise DrillAborted(
                 error.observed, expected=error.expected, where=error.where, next_step=error.next_step
@@ -79,9 +91,10 @@ class DrillForks:
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove input links, state and a scratch table or topic; all of a fork that was never finished.
+        """Remove input links, state, a scratch table or topic, and what is in an object store, whose logs and output
+        are brought here first; all of a fork that was never finished.
 
-        Raises CheckpointError if the database or the broker does not let it.
+        Raises CheckpointError if the database, the broker or the object store does not let it.
         """
         into = self._archive.folder(run_id) / FORK
         targets = [into] if fork is None else [into / each for each in _SCRATCH]
@@ -90,11 +103,39 @@ class DrillForks:
         spec = spec_from_dict(dict(document)) if document else None
         if spec is not None and (dropped := drop_output(spec)) is not None:
             removed.append(dropped)
+        if spec is not None:
+            if fork is not None:
+                _bring_home(spec, into)
+            removed += _remove_stored(run_id, spec)
         for target in targets:
             if target.exists():
                 shutil.rmtree(target)
                 removed.append(str(target.relative_to(into.parent)))
         return removed
+
+
+def _bring_home(spec: StreamSpec, into: Path) -> None:
+    """Logs, output and quarantine of a fork in an object store. Its state is no evidence."""
+    for place in stored_places(spec):
+        scratch = (STATE,) if place == spec.checkpoint else ()
+        bring_home(place, into / file_name(place), spec.storage.connection, skip=scratch)
+
+
+def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:
+    """Those of the fork's folders that are in an object store. Raises CheckpointError for one that is not this run's,
+    whatever the spec says."""
+    removed = []
+    for place in stored_places(spec):
+        if f"/{run_id}/{FORK}/" not in place:
+            raise CheckpointError(
+                f"{place} is not removed: it is no folder of the drill run {run_id}",
+                expected=f"…/{run_id}/{FORK}/…",
+                where=spec.name,
+                next_step="look at what is there; what a drill made it may remove, nothing else",
+            )
+        if remove_stored(place, spec.storage.connection):
+            removed.append(place)
+    return removed
 
 
 def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:

@@ -148,10 +148,14 @@ class BucketFiles(ArrowFSWrapper):  # type: ignore[misc]  # fsspec is untyped
         """The path in the client's terms, `bucket/key`; a `#` or `?` in a key is a part of it."""
         return OBJECT_STORE.sub("", path, count=1)
 
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
+        """Within the store: its client copies through this host and by way of a second object."""
+        self.fs.copy_file(self._strip_protocol(path1), self._strip_protocol(path2))
+
 
 @lru_cache(maxsize=16)
 def file_system(known: Access) -> BucketFiles:
-    """The store, for reading. It is not asked anything yet."""
+    """The store. It is not asked anything yet."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     return BucketFiles(

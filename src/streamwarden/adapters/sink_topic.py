@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.brokers import client_settings, reader
 from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, StreamwardenError
-from streamwarden.lifecycle.fork import SCHEMA
+from streamwarden.lifecycle.fork_places import SCHEMA
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streamwarden.adapters.brokers import reader
 from streamwarden.adapters.connections import Connection, connection
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import topic_offsets
@@ -67,7 +67,7 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
     ConfigError, CheckpointError, OSError.
     """
     topic = str(spec.source.topic)
-    positions = {} if checkpoint is None else _positions(LocalFiles(), checkpoint)
+    positions = {} if checkpoint is None else _positions(*open_path(checkpoint, spec.storage.connection))
     planned = _of(topic, positions[max(positions)]) if positions else {}
     lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned)
     if positions and (gone := sum(lag.lost for lag in lags)):

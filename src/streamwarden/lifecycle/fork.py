@@ -1,6 +1,7 @@
 """A fork: a committed batch of a stream opened under a new checkpoint, with input and output of its own. Pure.
 
-Here: its name, its places, its spec and its bounded input. What is copied from the origin: `lifecycle.fork_plan`.
+Here: its name, its spec and its bounded input. Where it lies: `lifecycle.fork_places`. What is copied from the origin:
+`lifecycle.fork_plan`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
-from streamwarden.checkpoint.filesystem import join
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.fork_places import Places
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.stream import (
     NAME_PATTERN,
@@ -26,9 +27,6 @@ from streamwarden.stream import (
 )
 
 SUFFIX: Final = "__fork"
-
-SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
 
 BATCHES: Final = 20
 """Batches in which the fork of a stream in real-time mode reads what it has not read."""
@@ -50,27 +48,6 @@ class InputFile:
     def seen_as(self) -> str:
         """What Spark knows it by under `fileNameOnly`."""
         return self.name.rsplit("/", 1)[-1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Absolute local folders of a fork, and the schema of its table or its topic; the forked spec names them."""
-
-    checkpoint: str
-    output: str
-    input: str
-    quarantine: str
-    schema: str
-
-    @classmethod
-    def under(cls, into: str) -> Places:
-        return cls(
-            checkpoint=join(into, "checkpoint"),
-            output=join(into, "output"),
-            input=join(into, "input"),
-            quarantine=join(into, "quarantine"),
-            schema=f"{SCHEMA}{hashlib.sha256(into.encode()).hexdigest()[:24]}",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +110,7 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         source=_own_input(spec.source, places),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
-        storage=StorageSpec(),
+        storage=spec.storage if places.stored else StorageSpec(),
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
     )

@@ -18,7 +18,7 @@ the checkpoint is forked at the batch that the ledger names; a batch is in the t
 sink that is a topic nothing is copied: the fork's own topic begins with the fork's first batch.
 
 Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename. What
-lies in an object store is copied instead.
+lies in an object store is copied instead, to this host or within the store.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork import InputFile, Places
+from streamwarden.lifecycle.fork import InputFile
+from streamwarden.lifecycle.fork_places import Places
 
 _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
 """An operator's metadata (format 1: one file; format 2: one a batch that changed it), or its checksum."""
@@ -57,7 +58,7 @@ _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metad
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A hard link of `source` at `target`; a copy where the two are on different devices or file systems."""
+    """A hard link of `source` at `target`; a copy where there are no links, or the two are on different devices."""
 
     source: str
     target: str

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import forks
+from streamwarden.adapters import fork_files
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.forks import fork
 from streamwarden.checkpoint.logs import log_position
@@ -21,7 +21,8 @@ from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork import Fork, Places, fork_name, forked_spec
+from streamwarden.lifecycle.fork import Fork, fork_name, forked_spec
+from streamwarden.lifecycle.fork_places import Places
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
@@ -256,7 +257,7 @@ def test_a_purge_that_races_the_copy_starts_it_anew(
         purged.unlink(missing_ok=True)
         link(source, target)
 
-    monkeypatch.setattr(forks.os, "link", purge_then_link)
+    monkeypatch.setattr(fork_files.os, "link", purge_then_link)
     made = fork(origin, into=tmp_path / "fork", rewind=0)
     assert read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings == ()
     assert not (tmp_path / "fork/checkpoint/state/0/0/1.changelog").exists()
@@ -277,7 +278,7 @@ def test_where_links_cannot_be_made_files_are_copied_with_their_times(
     def refuse(source: str, target: str) -> None:
         raise OSError(reason, os.strerror(reason))
 
-    monkeypatch.setattr(forks.os, "link", refuse)
+    monkeypatch.setattr(fork_files.os, "link", refuse)
     source = Path(str(origin.source.path)) / "in 016.json"
     os.utime(source, (1_600_000_000, 1_600_000_000))
     made = fork(origin, into=tmp_path / "fork")

@@ -60,6 +60,27 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     assert "the source of a is of the kind files" in answer.out
 
 
+def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    path = cli.project.stream("b")
+    path.write_text(path.read_text().replace("checkpoints/b", "s3a://lake/b"))
+    for name, stream, at in (
+        ("away", "a", "s3a://lake/drills"),
+        ("bucket", "b", "s3a://lake"),
+        ("inside", "b", "s3a://lake/b/drills"),
+        ("beside", "b", "s3a://lake/beside"),
+    ):
+        text = f"name: {name}\nstream: {stream}\nfault: {{kind: kill_driver}}\nfork: {{at: '{at}'}}\n"
+        cli.project.write(f"config/drills/{name}.yaml", text)
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "the stream has neither its checkpoint nor its output in an object store" in answer.out
+    assert "away.yaml: fork" in answer.out
+    assert "s3a://BUCKET/FOLDER" in answer.out
+    assert "that is in s3a://lake/b, which is the stream b's" in answer.out
+    assert "✓ drill beside" in answer.out
+
+
 def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:
     cli.project.write("config/thresholds.yaml", "state_size: {warning: big}\n")
     answer = cli("validate")
