@@ -73,10 +73,11 @@ class ForkCheckpoint:
         """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
         planned = planned_times(self._files, fork.checkpoint)
         committed = committed_times(self._files, fork.checkpoint)
+        query = log_position(self._files, fork.checkpoint).query_id  # a fork that began anew had another one before
         reports = {
             batch.batch_id: batch.progress
             for batch in self._store.batches.window(fork.stream, _MOST)
-            if batch.progress is not None
+            if batch.progress is not None and batch.progress.query_id == query
         }
         first = 0 if fork.batch is None else fork.batch + 1
         return tuple(

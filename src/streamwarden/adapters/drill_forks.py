@@ -7,25 +7,30 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.forks import drop_output, fork
+from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
-from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec
+from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec, renewed_spec
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SourceKind, StreamSpec
 
 FORK: Final = "fork"
+
+ANEW: Final = "anew"
+"""Checkpoint and output of a fork that had to begin anew."""
 
 _SCRATCH: Final = ("input", "checkpoint/state")
 """What of a fork is no evidence: links to the input, and the state. Logs and output stay."""
 
 _PLANNED: Final = "fork.json"
-"""The fork's spec, beside its folder, before anything is made: names the table, or the topic, of a fork that was never
+"""The fork's spec, beside its folder, before anything is made: names the table, or the topics, of a fork that was never
 finished."""
 
 _RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
@@ -44,15 +49,15 @@ class DrillForks:
         self._archive = archive
         self._stream = stream
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec) -> ForkView:
+    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         """Raises DrillAborted if the stream cannot be forked there or has no input: nothing was broken yet."""
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
         shutil.rmtree(into, ignore_errors=True)  # half a fork that a killed try left; no driver was started on it
         try:
-            planned = forked_spec(origin, Places.under(str(into.absolute())))
+            planned = forked_spec(origin, Places.under(str(into.absolute())), feed)
             write_document(into.parent / _PLANNED, spec_to_dict(planned))
-            made = fork(origin, into=into, rewind=spec.rewind)
+            made = fork(origin, into=into, rewind=spec.rewind, feed=feed)
         except (CheckpointError, ConfigError, SourceError) as error:
             raise DrillAborted(
                 error.observed, expected=error.expected, where=error.where, next_step=error.next_step
@@ -76,25 +81,51 @@ class DrillForks:
             batches_left=batches_left(bounded, made.longest_queue),
             input_digest=made.input_digest,
             spec=spec_to_dict(bounded),
+            bounded=feed is Feed.ORIGIN,
+            copied=made.copied,
+        )
+
+    def renew(self, run_id: str, fork: ForkView) -> ForkView:
+        """The fork with an empty checkpoint and an empty output, in a folder of their own; it reads what it read.
+
+        Raises CheckpointError if the database or the broker does not let it, ConfigError.
+        """
+        folder = self._archive.folder(run_id) / ANEW
+        shutil.rmtree(folder, ignore_errors=True)  # half of it that a killed try left; no driver was started on it
+        folder.mkdir()
+        fresh = _anew(spec_from_dict(dict(fork.spec)), folder)
+        drop_output(fresh)
+        empty_output(self._stream(fork.origin), fresh)
+        return replace(
+            fork,
+            checkpoint=fresh.checkpoint,
+            output=fresh.sink.path or fresh.sink.table or fresh.sink.topic,
+            spec=spec_to_dict(fresh),
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove input links, state and a scratch table or topic; all of a fork that was never finished.
+        """Remove input links, state, and scratch tables and topics; all of a fork that was never finished.
 
         Raises CheckpointError if the database or the broker does not let it.
         """
-        into = self._archive.folder(run_id) / FORK
-        targets = [into] if fork is None else [into / each for each in _SCRATCH]
+        home = self._archive.folder(run_id)
+        targets = [home / FORK] if fork is None else [home / part / each for part in (FORK, ANEW) for each in _SCRATCH]
         removed = []
-        document = fork.spec if fork is not None else read_document(into.parent / _PLANNED)
-        spec = spec_from_dict(dict(document)) if document else None
-        if spec is not None and (dropped := drop_output(spec)) is not None:
-            removed.append(dropped)
+        document = fork.spec if fork is not None else read_document(home / _PLANNED)
+        if document:
+            spec = spec_from_dict(dict(document))
+            removed += drop_scratch(spec)
+            if (home / ANEW).is_dir() and (output := drop_output(_anew(spec, home / ANEW))) is not None:
+                removed.append(output)
         for target in targets:
             if target.exists():
                 shutil.rmtree(target)
-                removed.append(str(target.relative_to(into.parent)))
+                removed.append(str(target.relative_to(home)))
         return removed
+
+
+def _anew(spec: StreamSpec, folder: Path) -> StreamSpec:
+    return renewed_spec(spec, Places.under(str(folder.absolute())))
 
 
 def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:

@@ -94,8 +94,9 @@ class PartitionLag:
 
     @property
     def rewound(self) -> bool:
-        """The topic holds less than was planned: it was made anew."""
-        return self.last < self.planned
+        """The topic holds less than was read already: it was made anew. The batch that finds this is planned to end
+        where the new one ends, so what was committed is asked, too."""
+        return self.last < max(self.planned, self.committed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

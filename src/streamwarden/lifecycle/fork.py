@@ -52,6 +52,7 @@ from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.settings import real_time_format
+from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
 from streamwarden.stream import (
     NAME_PATTERN,
     SinkKind,
@@ -66,7 +67,7 @@ from streamwarden.stream import (
 SUFFIX: Final = "__fork"
 
 SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
+"""Begins the name of a schema for the table of a fork, or of its topics; the rest is a digest of the fork's folder."""
 
 BATCHES: Final = 20
 """Batches in which the fork of a stream in real-time mode reads what it has not read."""
@@ -114,13 +115,18 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Absolute local folders of a fork, and the schema of its table or its topic; the forked spec names them."""
+    """Absolute local folders of a fork, the schema of its table or its topic, and the topic that it reads if it has one
+    of its own; the forked spec names them."""
 
     checkpoint: str
     output: str
     input: str
     quarantine: str
     schema: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.schema}_source"
 
     @classmethod
     def under(cls, into: str) -> Places:
@@ -180,6 +186,7 @@ class Fork:
         longest_queue: how many of these the source has that has the most: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.
         input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
+        copied: what the topic of its own was filled with; None: it reads its origin's input.
     """
 
     spec: StreamSpec
@@ -192,10 +199,18 @@ class Fork:
     batches_left: int | None
     input_digest: str
     what: str = "file"
+    copied: CopiedTopic | None = None
 
 
-def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
+def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
+    if feed is not Feed.ORIGIN and spec.source.kind is not SourceKind.KAFKA:
+        raise CheckpointError(
+            f"the stream's source is of the kind {spec.source.kind.value}, of which no topic can be copied",
+            expected="source.kind kafka",
+            where=spec.file or spec.name,
+            next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
+        )
     for what, given, possible in (
         ("source", spec.source.kind, (SourceKind.FILES, SourceKind.KAFKA)),
         ("sink", spec.sink.kind, (SinkKind.PARQUET, SinkKind.POSTGRESQL, SinkKind.KAFKA)),
@@ -211,12 +226,22 @@ def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
         spec,
         name=fork_name(spec.name),
         checkpoint=places.checkpoint,
-        source=_own_input(spec.source, places),
+        source=_own_input(spec.source, places, feed),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
         storage=StorageSpec(),
-        trigger=TriggerSpec(processing_time=None, available_now=True),
+        trigger=TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN),
         spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
+    )
+
+
+def renewed_spec(forked: StreamSpec, places: Places) -> StreamSpec:
+    """The forked stream with its checkpoint and its output elsewhere."""
+    return replace(
+        forked,
+        checkpoint=places.checkpoint,
+        sink=_redirected(forked.sink, places),
+        quarantine=places.quarantine if forked.quarantine is not None else None,
     )
 
 
@@ -229,14 +254,15 @@ def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpe
     return replace(forked, source=replace(forked.source, max_offsets_per_trigger=most))
 
 
-def _own_input(source: SourceSpec, places: Places) -> SourceSpec:
-    """A topic is read where it is: to read it changes nothing, and Spark commits no offsets there.
+def _own_input(source: SourceSpec, places: Places, feed: Feed) -> SourceSpec:
+    """A topic is read where it is, or as a copy: to read it changes nothing, and Spark commits no offsets there.
 
     The beginning is that of what the topic keeps, wherever the origin began.
     """
     if source.kind is SourceKind.KAFKA:
         options = {key: value for key, value in source.options.items() if not key.lower().startswith("starting")}
-        return replace(source, options=options)
+        topic = source.topic if feed is Feed.ORIGIN else places.source
+        return replace(source, topic=topic, options=options)
     options = {key: value for key, value in source.options.items() if key.lower() not in _TOUCHES_THE_ORIGINAL}
     options = {key: value for key, value in options.items() if key.lower() != "filenameonly"}
     return replace(source, path=places.input, options=options | _SEEN_BY_NAME)
