@@ -12,7 +12,7 @@ from streamwarden.adapters.connections import variable
 from streamwarden.adapters.replay import replay
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind
-from streamwarden.lifecycle.fork import SCHEMA
+from streamwarden.lifecycle.fork_spec import SCHEMA
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running
 from support.sink_tables import Base

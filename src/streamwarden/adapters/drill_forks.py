@@ -17,7 +17,8 @@ from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
-from streamwarden.lifecycle.fork import SUFFIX, Fork, Places, batches_left, forked_spec, renewed_spec
+from streamwarden.lifecycle.fork import Fork
+from streamwarden.lifecycle.fork_spec import SUFFIX, Places, batches_left, forked_spec, renewed_spec
 from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SourceKind, StreamSpec
 

@@ -42,7 +42,9 @@ from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle import fork as plans
-from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, Link, Places, Step, Survey, Write
+from streamwarden.lifecycle import fork_spec as specs
+from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, Link, Step, Survey, Write
+from streamwarden.lifecycle.fork_spec import Places
 from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 
@@ -85,7 +87,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     """
     into = into.absolute()
     places = Places.under(str(into))
-    forked = plans.forked_spec(spec, places, feed)
+    forked = specs.forked_spec(spec, places, feed)
     rewind = rewind if feed is Feed.ORIGIN else "all"
     checkpoint = _origin(spec.checkpoint, spec)
     output = None if spec.sink.kind in _OUTSIDE else _origin(spec.sink.path, spec)
@@ -132,7 +134,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             raise
         else:
             break
-    forked = plans.in_batches(spec, forked, found.unseen)
+    forked = specs.in_batches(spec, forked, found.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
@@ -141,7 +143,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
         inputs=found.total,
         unseen=found.unseen,
         longest_queue=found.longest_queue,
-        batches_left=plans.batches_left(forked, found.longest_queue),
+        batches_left=specs.batches_left(forked, found.longest_queue),
         input_digest=found.digest,
         what=found.what,
         copied=copied,
@@ -389,7 +391,7 @@ def drop_scratch(forked: StreamSpec) -> list[str]:
     """Remove what the fork has outside of its folder: its table or topic, and the topic that it reads if that is its
     own. Returns their names. Raises what `drop_output` raises."""
     found = [drop_output(forked)]
-    if (forked.source.topic or "").startswith(plans.SCHEMA):
+    if (forked.source.topic or "").startswith(specs.SCHEMA):
         topic = topic_copy.drop(forked)
         found.append(None if topic is None else f"the topic {topic}")
     return [each for each in found if each is not None]

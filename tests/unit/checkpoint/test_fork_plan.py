@@ -21,7 +21,8 @@ from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork import Fork, Places, fork_name, forked_spec
+from streamwarden.lifecycle.fork import Fork
+from streamwarden.lifecycle.fork_spec import Places, fork_name, forked_spec
 from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file

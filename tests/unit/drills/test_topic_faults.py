@@ -110,7 +110,7 @@ def test_a_loss_that_is_told_to_the_record_passes_with_the_way_out() -> None:
     assert result.facts["predicted"]
     assert "supervision leaves it down" in result.reason
     report = world.summaries[result.run_id]
-    assert f"| told | yes: the driver ended 10.0 s after its launch and said why" in report
+    assert "| told | yes: the driver ended 10.0 s after its launch and said why" in report
     assert "after the way out was taken" in report
 
 

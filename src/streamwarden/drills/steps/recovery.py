@@ -38,7 +38,7 @@ def recovery(stage: Stage) -> StepResult:
     """Predict, restart what the fault ended, measure, and wait for the end of the input."""
     ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
     fork, fault = ledger.require_fork(), ledger.facts["fault"]
-    since = fault["moment"]
+    since, after = fault["moment"], "the fault"
     if isinstance(stage.fault, Refused):
         told = see_refusal(stage, stage.fault, fork)
         if not told["holds"]:
@@ -47,7 +47,7 @@ def recovery(stage: Stage) -> StepResult:
         if way.fork.checkpoint == fork.checkpoint:
             _predict_once(stage, fork, ports.drivers.observe(fault["driver_id"]).record, over=True)
         fork, record, first_new = way.fork, way.record, way.first_new
-        since = record.launched_at  # until then a person has to read what was told
+        since, after = record.launched_at, "the way out was taken"  # until then a person has to read what was told
         late = await_commit(stage, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
     else:
         record, first_new, late = _await_return(stage, fork, fault)
@@ -57,7 +57,7 @@ def recovery(stage: Stage) -> StepResult:
         return _never_came_back(stage, fork, record, first_new, late)
     measured = _measure(stage, fork, record, since, first_new)
     ledger.put(recovery={**measured, "completed": False, "message": "running"})
-    ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after the fault", **measured)
+    ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **measured)
     if "steady_after" not in ledger.facts:
         _observe_steady(stage, fork, record.driver_id, first_new, deadline)
     end = await_input_end(stage, fork, record.driver_id, deadline=deadline)
@@ -70,7 +70,7 @@ def recovery(stage: Stage) -> StepResult:
     in_time = measured["recovery_seconds"] <= spec.recovery.target
     ok = completed and in_time and ledger.facts["steady_after"]["holds"]
     message = (
-        f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after the fault"
+        f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after {after}"
         f" (target {spec.recovery.target:.1f} s); {describe(end)}; {ledger.facts['steady_after']['message']}"
     )
     return StepResult(ok=ok, message=message)

@@ -74,7 +74,7 @@ def _observe(stage: Stage, fault: Refused, fork: ForkView) -> dict[str, Any]:
     note_exit(stage, Step.RECOVERY, view)
     verdict = next((each for each in ports.health.evaluate(fork) if each.check == CHECK), None)
     of_check: str | None
-    if verdict is None or verdict.status is not Status.CRITICAL:
+    if verdict is None or verdict.status not in (Status.WARNING, Status.CRITICAL):
         of_check = f"it is {verdict.status.value}: {verdict.reason}" if verdict else "it gave no verdict"
     else:
         of_check = fault.untold(proof, verdict.evidence)
