@@ -110,7 +110,7 @@ class WaitingInput:
         what: what is counted, as one of them is called.
         parts: how many of them wait where, if they wait in parts.
         lost: part -> how many no committed batch has read and are not kept any more.
-        rewound: parts that hold less than was planned already: they were made anew.
+        rewound: parts that hold less than was read already: they were made anew.
         partitions: of a topic, each partition's offsets, under the same names as in `parts`.
     """
 
