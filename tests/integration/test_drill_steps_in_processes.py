@@ -9,6 +9,7 @@ from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.journal import DrillRun, DrillStatus, Step
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import DrillError, StoreError
+from streamwarden.lifecycle.topic_copy import Feed
 from support.drill_world import Killed, World, drill
 
 
@@ -44,7 +45,7 @@ def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKi
     assert result.facts["recovery"]["recovery_seconds"] < 5
 
 
-@pytest.mark.parametrize("kind", list(FaultKind))
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind.feed is Feed.ORIGIN])
 @pytest.mark.parametrize(
     "where",
     [
@@ -63,6 +64,26 @@ def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, wher
     assert len(world.drivers) == (3 if ends else 2)  # parked, struck, and recovered if the strike ended it
     assert world.service.away_since is None
     assert (world.service.commands[-1:] == ["up"]) is (kind is FaultKind.SERVICE_OUTAGE)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind.feed is not Feed.ORIGIN])
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("make", "before_start", "after_start", "after_stop", "before_grow", "after_grow", "before_forget"),
+        *("after_forget", "before_remake", "after_remake", "before_renew", "reconcile", "clear"),
+    ],
+)
+def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: FaultKind, where: str) -> None:
+    """A strike that died between the stop and what comes after it did nothing: it is a miss, and is done again."""
+    world = World(die_at=where, total_batches=24)
+    result = run_in_processes(world, kind)
+    assert result.passed, result.reason
+    assert world.forks_made == 1
+    assert world.input.grown is (kind is FaultKind.PARTITIONS_ADDED)
+    assert (world.input.anew is not None) is (kind is FaultKind.TOPIC_RECREATED)
+    assert any(world.input.first.values()) is (kind is FaultKind.RETENTION_PASSED)
+    assert all(driver.exit for driver in world.drivers.values())
 
 
 def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> None:

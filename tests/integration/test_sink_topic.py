@@ -31,6 +31,7 @@ from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
 from streamwarden.lifecycle.fork_places import SCHEMA
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, event_id
 from support.checkpoints import Archives, stream_of
@@ -222,10 +223,10 @@ def test_healing_takes_the_topic_of_a_fork_and_of_one_that_was_never_finished(
     kafka: Broker, origin: StreamSpec, tmp_path: Path
 ) -> None:
     forks = DrillForks(DrillArchive(tmp_path / "data"), lambda _: origin)
-    made = forks.make("run", origin.name, ForkSpec(rewind=0))
+    made = forks.make("run", origin.name, ForkSpec(rewind=0), Feed.ORIGIN)
     assert require_topic(connection("events"), str(made.output)) == 5
     assert f"the topic {made.output}" in forks.clear("run", made)
-    again = forks.make("run", origin.name, ForkSpec(rewind=0))
+    again = forks.make("run", origin.name, ForkSpec(rewind=0), Feed.ORIGIN)
     assert f"the topic {again.output}" in forks.clear("run", None)
     with pytest.raises(SinkError):
         require_topic(connection("events"), str(made.output))

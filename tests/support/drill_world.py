@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, Entry
@@ -23,8 +24,10 @@ from streamwarden.errors import DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import Backend
 from streamwarden.verification.reconciliation import Reconciliation
+from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_service import SimulatedService
 
@@ -136,6 +139,7 @@ class World:
         self.held: set[str] = set()
         self.cluster = SimulatedCluster(self)
         self.service = SimulatedService(self)
+        self.input = SimulatedTopic(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
         if self.sink is None:
@@ -147,6 +151,7 @@ class World:
             checkpoint=self,
             database=self,
             topic=self,
+            source=self.input,
             executors=self.cluster,
             services=self.service,
             health=self,
@@ -183,6 +188,8 @@ class World:
         if life > self.lives_that_commit:
             driver.next_event = float("inf")
             return
+        if self.input.refuses(driver):
+            return
         if driver.doomed:
             self._end(driver, ExitKind.FAILED, message="TimeoutException")
             return
@@ -194,17 +201,24 @@ class World:
             elif driver.stop_asked and not self.stop_cuts and not self.stop_is_late:
                 self._end(driver, ExitKind.STOPPED, cut_batch=False)
             elif len(self.committed) >= self.total_batches:
-                self._end(driver, ExitKind.STOPPED if driver.stop_asked else ExitKind.COMPLETED)
+                self._at_end(driver)
             else:
                 self._plan(driver)
         elif running is not None:  # a batch that an earlier life planned is run again
             driver.ready_at = -1.0
             driver.next_event = self.time + self.batch_seconds
         elif len(self.committed) >= self.total_batches:
-            self._end(driver, ExitKind.COMPLETED)
+            self._at_end(driver)
         else:
             driver.ready_at = -1.0
             self._plan(driver)
+
+    def _at_end(self, driver: SimulatedDriver) -> None:
+        """All is read: a bounded fork ends, another waits for more."""
+        if driver.stop_asked or self.input.bounded:
+            self._end(driver, ExitKind.STOPPED if driver.stop_asked else ExitKind.COMPLETED)
+        else:
+            driver.next_event = float("inf")
 
     def _plan(self, driver: SimulatedDriver) -> None:
         self.planned[len(self.planned)] = self.time
@@ -215,12 +229,12 @@ class World:
 
     # forks
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec) -> ForkView:
+    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         self._maybe_die("make")
         if self.fork_error is not None:
             raise self.fork_error
         self.forks_made += 1
-        return ForkView(
+        made = ForkView(
             stream=f"{stream}__fork",
             origin=stream,
             checkpoint=f"/data/drills/{run_id}/fork/checkpoint",
@@ -232,10 +246,15 @@ class World:
             spec={
                 "name": f"{stream}__fork",
                 "spark": {"master": self.master},
-                "source": {"kind": self.source},
+                "source": {"kind": self.source, "options": {}},
                 "sink": {"kind": self.sink},
             },
         )
+        return self.input.made(made, feed)
+
+    def renew(self, run_id: str, fork: ForkView) -> ForkView:
+        self._maybe_die("before_renew")
+        return self.input.renewed(fork)
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         self._maybe_die("clear")
@@ -262,6 +281,7 @@ class World:
         )
         ready = self.time + self.startup
         self.drivers[name] = SimulatedDriver(record=record, ready_at=ready, next_event=ready)
+        self.input.forks[name] = fork
         self._maybe_die("after_start")
         return record
 
@@ -367,13 +387,13 @@ class World:
                 evidence={"batches": (1, 2)},
             )
             for name in names
-        ]
+        ] + self.input.verdicts(fork)
 
-    def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation:
+    def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
         self._maybe_die("reconcile")
         if self.verifier_error is not None:
             raise self.verifier_error
-        return self.reconciliation
+        return self.input.reconciled(self.reconciliation, lost)
 
     def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement:
         success = reconciliation.exactly_once if self.judge_says is None else self.judge_says

@@ -161,7 +161,7 @@ def _real(detail: Mapping[str, Any], value: object) -> KeyPath:
     return key
 
 
-_COMPLAINT: Final = re.compile(r"Value error, (?:(\w+) is (.+), )allowed is (.+)", re.DOTALL)
+_COMPLAINT: Final = re.compile(r"Value error, (?:([\w.]+) is (.+), )allowed is (.+)", re.DOTALL)
 """How a dataclass's own `__post_init__` words what it refuses."""
 
 
@@ -184,7 +184,7 @@ def _problem(kind: type[Any], key: KeyPath, detail: Mapping[str, Any], reserved:
         )
     complaint = _COMPLAINT.fullmatch(str(detail["msg"])) if code == "value_error" else None
     if complaint is not None:
-        return Problem(key=(*key, complaint[1]), observed=complaint[2], allowed=complaint[3])
+        return Problem(key=(*key, *complaint[1].split(".")), observed=complaint[2], allowed=complaint[3])
     return Problem(key=key, observed=f"{_named(value)}: {detail['msg']}")
 
 

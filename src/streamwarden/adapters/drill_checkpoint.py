@@ -87,10 +87,11 @@ class ForkCheckpoint:
         """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
         checkpoint = _checkpoint(fork)
         planned, committed = planned_times(*checkpoint), committed_times(*checkpoint)
+        query = log_position(*checkpoint).query_id  # a fork that began anew had another one before
         reports = {
             batch.batch_id: batch.progress
             for batch in self._store.batches.window(fork.stream, _MOST)
-            if batch.progress is not None
+            if batch.progress is not None and batch.progress.query_id == query
         }
         first = 0 if fork.batch is None else fork.batch + 1
         return tuple(

@@ -14,8 +14,10 @@ from streamwarden.adapters.drill_drivers import ForkDrivers
 from streamwarden.adapters.drill_executors import ForkExecutors
 from streamwarden.adapters.drill_forks import DrillForks
 from streamwarden.adapters.drill_services import ForkServices
+from streamwarden.adapters.drill_source import ForkSource
 from streamwarden.adapters.drill_topic import ForkTopic
 from streamwarden.adapters.verification import verify
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.ports import ForkView, Judgement, Ports
@@ -45,12 +47,12 @@ class ForkHealth:
 class ForkVerifier:
     """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input, which a fork has linked."""
 
-    def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation:
+    def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
         """Raises VerificationError if there is no verdict to be had."""
         spec = spec_from_dict(dict(fork.spec))
         # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
         first = fork.batch + 1 if spec.sink.kind is SinkKind.KAFKA and fork.batch is not None else 0
-        return verify(spec, first=first)
+        return verify(spec, first=first, lost=lost)
 
 
 class ExpectationsJudge:
@@ -82,6 +84,7 @@ def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FA
         checkpoint=ForkCheckpoint(workspace.store),
         database=ForkDatabase(),
         topic=ForkTopic(),
+        source=ForkSource(),
         executors=ForkExecutors(),
         services=ForkServices(workspace.project),
         health=ForkHealth(workspace),

@@ -17,7 +17,7 @@ from typing import Final
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
 from streamwarden.adapters.fork_files import bring_home, remove_stored
-from streamwarden.adapters.forks import drop_output, fork, stored_places
+from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import STATE
 from streamwarden.checkpoint.uris import file_name
@@ -25,17 +25,22 @@ from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
-from streamwarden.lifecycle.fork import SUFFIX, Fork, batches_left, forked_spec
-from streamwarden.lifecycle.fork_places import places_of
+from streamwarden.lifecycle.fork import Fork
+from streamwarden.lifecycle.fork_places import Places, places_of
+from streamwarden.lifecycle.fork_spec import SUFFIX, batches_left, forked_spec, renewed_spec
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SourceKind, StreamSpec
 
 FORK: Final = "fork"
+
+ANEW: Final = "anew"
+"""Checkpoint and output of a fork that had to begin anew."""
 
 _SCRATCH: Final = ("input", "checkpoint/state")
 """What of a fork is no evidence: links to the input, and the state. Logs and output stay."""
 
 _PLANNED: Final = "fork.json"
-"""The fork's spec, beside its folder, before anything is made: names the table, or the topic, of a fork that was never
+"""The fork's spec, beside its folder, before anything is made: names the table, or the topics, of a fork that was never
 finished."""
 
 _RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
@@ -54,17 +59,17 @@ class DrillForks:
         self._archive = archive
         self._stream = stream
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec) -> ForkView:
+    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         """Raises DrillAborted if the stream cannot be forked there or has no input: nothing was broken yet."""
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
         at = None if spec.at is None else join(spec.at, run_id, FORK)
         shutil.rmtree(into, ignore_errors=True)  # half a fork that a killed try left; no driver was started on it
         try:
-            planned = forked_spec(origin, places_of(origin, str(into.absolute()), at))
+            planned = forked_spec(origin, places_of(origin, str(into.absolute()), at), feed)
             write_document(into.parent / _PLANNED, spec_to_dict(planned))
             _remove_stored(run_id, planned)
-            made = fork(origin, into=into, at=at, rewind=spec.rewind)
+            made = fork(origin, into=into, at=at, rewind=spec.rewind, feed=feed)
         except (CheckpointError, ConfigError, SourceError) as error:
             raise DrillAborted(
                 error.observed, expected=error.expected, where=error.where, next_step=error.next_step
@@ -88,30 +93,58 @@ class DrillForks:
             batches_left=batches_left(bounded, made.longest_queue),
             input_digest=made.input_digest,
             spec=spec_to_dict(bounded),
+            bounded=feed is Feed.ORIGIN,
+            copied=made.copied,
+        )
+
+    def renew(self, run_id: str, fork: ForkView) -> ForkView:
+        """The fork with an empty checkpoint and an empty output, in a folder of their own; it reads what it read.
+
+        Raises CheckpointError if the database or the broker does not let it, ConfigError.
+        """
+        folder = self._archive.folder(run_id) / ANEW
+        shutil.rmtree(folder, ignore_errors=True)  # half of it that a killed try left; no driver was started on it
+        folder.mkdir()
+        fresh = _anew(spec_from_dict(dict(fork.spec)), folder)
+        drop_output(fresh)
+        empty_output(self._stream(fork.origin), fresh)
+        return replace(
+            fork,
+            checkpoint=fresh.checkpoint,
+            output=fresh.sink.path or fresh.sink.table or fresh.sink.topic,
+            spec=spec_to_dict(fresh),
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove input links, state, a scratch table or topic, and what is in an object store, whose logs and output
+        """Remove input links, state, scratch tables and topics, and what is in an object store, whose logs and output
         are brought here first; all of a fork that was never finished.
 
         Raises CheckpointError if the database, the broker or the object store does not let it.
         """
-        into = self._archive.folder(run_id) / FORK
-        targets = [into] if fork is None else [into / each for each in _SCRATCH]
+        home = self._archive.folder(run_id)
+        targets = [home / FORK] if fork is None else [home / part / each for part in (FORK, ANEW) for each in _SCRATCH]
         removed = []
-        document = fork.spec if fork is not None else read_document(into.parent / _PLANNED)
-        spec = spec_from_dict(dict(document)) if document else None
-        if spec is not None and (dropped := drop_output(spec)) is not None:
-            removed.append(dropped)
-        if spec is not None:
+        planned = read_document(home / _PLANNED)
+        document = fork.spec if fork is not None else planned
+        if document:
+            spec = spec_from_dict(dict(document))
+            removed += drop_scratch(spec)
+            if (home / ANEW).is_dir() and (output := drop_output(_anew(spec, home / ANEW))) is not None:
+                removed.append(output)
+            if planned and not stored_places(spec):  # one that began anew did so on this host
+                spec = spec_from_dict(dict(planned))
             if fork is not None:
-                _bring_home(spec, into)
+                _bring_home(spec, home / FORK)
             removed += _remove_stored(run_id, spec)
         for target in targets:
             if target.exists():
                 shutil.rmtree(target)
-                removed.append(str(target.relative_to(into.parent)))
+                removed.append(str(target.relative_to(home)))
         return removed
+
+
+def _anew(spec: StreamSpec, folder: Path) -> StreamSpec:
+    return renewed_spec(spec, Places.under(str(folder.absolute())))
 
 
 def _bring_home(spec: StreamSpec, into: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streamwarden.adapters import sink_topic as topics
+from streamwarden.adapters import topic_copy
 from streamwarden.adapters.files import LocalFiles, open_path
 from streamwarden.adapters.fork_files import carry_out, remove_stored, require_empty
 from streamwarden.adapters.postgresql import forks as tables
@@ -42,18 +43,11 @@ from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle import fork_plan as plans
-from streamwarden.lifecycle.fork import (
-    BoundedInput,
-    Fork,
-    InputFile,
-    batches_left,
-    forked_spec,
-    in_batches,
-    input_digest,
-    require_distinct_names,
-)
-from streamwarden.lifecycle.fork_places import Places, places_of
+from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, input_digest, require_distinct_names
+from streamwarden.lifecycle.fork_places import SCHEMA, Places, places_of
 from streamwarden.lifecycle.fork_plan import Survey, Write
+from streamwarden.lifecycle.fork_spec import batches_left, forked_spec, in_batches
+from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
 from streamwarden.stream import OBJECT_STORE, SinkKind, SourceKind, StreamSpec
 
 ATTEMPTS: Final = 5
@@ -74,7 +68,14 @@ class _Origin:
     path: str
 
 
-def fork(spec: StreamSpec, *, into: Path, at: str | None = None, rewind: int | Literal["all"] | None = 0) -> Fork:
+def fork(
+    spec: StreamSpec,
+    *,
+    into: Path,
+    at: str | None = None,
+    rewind: int | Literal["all"] | None = 0,
+    feed: Feed = Feed.ORIGIN,
+) -> Fork:
     """Fork `spec`, which may be running; nothing of the origin is changed.
 
     Args:
@@ -83,6 +84,7 @@ def fork(spec: StreamSpec, *, into: Path, at: str | None = None, rewind: int | L
             quarantine/ the origin has in the store. None: `into` gets all.
         rewind: 0: at the newest committed batch; k: k batches before it; "all" or None: from the beginning, with an
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
+        feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
 
     Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
     sink, a database that does not let it), the batch is not kept any more (with the rewinds that are possible), or
@@ -90,31 +92,38 @@ def fork(spec: StreamSpec, *, into: Path, at: str | None = None, rewind: int | L
     """
     into = into.absolute()
     places = places_of(spec, str(into), at)
-    forked = forked_spec(spec, places)
+    forked = forked_spec(spec, places, feed)
+    rewind = rewind if feed is Feed.ORIGIN else "all"
     store = forked.storage.connection
     checkpoint = _origin(spec.checkpoint, spec)
     output = None if spec.sink.kind in _OUTSIDE else _origin(spec.sink.path, spec)
     source = None if spec.source.kind is SourceKind.KAFKA else _origin(spec.source.path, spec)
     for place in (str(into), *places.stored):
         require_empty(place, store)
-    drop_output(forked)  # of an attempt whose folder is gone: the name is a digest of it
+    drop_scratch(forked)  # of an attempt whose folder is gone: the name is a digest of it
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            batch, query_id = None, None
-            if rewind not in ("all", None):
+            batch, query_id, copied = None, None, None
+            if rewind in ("all", None):
+                empty_output(spec, forked)
+            else:
                 query_id = str(uuid.uuid4())
                 if spec.sink.kind is SinkKind.POSTGRESQL:
                     batch = _carry_table(spec, forked, checkpoint, source, places, int(rewind), query_id)
                 else:
                     batch = _carry(checkpoint, output, source, places, store, int(rewind))
-            elif spec.sink.kind is SinkKind.POSTGRESQL:
-                tables.make_empty(spec, forked)
-            if spec.sink.kind is SinkKind.KAFKA:
-                topics.make(spec, forked)
+                if spec.sink.kind is SinkKind.KAFKA:
+                    topics.make(spec, forked)
             if query_id is not None:
                 carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
             carried = places.checkpoint if batch is not None else None
-            found = topic_input(forked, carried) if source is None else _files(spec, forked, source, places, carried)
+            if feed is not Feed.ORIGIN:
+                copied = topic_copy.make(spec, forked, feed)
+                found = _copied(copied)
+            elif source is None:
+                found = topic_input(forked, carried)
+            else:
+                found = _files(spec, forked, source, places, carried)
         except FileNotFoundError as error:
             clear(into, forked)
             if attempt == ATTEMPTS:
@@ -144,6 +153,28 @@ def fork(spec: StreamSpec, *, into: Path, at: str | None = None, rewind: int | L
         batches_left=batches_left(forked, found.longest_queue),
         input_digest=found.digest,
         what=found.what,
+        copied=copied,
+    )
+
+
+def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
+    """The fork's table or topic, empty; a folder is made by whoever writes into it.
+
+    Raises CheckpointError if the database or the broker does not let it.
+    """
+    if spec.sink.kind is SinkKind.POSTGRESQL:
+        tables.make_empty(spec, forked)
+    elif spec.sink.kind is SinkKind.KAFKA:
+        topics.make(spec, forked)
+
+
+def _copied(copied: CopiedTopic) -> BoundedInput:
+    return BoundedInput(
+        what="record",
+        total=copied.records,
+        unseen=copied.records,
+        longest_queue=copied.records,
+        digest=copied.ranges_digest,
     )
 
 
@@ -326,8 +357,8 @@ def _origin(url: str | None, spec: StreamSpec) -> _Origin:
 
 
 def clear(into: Path, forked: StreamSpec) -> None:
-    """Remove the fork in `into`: its folders, and its table or topic. Raises what `drop_output` raises, and OSError."""
-    drop_output(forked)
+    """Remove the fork in `into`: its folders, table and topics. Raises what `drop_scratch` raises, and OSError."""
+    drop_scratch(forked)
     for place in stored_places(forked):
         remove_stored(place, forked.storage.connection)
     for each in into.iterdir() if into.is_dir() else ():
@@ -338,6 +369,16 @@ def stored_places(forked: StreamSpec) -> tuple[str, ...]:
     """Those folders of a fork that are in an object store."""
     places = (forked.checkpoint, forked.sink.path, forked.quarantine)
     return tuple(place for place in places if place is not None and OBJECT_STORE.match(place))
+
+
+def drop_scratch(forked: StreamSpec) -> list[str]:
+    """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
+    own. Returns their names. Raises what `drop_output` raises."""
+    found = [drop_output(forked)]
+    if (forked.source.topic or "").startswith(SCHEMA):
+        topic = topic_copy.drop(forked)
+        found.append(None if topic is None else f"the topic {topic}")
+    return [each for each in found if each is not None]
 
 
 def drop_output(forked: StreamSpec) -> str | None:

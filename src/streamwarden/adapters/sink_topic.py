@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.brokers import client_settings, reader
+from streamwarden.adapters import scratch_topics
+from streamwarden.adapters.brokers import reader
 from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, StreamwardenError
-from streamwarden.lifecycle.fork_places import SCHEMA
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
-    from confluent_kafka.admin import AdminClient
 
 ANSWER_WITHIN: Final = 10.0
 """Seconds for an answer of the broker."""
-
-_KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a fork's topic: it goes with the drill, and nothing in it goes before."""
 
 
 def require_topic(known: Connection, topic: str, *, within: float = ANSWER_WITHIN) -> int:
@@ -56,10 +50,7 @@ def make(origin: StreamSpec, forked: StreamSpec) -> None:
         raise CheckpointError(
             told.observed, expected=told.expected, where=told.where, next_step=told.next_step
         ) from told
-    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it does export it
-
-    with _administered(known, name) as admin:
-        admin.create_topics([NewTopic(name, partitions, config=_KEPT)])[name].result(timeout=ANSWER_WITHIN)
+    scratch_topics.create(known, name, partitions)
 
 
 def drop(forked: StreamSpec) -> str | None:
@@ -67,50 +58,18 @@ def drop(forked: StreamSpec) -> str | None:
 
     Raises CheckpointError if the broker does not let it, or the topic is none of a fork's.
     """
-    from confluent_kafka import KafkaError, KafkaException
-
     known, name = _of(forked)
-    if not name.startswith(SCHEMA):
-        raise CheckpointError(f"{name} is no topic of a fork", expected=f"{SCHEMA}…", where=forked.name)
-    with _administered(known, name) as admin:
-        try:
-            admin.delete_topics([name])[name].result(timeout=ANSWER_WITHIN)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-            return None
-    return name
+    return name if scratch_topics.delete(known, name) else None
 
 
 def _of(forked: StreamSpec) -> tuple[Connection, str]:
     return connection(str(forked.sink.connection)), str(forked.sink.topic)
 
 
-@contextmanager
-def _administered(known: Connection, topic: str) -> Iterator[AdminClient]:
-    """What the broker refuses is a CheckpointError."""
-    from concurrent.futures import TimeoutError as TooLate
-
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    settings: dict[str, str | int | float | bool] = {**client_settings(known), "log_level": 0}
-    try:
-        yield AdminClient(settings)
-    except (KafkaException, TooLate) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else f"no answer in {ANSWER_WITHIN:g} s"
-        raise CheckpointError(
-            f"the fork's topic cannot be had: {said}",
-            expected="a user that may create and delete topics",
-            where=_where(known, topic),
-            next_step=f"grant it for topics whose names begin with {SCHEMA}, or see that the broker runs",
-        ) from error
-
-
 def _explained(known: Connection, topic: str, error: KafkaError) -> StreamwardenError:
     from confluent_kafka import KafkaError
 
-    where = _where(known, topic)
+    where = scratch_topics.where(known, topic)
     if _not_let_in(error):
         return ConfigError(
             f"the broker does not let this user in: {error.str()}",
@@ -144,7 +103,3 @@ def _not_let_in(error: KafkaError) -> bool:
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     )
-
-
-def _where(known: Connection, topic: str) -> str:
-    return f"topic {topic} (connection {known.name})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.lifecycle.fork import SUFFIX
+from streamwarden.lifecycle.fork_spec import SUFFIX
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -21,7 +21,7 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Message
 
 SILENCE: Final = 30.0
 """Seconds without a record after which reading fails, with what the broker said last."""
@@ -51,6 +51,12 @@ def export_topic(known: Connection, ranges: Mapping[int, Sequence[TopicRange]], 
 
 
 def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
+    """The records of one range as `read_messages` has them, by what an oracle takes."""
+    for message in read_messages(known, wanted):
+        yield Record(message.offset() or 0, message.timestamp()[1], message.value())
+
+
+def read_messages(known: Connection, wanted: TopicRange, *, isolation: str = "read_uncommitted") -> Iterator[Message]:
     """The records of one range, in order, committed or not: as Spark's source reads them by default.
 
     Offsets without a record (of transactions, of a compacted topic) are passed over. Raises VerificationError.
@@ -58,7 +64,7 @@ def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     problems: list[str] = []
-    settings = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
+    settings = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": isolation}
     consumer = reader(known, "verify", error_cb=lambda error: problems.append(error.str()), **settings)
     try:
         try:
@@ -83,7 +89,7 @@ def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
             assert offset is not None  # it has one if it is no error
             at = offset + 1
             if offset < wanted.end:
-                yield Record(offset, message.timestamp()[1], message.value())
+                yield message
     finally:
         consumer.close()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
@@ -85,6 +85,44 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
         unseen=unseen,
         longest_queue=unseen,  # the limit of a batch is that of all partitions together
         digest=hashlib.sha256(ranges.encode()).hexdigest(),
+    )
+
+
+def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
+    """The lag of each partition of the topic of its own that a fork with the checkpoint `checkpoint` reads.
+
+    Raises SourceError if the broker does not answer, or the fork's job reads another topic; ConfigError,
+    CheckpointError, OSError.
+    """
+    topic = str(spec.source.topic)
+    place = open_path(checkpoint, spec.storage.connection)
+    positions = _positions(*place)
+    read = {name for offsets in positions.values() for name, _ in offsets}
+    if read - {topic}:
+        raise SourceError(
+            f"the job reads {', '.join(sorted(read - {topic}))}",
+            expected=f"the topic that its stream's spec names, here {topic}",
+            where=spec.job,
+            next_step="take the topic from spec.source.topic in the job (`read_rows` does), or drill another stream",
+        )
+    planned = _of(topic, positions[max(positions)]) if positions else {}
+    batch = log_position(*place).committed
+    committed = _of(topic, positions[batch]) if batch in positions else {}
+    return topic_lag(connection(str(spec.source.connection)), topic, planned, committed)
+
+
+def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
+    """The first batch that was planned with records of one of these partitions; None if none was yet.
+
+    Raises CheckpointError, OSError.
+    """
+    return next(
+        (
+            batch
+            for batch, offsets in sorted(_positions(*open_path(spec.checkpoint, spec.storage.connection)).items())
+            if any(offset > 0 for (_, partition), offset in offsets.items() if partition in partitions)
+        ),
+        None,
     )
 
 

@@ -21,7 +21,7 @@ from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.checkpoint.topics import topic_ranges
+from streamwarden.checkpoint.topics import TopicRange, topic_ranges, without
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
@@ -33,7 +33,12 @@ _LEFTOVERS: Final = 5
 
 
 def verify(
-    spec: StreamSpec, *, inputs: Sequence[Path] | None = None, first: int = 0, deduplicated: bool = True
+    spec: StreamSpec,
+    *,
+    inputs: Sequence[Path] | None = None,
+    first: int = 0,
+    deduplicated: bool = True,
+    lost: Sequence[TopicRange] = (),
 ) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
@@ -46,6 +51,8 @@ def verify(
             there: its whole output is judged (0), or what it wrote itself (its first own batch). Its topic begins with
             that: then no other is possible.
         deduplicated: False: of a topic, as a reader has it who knows nothing of event ids.
+        lost: records of the source's topic that are known to be gone, and that no batch can have read: the output is
+            held against what is left. Any other record that is gone is an error.
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -65,7 +72,7 @@ def verify(
             folders = _copied_input(spec, Path(scratch))
         facts = read_facts(spec, first=first, folders=folders)
         if spec.source.kind is SourceKind.KAFKA:
-            facts = replace(facts, files=_exported(spec, facts, Path(scratch)))
+            facts = replace(facts, files=_exported(spec, facts, Path(scratch), lost))
             inputs = [path for files in facts.files.values() for path in files]
         elif inputs is None:
             inputs = [path for folder in folders for path in input_files(Path(folder))]
@@ -106,7 +113,7 @@ def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[Path]]:
+def _exported(spec: StreamSpec, facts: RunFacts, into: Path, lost: Sequence[TopicRange]) -> dict[int, list[Path]]:
     """Batch -> files with the records that it read of the topic."""
     from streamwarden.adapters.topic_export import export_topic
 
@@ -120,7 +127,9 @@ def _exported(spec: StreamSpec, facts: RunFacts, into: Path) -> dict[int, list[P
     if missing:
         raise _unknown_input(spec.checkpoint, f"batch {missing[0]} or the one before it is not in offsets/ any more")
     committed = {
-        batch: parts for batch, parts in ranges.items() if facts.committed is not None and batch <= facts.committed
+        batch: without(parts, lost)
+        for batch, parts in ranges.items()
+        if facts.committed is not None and batch <= facts.committed
     }
     return export_topic(connection(str(spec.source.connection)), committed, into)
 

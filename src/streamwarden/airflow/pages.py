@@ -34,6 +34,7 @@ def drill_page(run: DrillRun, entries: Sequence[Entry]) -> str:
         _section("Steps", _rows(_steps(facts.get("steps") or {}))),
         _section("Output", _rows(_counts(counts))) if counts else "",
         _section("Judge", _json(judgement)) if judgement else "",
+        _section("Told", _json(facts["told"])) if facts.get("told") else "",
         _section("Recovery", _json({"measured": facts.get("recovery"), "predicted": facts.get("predicted")})),
         _section("Fault", _json(facts.get("fault"))) if facts.get("fault") else "",
         _section("What happened", _entries(entries)),

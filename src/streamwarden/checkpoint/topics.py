@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamwarden.checkpoint.filesystem import FileSystem, join
@@ -59,6 +59,23 @@ def topic_ranges(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[
                 if end > before.get((topic, partition), 0)
             )
     return found
+
+
+def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[TopicRange, ...]:
+    """`ranges` less what is in `lost`, in order."""
+    left = list(ranges)
+    for gone in lost:
+        left = [
+            part
+            for each in left
+            for part in (
+                (replace(each, end=min(each.end, gone.start)), replace(each, start=max(each.start, gone.end)))
+                if (each.topic, each.partition) == (gone.topic, gone.partition)
+                else (each,)
+            )
+            if part.start < part.end
+        ]
+    return tuple(left)
 
 
 def _began(fs: FileSystem, path: str, source: int) -> dict[tuple[str, int], int]:

@@ -42,7 +42,7 @@ class Ledger:
     @property
     def fork(self) -> ForkView | None:
         raw = self.run.facts.get("fork")
-        return ForkView(**raw) if raw else None
+        return ForkView.from_dict(raw) if raw else None
 
     def require_fork(self) -> ForkView:
         fork = self.fork

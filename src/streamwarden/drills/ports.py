@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.spec import ForkSpec, Service
 from streamwarden.health.verdict import Verdict
+from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
 from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -28,6 +31,8 @@ class ForkView:
         batches_left: batches that these make; None if the source does not say.
         input_digest: SHA-256 over the whole input's list: file names and sizes, or a topic's ranges.
         spec: the fork's StreamSpec as JSON, for the adapters.
+        bounded: it ends by itself when it has read its input; else it runs until it is asked to stop.
+        copied: what the topic of its own was filled with; None: it reads its origin's input.
     """
 
     stream: str
@@ -40,6 +45,14 @@ class ForkView:
     input_digest: str
     spec: Mapping[str, Any]
     what: str = "file"
+    bounded: bool = True
+    copied: CopiedTopic | None = None
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> ForkView:
+        """The inverse of `dataclasses.asdict`."""
+        copied = raw.get("copied")
+        return cls(**{**raw, "copied": None if copied is None else CopiedTopic.from_dict(copied)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +94,11 @@ class Judgement:
 class Forks(Protocol):
     """Makes and removes the scratch copy that a drill breaks."""
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec) -> ForkView:
+    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         """Make the fork of a run, from scratch: what an interrupted attempt left is cleared first."""
+
+    def renew(self, run_id: str, fork: ForkView) -> ForkView:
+        """The fork as it is under a new checkpoint path, with an output of its own, both empty; may run again."""
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove what is no evidence (input links, state, scratch); returns what was removed. Idempotent.
@@ -117,6 +133,25 @@ class CheckpointFacts(Protocol):
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
+
+
+class SourceTopic(Protocol):
+    """The topic of its own that a fork reads. Raises DrillError if it cannot be had, or the fork has none."""
+
+    def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
+        """Each partition: the offsets of the fork's checkpoint beside the topic's."""
+
+    def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
+        """The first batch that was planned with records of one of these partitions; None if there is none yet."""
+
+    def grow(self, fork: ForkView) -> None:
+        """Add as many partitions as there were, and send them the records that were held back; may run again."""
+
+    def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
+        """Remove the records before an offset of each partition, as a retention does; may run again."""
+
+    def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
+        """Delete it and make it anew, with the first `leave[partition]` records of each partition; may run again."""
 
 
 class Arrivals(Protocol):
@@ -190,7 +225,8 @@ class Health(Protocol):
 class Verifier(Protocol):
     """Oracle, reader of the output and reconciliation. Raises VerificationError if there is no verdict to be had."""
 
-    def reconcile(self, fork: ForkView, oracle: str) -> Reconciliation: ...
+    def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+        """Args: lost: records that are gone from the fork's topic, as was told: none else may be."""
 
 
 class Judge(Protocol):
@@ -228,6 +264,7 @@ class Ports:
     checkpoint: CheckpointFacts
     database: Outlet
     topic: Outlet
+    source: SourceTopic
     executors: Executors
     services: Services
     health: Health

@@ -56,6 +56,7 @@ def summary(run: DrillRun, entries: Sequence[Entry]) -> str:
         *_fork(facts),
         f"| steady state before | {_held(facts.get('steady_before'))} |",
         f"| fault | {_fault(facts)} |",
+        *_told(facts),
         *_recovery(facts),
         f"| steady state after | {_held(facts.get('steady_after'))} |",
         *_output(facts),
@@ -88,6 +89,11 @@ def _fault(facts: Mapping[str, Any]) -> str:
     return _cell(f"missed: {'; '.join(misses)}") if misses else "did not land"
 
 
+def _told(facts: Mapping[str, Any]) -> list[str]:
+    told = facts.get("told")
+    return [] if told is None else [f"| told | {_cell(('yes: ' if told['holds'] else 'no: ') + told['message'])} |"]
+
+
 def _recovery(facts: Mapping[str, Any]) -> list[str]:
     lines = []
     recovery = facts.get("recovery")
@@ -99,7 +105,7 @@ def _recovery(facts: Mapping[str, Any]) -> list[str]:
         target = facts["drill"]["recovery"]["target"]
         lines.append(
             f"| recovery measured | batch {recovery['first_new_batch']} committed {recovery['recovery_seconds']:.1f} s"
-            f" after the fault (target {target:.1f} s), "
+            f" after {'the way out was taken' if 'told' in facts else 'the fault'} (target {target:.1f} s), "
             + (
                 f"{recovery['restart_seconds']:.1f} s after the launch |"
                 if recovery.get("restarted", True)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.units import Seconds
 
 DRILL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -36,6 +37,21 @@ class FaultKind(StrEnum):
     KILL_AFTER_TOPIC_WRITE = "kill_after_topic_write"
     KILL_EXECUTOR = "kill_executor"
     SERVICE_OUTAGE = "service_outage"
+    PARTITIONS_ADDED = "partitions_added"
+    RETENTION_PASSED = "retention_passed"
+    TOPIC_RECREATED = "topic_recreated"
+
+    @property
+    def feed(self) -> Feed:
+        """Where the fork that it strikes has its input from: a topic that is broken is the fork's own."""
+        return _OWN_TOPIC.get(self, Feed.ORIGIN)
+
+
+_OWN_TOPIC: Final[Mapping[FaultKind, Feed]] = {
+    FaultKind.PARTITIONS_ADDED: Feed.GROWING,
+    FaultKind.RETENTION_PASSED: Feed.COPY,
+    FaultKind.TOPIC_RECREATED: Feed.COPY,
+}
 
 
 class DrillTarget(StrEnum):
@@ -206,6 +222,8 @@ class DrillSpec:
     def __post_init__(self) -> None:
         allowed = DRILL_NAME.fullmatch(self.name) is not None
         _require(allowed, "name", self.name, f"a name that matches {DRILL_NAME.pattern}")
+        whole = self.fork.rewind == "all" or self.fault.kind.feed is Feed.ORIGIN
+        _require(whole, "fork.rewind", self.fork.rewind, f"`all`: the topic that {self.fault.kind} breaks begins anew")
 
     @property
     def batches_needed(self) -> int:

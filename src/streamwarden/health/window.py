@@ -94,8 +94,9 @@ class PartitionLag:
 
     @property
     def rewound(self) -> bool:
-        """The topic holds less than was planned: it was made anew."""
-        return self.last < self.planned
+        """The topic holds less than was read already: it was made anew. The batch that finds this is planned to end
+        where the new one ends, so what was committed is asked, too."""
+        return self.last < max(self.planned, self.committed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ class WaitingInput:
         what: what is counted, as one of them is called.
         parts: how many of them wait where, if they wait in parts.
         lost: part -> how many no committed batch has read and are not kept any more.
-        rewound: parts that hold less than was planned already: they were made anew.
+        rewound: parts that hold less than was read already: they were made anew.
         partitions: of a topic, each partition's offsets, under the same names as in `parts`.
     """
 

@@ -38,6 +38,23 @@ _RESTORE: Final = (
     "run `streamwarden inspect` on the checkpoint; restore it from a savepoint, or start with a new checkpoint path"
 )
 
+TOPIC_ANEW: Final = _cause(
+    r"PARTITION_OFFSET_CHANGED|KAFKA_DATA_LOSS\.PARTITIONS_DELETED",
+    curable=False,
+    next_step="the topic was made anew: it holds less than the stream has read of it already, and no offset of the "
+    "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a table's "
+    "ledger know the batches of the old query",
+)
+"""Not every such topic shows: one that has grown beyond the stream's offsets is read on from there."""
+
+LOST_INPUT: Final = _cause(
+    r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka",
+    curable=False,
+    next_step="records that were not read yet are gone from the topic (its retention passed, or it was made anew): "
+    'to go on without them, set failOnDataLoss: "false" in source.options for one start; after a topic was made '
+    "anew, use a new checkpoint path",
+)
+
 CAUSES: Final = (
     _cause(
         r"\bSinkError\b",
@@ -122,13 +139,8 @@ CAUSES: Final = (
         curable=False,
         next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
     ),
-    _cause(
-        r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka",
-        curable=False,
-        next_step="records that were not read yet are gone from the topic (its retention passed, or it was made anew): "
-        'to go on without them, set failOnDataLoss: "false" in source.options for one start; after a topic was made '
-        "anew, use a new checkpoint path",
-    ),
+    TOPIC_ANEW,
+    LOST_INPUT,
     _cause(
         r"unable to find valid certification path|PKIX path|No subject alternative|No name matching"
         r"|CertificateException|CertificateExpired|bad_certificate|certificate_(?:required|unknown|expired)"

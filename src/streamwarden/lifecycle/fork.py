@@ -1,40 +1,18 @@
 """A fork: a committed batch of a stream opened under a new checkpoint, with input and output of its own. Pure.
 
-Here: its name, its spec and its bounded input. Where it lies: `lifecycle.fork_places`. What is copied from the origin:
-`lifecycle.fork_plan`.
+Here: what a fork is, and its bounded input. Its spec: `lifecycle.fork_spec`. Where it lies: `lifecycle.fork_places`.
+What is copied from the origin: `lifecycle.fork_plan`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from math import ceil
-from typing import Final
+from dataclasses import dataclass
 
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork_places import Places
-from streamwarden.lifecycle.settings import real_time_format
-from streamwarden.stream import (
-    NAME_PATTERN,
-    SinkKind,
-    SinkSpec,
-    SourceKind,
-    SourceSpec,
-    StorageSpec,
-    StreamSpec,
-    TriggerSpec,
-)
-
-SUFFIX: Final = "__fork"
-
-BATCHES: Final = 20
-"""Batches in which the fork of a stream in real-time mode reads what it has not read."""
-
-_LONGEST: Final = 63
-_SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
-_TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
-"""Options (lower case) under which a source would move or delete files, in the origin's archive too."""
+from streamwarden.lifecycle.topic_copy import CopiedTopic
+from streamwarden.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +53,7 @@ class Fork:
         longest_queue: how many of these the source has that has the most: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.
         input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
+        copied: what the topic of its own was filled with; None: it reads its origin's input.
     """
 
     spec: StreamSpec
@@ -87,76 +66,7 @@ class Fork:
     batches_left: int | None
     input_digest: str
     what: str = "file"
-
-
-def forked_spec(spec: StreamSpec, places: Places) -> StreamSpec:
-    """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
-    for what, given, possible in (
-        ("source", spec.source.kind, (SourceKind.FILES, SourceKind.KAFKA)),
-        ("sink", spec.sink.kind, (SinkKind.PARQUET, SinkKind.POSTGRESQL, SinkKind.KAFKA)),
-    ):
-        if given not in possible:
-            raise CheckpointError(
-                f"the stream's {what} is of the kind {given.value}, which a fork cannot redirect",
-                expected=f"{what}.kind {' or '.join(possible)}",
-                where=spec.file or spec.name,
-                next_step=f"drill a stream with such a {what}; a script becomes one when its job is a module with "
-                "build()",
-            )
-    return replace(
-        spec,
-        name=fork_name(spec.name),
-        checkpoint=places.checkpoint,
-        source=_own_input(spec.source, places),
-        sink=_redirected(spec.sink, places),
-        quarantine=places.quarantine if spec.quarantine is not None else None,
-        storage=spec.storage if places.stored else StorageSpec(),
-        trigger=TriggerSpec(processing_time=None, available_now=True),
-        spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
-    )
-
-
-def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpec:
-    """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
-    BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
-    if origin.trigger.real_time is None:
-        return forked
-    most = max(1, ceil(unseen / BATCHES))
-    return replace(forked, source=replace(forked.source, max_offsets_per_trigger=most))
-
-
-def _own_input(source: SourceSpec, places: Places) -> SourceSpec:
-    """A topic is read where it is: to read it changes nothing, and Spark commits no offsets there.
-
-    The beginning is that of what the topic keeps, wherever the origin began.
-    """
-    if source.kind is SourceKind.KAFKA:
-        options = {key: value for key, value in source.options.items() if not key.lower().startswith("starting")}
-        return replace(source, options=options)
-    options = {key: value for key, value in source.options.items() if key.lower() not in _TOUCHES_THE_ORIGINAL}
-    options = {key: value for key, value in options.items() if key.lower() != "filenameonly"}
-    return replace(source, path=places.input, options=options | _SEEN_BY_NAME)
-
-
-def _redirected(sink: SinkSpec, places: Places) -> SinkSpec:
-    if sink.topic is not None:
-        return replace(sink, topic=places.schema)
-    if sink.table is None:
-        return replace(sink, path=places.output)
-    return replace(sink, table=f"{places.schema}.{sink.table.rpartition('.')[2]}")
-
-
-def fork_name(name: str) -> str:
-    """`NAME__fork`; a name too long for that is cut and gets six characters of its digest."""
-    forked = f"{name}{SUFFIX}"
-    if len(forked) > _LONGEST:
-        digest = hashlib.sha256(name.encode()).hexdigest()[:6]
-        forked = f"{name[: _LONGEST - len(SUFFIX) - 7]}_{digest}{SUFFIX}"
-    if NAME_PATTERN.fullmatch(forked) is None:
-        raise CheckpointError(
-            f"{name!r} makes no name of a fork", expected=NAME_PATTERN.pattern, next_step="rename the stream"
-        )
-    return forked
+    copied: CopiedTopic | None = None
 
 
 def require_distinct_names(files: Iterable[InputFile], source: str) -> None:
@@ -177,17 +87,3 @@ def input_digest(files: Iterable[InputFile]) -> str:
     """SHA-256 over the sorted list of names and sizes."""
     text = "".join(f"{file.name}\t{file.size}\n" for file in sorted(files, key=lambda file: file.name))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def batches_left(spec: StreamSpec, unseen: int) -> int | None:
-    """Batches that `unseen` files or records make, no-data batches apart; None if a limit in bytes decides it."""
-    if spec.source.kind is SourceKind.KAFKA:
-        most = spec.source.max_offsets_per_trigger
-        return ceil(unseen / most) if most else min(unseen, 1)
-    options = {key.lower(): value for key, value in spec.source.options.items()}
-    if "maxbytespertrigger" in options:
-        return None
-    limit = spec.source.max_files_per_trigger
-    if limit is None and options.get("maxfilespertrigger", "").isdigit():
-        limit = int(options["maxfilespertrigger"])
-    return ceil(unseen / limit) if limit else min(unseen, 1)

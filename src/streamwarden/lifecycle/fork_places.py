@@ -16,12 +16,13 @@ from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork, or of its topic; the rest is a digest of the fork's folder."""
+"""Begins the name of a schema for the table of a fork, or of its topics; the rest is a digest of the fork's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Absolute local folders of a fork, or URLs, and the schema of its table or its topic; the forked spec names them.
+    """Absolute local folders of a fork, or URLs, the schema of its table or its topic, and the topic that it reads, if
+    it has one of its own; the forked spec names them.
 
     `stored`: those that are in an object store.
     """
@@ -52,6 +53,10 @@ class Places:
             quarantine=place("quarantine", "quarantine"),
             schema=f"{SCHEMA}{hashlib.sha256(into.encode()).hexdigest()[:24]}",
         )
+
+    @property
+    def source(self) -> str:
+        return f"{self.schema}_source"
 
     @property
     def stored(self) -> tuple[str, ...]:

@@ -123,10 +123,10 @@ def predict_new_executor(
 
 
 def predict_batch(batch_seconds: float | None) -> Prediction:
-    """T_batch: a driver that lived through an outage does the batch that hung, on the state that it has."""
+    """T_batch: a driver that lived through the fault does the next batch, or the one that hung, on the state it has."""
     if batch_seconds is None:
         return Prediction(formula="T_batch", terms=(), missing=("no committed batch to take T_batch from",))
-    term = Term(name="batch that hung", seconds=batch_seconds, source="median duration of a committed batch")
+    term = Term(name="one batch", seconds=batch_seconds, source="median duration of a committed batch")
     return Prediction(formula="T_batch", terms=(term,))
 
 

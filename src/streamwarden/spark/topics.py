@@ -46,6 +46,10 @@ JSON_OPTIONS: Final = frozenset(
 """Of the source's options those that are for Spark's JSON parser; all others are for the connector."""
 
 
+_ON_LOSS: Final = "failondataloss"
+"""A batch that goes on without records that are gone is also read again without them."""
+
+
 @dataclass(frozen=True)
 class TopicSource:
     """What is needed to read a batch's records again, exactly as the query reads them. Its repr shows no secret."""
@@ -161,7 +165,8 @@ def read(
         written="_record.timestamp",
         holder="record",
     )
-    known = TopicSource(source.topic, rules, parsing, access)
+    kept = {key: value for key, value in own.items() if key.lower() == _ON_LOSS}
+    known = TopicSource(source.topic, rules, parsing, access | kept)
     reader = spark.readStream.format("kafka").options(**access).option("subscribe", source.topic)
     # A new query reads what is there already; Spark's own default would leave it out, and say nothing.
     reader = reader.option("startingOffsets", "earliest").options(**own)

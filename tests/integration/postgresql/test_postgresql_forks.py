@@ -21,6 +21,7 @@ from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.lifecycle.fork_places import SCHEMA
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec, StreamSpec
 from support.checkpoints import Archives, stream_of
 from support.sink_tables import Base
@@ -149,15 +150,15 @@ def test_a_batch_that_the_checkpoint_does_not_keep_any_more_is_told(
 
 def test_a_drills_fork_leaves_no_schema_behind_finished_or_not(base: Base, origin: StreamSpec, tmp_path: Path) -> None:
     drills = DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin)
-    made = drills.make("run-1", "minutes", ForkSpec(rewind=0))
+    made = drills.make("run-1", "minutes", ForkSpec(rewind=0), Feed.ORIGIN)
     assert made.output == f"{schemas(base)[0]}.counts"
-    again = drills.make("run-1", "minutes", ForkSpec(rewind="all"))
+    again = drills.make("run-1", "minutes", ForkSpec(rewind="all"), Feed.ORIGIN)
     assert again.output == made.output
     (schema,) = schemas(base)
     assert f"the schema {schema}" in drills.clear("run-1", again)
     assert schemas(base) == []
     assert not any("schema" in each for each in drills.clear("run-1", again))
-    drills.make("run-1", "minutes", ForkSpec(rewind=0))
+    drills.make("run-1", "minutes", ForkSpec(rewind=0), Feed.ORIGIN)
     drills.clear("run-1", None)
     assert schemas(base) == []
 
@@ -168,8 +169,8 @@ def test_a_database_that_is_not_there_aborts_the_drill(
     drills = DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin)
     monkeypatch.setenv(variable("warehouse"), "postgresql://ann:secret-word@127.0.0.1:1/x")
     with pytest.raises(DrillAborted, match="cannot be reached") as caught:
-        drills.make("run-1", "minutes", ForkSpec(rewind=0))
+        drills.make("run-1", "minutes", ForkSpec(rewind=0), Feed.ORIGIN)
     assert "secret-word" not in str(caught.value)
     monkeypatch.delenv(variable("warehouse"))
     with pytest.raises(DrillAborted, match="the connection 'warehouse' is not known here"):
-        drills.make("run-1", "minutes", ForkSpec(rewind=0))
+        drills.make("run-1", "minutes", ForkSpec(rewind=0), Feed.ORIGIN)

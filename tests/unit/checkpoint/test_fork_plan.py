@@ -21,8 +21,9 @@ from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork import Fork, fork_name, forked_spec
+from streamwarden.lifecycle.fork import Fork
 from streamwarden.lifecycle.fork_places import Places
+from streamwarden.lifecycle.fork_spec import fork_name, forked_spec
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file

@@ -28,6 +28,7 @@ from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
+from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SinkSpec, StorageSpec, StreamSpec
 from support.bucket import Bucket, bucket
 from support.checkpoints import Unpack, stream_of
@@ -185,7 +186,7 @@ def test_what_is_left_of_a_drill_is_on_this_host_and_nothing_in_the_store(
     for neighbour in (f"{RUN}2/fork/checkpoint/offsets/0", f"{RUN}/notes", "readme"):
         lake.pipe_file(f"{AT}/{neighbour}", b"of somebody else")
     others = elsewhere(lake)
-    view = forks.make(RUN, "minutes", SPEC)
+    view = forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
     assert view.checkpoint == f"{AT}/{RUN}/fork/checkpoint"
     assert len(elsewhere(lake)) > 50
     lake.pipe_file(f"{AT}/{RUN}/fork/quarantine/query=1/batch=12/part-0.json", b"{}")
@@ -205,7 +206,7 @@ def test_what_is_left_of_a_drill_is_on_this_host_and_nothing_in_the_store(
 def test_half_a_fork_of_a_killed_try_is_made_anew_and_cleared_away(forks: DrillForks, lake: Bucket) -> None:
     half = f"{AT}/{RUN}/fork/checkpoint/state/0/0/99.changelog"
     lake.pipe_file(half, b"half")
-    forks.make(RUN, "minutes", SPEC)
+    forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
     assert not lake.exists(half)
     assert forks.clear(RUN, None)
     assert elsewhere(lake) == []
@@ -214,7 +215,7 @@ def test_half_a_fork_of_a_killed_try_is_made_anew_and_cleared_away(forks: DrillF
 def test_a_folder_that_is_not_the_runs_is_never_removed(
     forks: DrillForks, origin: StreamSpec, lake: Bucket, tmp_path: Path
 ) -> None:
-    view = forks.make(RUN, "minutes", SPEC)
+    view = forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
     for other in (origin, replace(origin, checkpoint=f"{AT}/{RUN}2/fork/checkpoint")):
         with pytest.raises(CheckpointError, match="it is no folder of the drill run"):
             forks.clear(RUN, replace(view, spec=spec_to_dict(other)))
@@ -235,14 +236,14 @@ def test_where_no_fork_can_be_the_drill_ends_before_anything_is_made(
 ) -> None:
     forks = DrillForks(DrillArchive(tmp_path / "data"), lambda name: replace(origin, **change))
     with pytest.raises(DrillAborted, match=told):
-        forks.make(RUN, "minutes", replace(SPEC, at=at))
+        forks.make(RUN, "minutes", replace(SPEC, at=at), Feed.ORIGIN)
     assert elsewhere(lake) == []
     assert forks.clear(RUN, None) == []
 
 
 @pytest.fixture
 def view(origin: StreamSpec, tmp_path: Path) -> ForkView:
-    return DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin).make(RUN, "minutes", SPEC)
+    return DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin).make(RUN, "minutes", SPEC, Feed.ORIGIN)
 
 
 def test_a_drill_reads_where_the_fork_stands(view: ForkView, lake: Bucket, tmp_path: Path) -> None:

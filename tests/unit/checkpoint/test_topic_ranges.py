@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.files import LocalFiles
-from streamwarden.checkpoint.topics import TopicRange, topic_offsets, topic_ranges
+from streamwarden.checkpoint.topics import TopicRange, topic_offsets, topic_ranges, without
 from streamwarden.errors import CheckpointError
 
 
@@ -53,3 +53,26 @@ def test_another_kind_of_source_has_none(checkpoint: Path) -> None:
 @pytest.mark.parametrize("value", [None, 7, "x", {}, {"logOffset": 1}, {"t": {"x": 1}}, {"t": {"0": "1"}}])
 def test_what_is_no_position_in_a_topic(value: object) -> None:
     assert topic_offsets(value) is None
+
+
+@pytest.mark.parametrize(
+    ("lost", "left"),
+    [
+        ([], [(5, 9)]),
+        ([(5, 9)], []),
+        ([(0, 20)], []),
+        ([(0, 7)], [(7, 9)]),
+        ([(8, 12)], [(5, 8)]),
+        ([(6, 7)], [(5, 6), (7, 9)]),
+        ([(0, 5)], [(5, 9)]),
+        ([(9, 12)], [(5, 9)]),
+        ([(5, 6), (8, 9)], [(6, 8)]),
+    ],
+)
+def test_what_is_known_to_be_gone_is_taken_out_of_what_was_read(
+    lost: list[tuple[int, int]], left: list[tuple[int, int]]
+) -> None:
+    elsewhere = [TopicRange("events", 1, 5, 9), TopicRange("others", 0, 5, 9)]
+    gone = [TopicRange("events", 0, *each) for each in lost]
+    found = without([TopicRange("events", 0, 5, 9), *elsewhere], gone)
+    assert found == (*(TopicRange("events", 0, *each) for each in left), *elsewhere)

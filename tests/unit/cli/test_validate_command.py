@@ -51,8 +51,14 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     cli.project.write("config/drills/executor.yaml", "name: executor\nstream: a\nfault: {kind: kill_executor}\n")
     cli.project.write("config/drills/topic.yaml", "name: topic\nstream: a\nfault: {kind: kill_after_topic_write}\n")
     cli.project.write("config/drills/outage.yaml", f"name: outage\nstream: a\nfault: {outage}\n")
+    for kind in ("partitions_added", "retention_passed", "topic_recreated"):
+        cli.project.write(f"config/drills/{kind}.yaml", f"name: {kind}\nstream: a\nfault: {{kind: {kind}}}\n")
     answer = cli("validate")
     assert answer.code == Exit.USAGE
+    for kind in ("partitions_added", "retention_passed", "topic_recreated"):
+        assert f"{kind} is not applicable: the source of a is of the kind files, which is no topic" in answer.out
+        assert f"{kind}.yaml: fault" in answer.out
+    assert "drill this stream with `kill_driver`" in answer.out
     assert "✗ drill executor" in answer.out
     assert "which has no executors" in answer.out
     assert "executor.yaml: fault" in answer.out

@@ -19,6 +19,9 @@ EVERY = pytest.mark.parametrize("kind", list(FaultKind))
 ENDING = [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS]
 """Faults after which the fork is started again."""
 
+LIVES = {Aftermath.ENDS: 2, Aftermath.LIVES: 1, Aftermath.MAY_END: 1, Aftermath.REFUSES: 3}
+"""Drivers of a fork that behaves; one of those after a refusal takes the way out."""
+
 
 def run(world: World, kind: FaultKind = FaultKind.KILL_DRIVER, **changes: object) -> DrillRun:
     spec = drill(kind, **changes)
@@ -41,7 +44,7 @@ def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> Non
     assert verdict_word(result) == "PASSED"
     assert result.facts["fault"]["landed"]
     assert result.facts["recovery"]["first_commit_at"] > result.facts["fault"]["moment"]
-    assert len(world.drivers) == (2 if kind in ENDING else 1)
+    assert len(world.drivers) == LIVES[FAULTS[kind].aftermath]
     assert_healed(world, result)
 
 
@@ -325,7 +328,7 @@ def test_an_unknown_drill_names_those_that_there_are() -> None:
 def test_a_defect_of_the_drill_itself_is_a_failed_drill_that_is_still_healed() -> None:
     world = World()
 
-    def broken(fork: object, oracle: str) -> None:
+    def broken(fork: object, oracle: str, **_: object) -> None:
         raise ZeroDivisionError("a defect")
 
     world.reconcile = broken  # type: ignore[assignment,method-assign]
@@ -368,7 +371,7 @@ def test_a_run_that_another_process_is_at_work_on_is_left_alone() -> None:
 def test_ctrl_c_heals_and_reports_before_it_ends_the_program() -> None:
     world = World()
 
-    def interrupted(fork: object, oracle: str) -> None:
+    def interrupted(fork: object, oracle: str, **_: object) -> None:
         raise KeyboardInterrupt
 
     world.reconcile = interrupted  # type: ignore[assignment,method-assign]

@@ -41,7 +41,7 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
 def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
     page, stores = (_guide(name) for name in ("drills", "object-stores"))
     shown = _drills_of(page)
-    assert len(shown) == page.count("```yaml") == 3
+    assert len(shown) == page.count("```yaml") == 4
     shown += _drills_of(stores)
     for name, text in shown:
         path = tmp_path / name
@@ -49,7 +49,11 @@ def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_faul
         path.write_text(text)
     drills, broken = load_drills(tmp_path)
     assert broken == {}
-    assert {drill.fault.kind for drill in drills.values()} >= {FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE}
+    assert {drill.fault.kind for drill in drills.values()} >= {
+        FaultKind.KILL_EXECUTOR,
+        FaultKind.SERVICE_OUTAGE,
+        FaultKind.RETENTION_PASSED,
+    }
     assert [drill.name for drill in drills.values() if drill.fork.at] == ["killed_in_the_store"]
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == ["kind", *FaultKind]
 
@@ -139,6 +143,15 @@ def test_an_outage_that_cannot_be_is_refused_with_what_is_allowed(tmp_path: Path
     with pytest.raises(ConfigError) as error:
         load_drill(path, project=tmp_path)
     assert re.search(words, str(error.value)), error.value
+
+
+def test_a_fork_whose_topic_is_a_copy_cannot_be_rewound(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text("name: night\nstream: flights\nfault: {kind: retention_passed}\nfork: {rewind: 3}\n")
+    with pytest.raises(ConfigError) as error:
+        load_drill(path, project=tmp_path)
+    told = "night.yaml:4: fork.rewind: 3; expected `all`: the topic that retention_passed breaks begins anew"
+    assert str(error.value) == told
 
 
 def test_another_target_than_a_fork_is_refused_with_what_is_allowed(tmp_path: Path) -> None:

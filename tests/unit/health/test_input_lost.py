@@ -4,7 +4,7 @@ import pytest
 
 from streamwarden.health.checks import input_lost
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import WaitingInput
+from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.stream import SourceKind, SourceSpec
 from support.health_windows import judge, log, spec, window
 
@@ -42,3 +42,20 @@ def test_a_folder_of_files_has_no_retention() -> None:
 
 def test_of_a_script_that_may_read_a_topic_nothing_is_known() -> None:
     assert verdict(None, SourceSpec(kind=SourceKind.SCRIPT)).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "last", "anew"),
+    [
+        (9, 9, 9, False),
+        (12, 9, 12, False),
+        (12, 9, 11, True),
+        (9, 9, 8, True),
+        (8, 9, 8, True),  # the batch that found it is planned to end where the new topic ends
+    ],
+)
+def test_a_topic_that_ends_before_what_was_read_was_made_anew(
+    planned: int, committed: int, last: int, anew: bool
+) -> None:
+    lag = PartitionLag(partition=0, planned=planned, committed=committed, first=0, last=last)
+    assert lag.rewound is anew

@@ -40,6 +40,7 @@ STOP = StopRequest(
         ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "", False),
         ("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", "", False),
         ("KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS", "", False),
+        ("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", "", False),
         (
             None,
             "KafkaIllegalStateException: Some data may have been lost because they are not available in Kafka",
@@ -84,6 +85,20 @@ def test_what_a_restart_can_cure(error_class: str | None, message: str, curable:
 def test_a_topic_that_a_producer_waits_for_in_vain_is_told_as_missing() -> None:
     message = "org.apache.kafka.common.errors.TimeoutException: Topic counts not present in metadata after 60000 ms."
     assert "create the topic" in failure(None, message, at=1, cut_batch=True, built=True).next_step
+
+
+@pytest.mark.parametrize("reason", ["PARTITION_OFFSET_CHANGED", "PARTITIONS_DELETED"])
+def test_a_topic_that_was_made_anew_is_told_from_one_that_a_retention_passed(reason: str) -> None:
+    """The way out of the one loses the output of the other: a folder's manifest skips batches that it knows."""
+    anew, passed = (
+        failure(f"KAFKA_DATA_LOSS.{each}", "Some data may have been lost", at=1, cut_batch=True, built=True)
+        for each in (reason, "COULD_NOT_READ_OFFSET_RANGE")
+    )
+    assert "a new checkpoint path, and a new place for the output" in anew.next_step
+    assert "failOnDataLoss" not in anew.next_step
+    assert 'failOnDataLoss: "false" in source.options for one start' in passed.next_step
+    assert not anew.curable
+    assert not passed.curable
 
 
 def test_an_unknown_error_before_the_query_started_would_come_again() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, Proof, Scene, Strike
+from streamwarden.drills.faults.base import Aftermath, Fault, Proof, Refused, Scene, Strike
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
 from streamwarden.drills.faults.kill_driver import KillDriver
 from streamwarden.drills.faults.kill_executor import KillExecutor
+from streamwarden.drills.faults.partitions_added import PartitionsAdded
+from streamwarden.drills.faults.retention_passed import RetentionPassed
 from streamwarden.drills.faults.service_outage import ServiceOutage
+from streamwarden.drills.faults.topic_recreated import TopicRecreated
 from streamwarden.drills.spec import FaultKind
 
 FAULTS: Final[Mapping[FaultKind, Fault]] = {
@@ -21,6 +24,9 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.KILL_AFTER_TOPIC_WRITE: KillAfterTopicWrite(),
     FaultKind.KILL_EXECUTOR: KillExecutor(),
     FaultKind.SERVICE_OUTAGE: ServiceOutage(),
+    FaultKind.PARTITIONS_ADDED: PartitionsAdded(),
+    FaultKind.RETENTION_PASSED: RetentionPassed(),
+    FaultKind.TOPIC_RECREATED: TopicRecreated(),
 }
 
 __all__ = [
@@ -32,8 +38,12 @@ __all__ = [
     "KillAfterTopicWrite",
     "KillDriver",
     "KillExecutor",
+    "PartitionsAdded",
     "Proof",
+    "Refused",
+    "RetentionPassed",
     "Scene",
     "ServiceOutage",
     "Strike",
+    "TopicRecreated",
 ]

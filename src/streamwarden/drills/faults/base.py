@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import (
     CheckpointFacts,
     Clock,
     Drivers,
     DriverView,
     Executors,
+    Forks,
     ForkView,
     Outlet,
     Services,
+    SourceTopic,
 )
 from streamwarden.drills.spec import FaultSpec
+from streamwarden.lifecycle.exits import Cause
 
 
 class Aftermath(StrEnum):
@@ -26,6 +30,7 @@ class Aftermath(StrEnum):
     ENDS = "ends"  # the recovery is the start that follows
     LIVES = "lives"  # nobody starts it again: its end is a deviation
     MAY_END = "may_end"  # it lives, or fails in a way that a restart cures and is started again, as supervision does
+    REFUSES = "refuses"  # it ends, and the one that follows must refuse to go on: see Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,7 @@ class Scene:
     checkpoint: CheckpointFacts
     database: Outlet
     topic: Outlet
+    source: SourceTopic
     executors: Executors
     services: Services
     clock: Clock
@@ -72,6 +78,8 @@ class Proof:
         planned, committed: last batch in `offsets/` and in `commits/` when it had happened.
         message: one sentence; for a miss, what was found instead.
         evidence: the facts that the sentence rests on.
+        lost: records that the fault took before any batch had read them: to be told, and to be missed by nobody else.
+        records: how many records the fork's topic has for it in all, without those; None: the topic is not its own.
     """
 
     landed: bool
@@ -81,6 +89,8 @@ class Proof:
     committed: int | None
     message: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    lost: tuple[TopicRange, ...] = ()
+    records: int | None = None
 
 
 class Fault(Protocol):
@@ -105,6 +115,25 @@ class Fault(Protocol):
 
         Raises DrillError if it stays.
         """
+
+
+@runtime_checkable
+class Refused(Protocol):
+    """A fault after which going on would be wrong: the stream has to end and say why, supervision has to leave it down,
+    and a person takes the way out that the documentation tells."""
+
+    cause: ClassVar[Cause]
+    """What the exit must be known as."""
+
+    def untold(self, proof: Mapping[str, Any], evidence: Mapping[str, Any]) -> str | None:
+        """What the check `input_lost` fails to tell of this fault; None: it tells all of it.
+
+        Args:
+            proof: the fault's Proof as JSON; evidence: the verdict's.
+        """
+
+    def way_out(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
+        """The fork as the documentation lets it go on."""
 
 
 def prove_as_seen(scene: Scene, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]) -> Proof:

@@ -13,6 +13,7 @@ from streamwarden.drills.steps.fork_driver import (
     await_commit,
     await_end,
     describe,
+    has_read_all,
     may_start_again,
     note_exit,
     require_latest,
@@ -83,6 +84,8 @@ def _make_strikeable(stage: Stage, fork: ForkView) -> str | None:
         return obstacle
     position = ports.checkpoint.position(fork)
     record = start_driver(stage, fork, Step.FAULT)
+    if not fork.bounded and has_read_all(stage, fork):
+        return None  # it waits for more: there is no batch to wait for
     next_batch = (-1 if position.committed is None else position.committed) + 1
     deadline = record.launched_at + spec.steady_state.within
     late = await_commit(stage, fork, record.driver_id, next_batch, deadline=deadline)

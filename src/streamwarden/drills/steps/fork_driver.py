@@ -54,6 +54,40 @@ def await_end(stage: Stage, fork: ForkView, driver_id: str, *, deadline: float) 
     return await_exit(scene_of(stage, fork, driver_id), deadline=deadline)
 
 
+def await_input_end(stage: Stage, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
+    """The driver with its exit after the end of its input, or as it lives at the deadline. One that does not end by
+    itself is asked to stop when all is read."""
+    ports = stage.ports
+
+    def look() -> DriverView | bool | None:
+        if has_read_all(stage, fork):
+            return True
+        view = ports.drivers.observe(driver_id)
+        return view if view.exit is not None else None
+
+    ended = fork.bounded or wait_for(look, clock=ports.clock, deadline=deadline, every=OBSERVE_EVERY) is not True
+    if not ended and ports.drivers.observe(driver_id).exit is None:
+        by = f"drill:{stage.ledger.run.run_id}"
+        ports.drivers.request_stop(fork, driver_id, by=by, reason="all input is read")
+    return await_end(stage, fork, driver_id, deadline=deadline)
+
+
+def has_read_all(stage: Stage, fork: ForkView) -> bool:
+    """Whether a committed batch has each record of the fork's own topic."""
+    if any(lag.behind for lag in stage.ports.source.lags(fork)):
+        return False
+    return stage.ports.checkpoint.position(fork).gap == 0
+
+
+def is_complete(stage: Stage, fork: ForkView, view: DriverView) -> bool:
+    """Whether the driver ended as it should, with its whole input processed."""
+    if view.exit is None:
+        return False
+    if fork.bounded:
+        return view.exit.kind is ExitKind.COMPLETED
+    return view.exit.kind is ExitKind.STOPPED and has_read_all(stage, fork)
+
+
 def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
     """The driver as a fault sees it."""
     return Scene(
@@ -65,6 +99,7 @@ def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
         checkpoint=stage.ports.checkpoint,
         database=stage.ports.database,
         topic=stage.ports.topic,
+        source=stage.ports.source,
         executors=stage.ports.executors,
         services=stage.ports.services,
         clock=stage.ports.clock,

@@ -1,5 +1,5 @@
 """Start the fork again if the fault ended it, measure until the first new batch commits, see the steady state, and let
-it run to its end."""
+it run to the end of its input."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from streamwarden.drills.faults import Aftermath
+from streamwarden.drills.faults import Aftermath, Refused
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView
 from streamwarden.drills.steps import Stage, StepResult
 from streamwarden.drills.steps.fork_driver import (
     await_commit,
-    await_end,
+    await_input_end,
     describe,
+    is_complete,
     may_start_again,
     note_exit,
     require_latest,
     start_driver,
 )
+from streamwarden.drills.steps.refusal import see_refusal, take_way_out
 from streamwarden.drills.steps.steady_state import describe_held, observe_health
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
     Prediction,
     predict_batch,
@@ -33,35 +35,34 @@ from streamwarden.lifecycle.recovery import (
 
 
 def recovery(stage: Stage) -> StepResult:
-    """Predict, restart what the fault ended, measure, and wait for the end of the bounded input."""
+    """Predict, restart what the fault ended, measure, and wait for the end of the input."""
     ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
     fork, fault = ledger.require_fork(), ledger.facts["fault"]
-    record = require_latest(stage, fork)
-    struck = record.driver_id == fault["driver_id"]  # nobody has started it again, not even a killed try of this step
-    if struck:
-        over = stage.fault.aftermath is Aftermath.ENDS or _failed(stage, record)
-        if "predicted" not in ledger.facts:
-            ledger.put(predicted=[describe_prediction(each) for each in predict(stage, fork, record, over=over)])
-        if over:
-            record = start_driver(stage, fork, Step.RECOVERY)
-    first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
-    deadline = fault["moment"] + spec.recovery.deadline
-    late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
-    if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(stage, late):
-        note_exit(stage, Step.RECOVERY, late)  # it had not given up yet when this step began
-        record = start_driver(stage, fork, Step.RECOVERY)
-        late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
+    since, after = fault["moment"], "the fault"
+    if isinstance(stage.fault, Refused):
+        told = see_refusal(stage, stage.fault, fork)
+        if not told["holds"]:
+            return StepResult(ok=False, message=told["message"])
+        way = take_way_out(stage, stage.fault, fork)
+        if way.fork.checkpoint == fork.checkpoint:
+            _predict_once(stage, fork, ports.drivers.observe(fault["driver_id"]).record, over=True)
+        fork, record, first_new = way.fork, way.record, way.first_new
+        since, after = record.launched_at, "the way out was taken"  # until then a person has to read what was told
+        late = await_commit(stage, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
+    else:
+        record, first_new, late = _await_return(stage, fork, fault)
+    deadline = since + spec.recovery.deadline
     if late is not None:
         note_exit(stage, Step.RECOVERY, late)
-        return _never_came_back(stage, record, first_new, late)
-    measured = _measure(stage, fork, record, fault, first_new)
+        return _never_came_back(stage, fork, record, first_new, late)
+    measured = _measure(stage, fork, record, since, first_new)
     ledger.put(recovery={**measured, "completed": False, "message": "running"})
-    ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after the fault", **measured)
+    ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **measured)
     if "steady_after" not in ledger.facts:
         _observe_steady(stage, fork, record.driver_id, first_new, deadline)
-    end = await_end(stage, fork, record.driver_id, deadline=deadline)
+    end = await_input_end(stage, fork, record.driver_id, deadline=deadline)
     note_exit(stage, Step.RECOVERY, end)
-    completed = end.exit is not None and end.exit.kind is ExitKind.COMPLETED
+    completed = is_complete(stage, fork, end)
     ledger.put(
         recovery={**measured, "completed": completed, "message": describe(end)},
         batches=[asdict(batch) for batch in ports.checkpoint.batches(fork)],
@@ -69,10 +70,40 @@ def recovery(stage: Stage) -> StepResult:
     in_time = measured["recovery_seconds"] <= spec.recovery.target
     ok = completed and in_time and ledger.facts["steady_after"]["holds"]
     message = (
-        f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after the fault"
+        f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after {after}"
         f" (target {spec.recovery.target:.1f} s); {describe(end)}; {ledger.facts['steady_after']['message']}"
     )
     return StepResult(ok=ok, message=message)
+
+
+def _await_return(
+    stage: Stage, fork: ForkView, fault: Mapping[str, Any]
+) -> tuple[DriverRecord, int, DriverView | None]:
+    """Start again what the fault ended, as supervision does, and wait for the first new commit.
+
+    Returns the driver, the batch, and why it was not committed (None: it was).
+    """
+    record = require_latest(stage, fork)
+    struck = record.driver_id == fault["driver_id"]  # nobody has started it again, not even a killed try of this step
+    if struck:
+        over = stage.fault.aftermath is Aftermath.ENDS or _failed(stage, record)
+        _predict_once(stage, fork, record, over=over)
+        if over:
+            record = start_driver(stage, fork, Step.RECOVERY)
+    first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
+    deadline = fault["moment"] + stage.ledger.spec.recovery.deadline
+    late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
+    if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(stage, late):
+        note_exit(stage, Step.RECOVERY, late)  # it had not given up yet when this step began
+        record = start_driver(stage, fork, Step.RECOVERY)
+        late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
+    return record, first_new, late
+
+
+def _predict_once(stage: Stage, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
+    if "predicted" not in stage.ledger.facts:
+        found = [describe_prediction(each) for each in predict(stage, fork, record, over=over)]
+        stage.ledger.put(predicted=found)
 
 
 def predict(stage: Stage, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
@@ -120,22 +151,20 @@ def _duration(batch: BatchFact) -> float | None:
     return max(batch.committed_at - batch.planned_at, 0.0)
 
 
-def _measure(
-    stage: Stage, fork: ForkView, record: DriverRecord, fault: Mapping[str, Any], first_new: int
-) -> dict[str, Any]:
-    """`recovery_seconds` is what a user waits, with noticing and scheduling; `restart_seconds` is what is predicted:
-    the same, where the struck driver lives on."""
+def _measure(stage: Stage, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> dict[str, Any]:
+    """`recovery_seconds` (from `since`) is what a user waits, with noticing and scheduling; `restart_seconds` is what
+    is predicted: the same, where the struck driver lives on."""
     committed_at = stage.ports.checkpoint.commit_time(fork, first_new)
     at = stage.ports.clock.now() if committed_at is None else committed_at
-    lives = record.driver_id == fault["driver_id"]
+    lives = record.driver_id == stage.ledger.facts["fault"]["driver_id"]
     return {
         "driver_id": record.driver_id,
         "launched_at": record.launched_at,
         "first_new_batch": first_new,
         "first_commit_at": at,
         # A batch may come in before the drill has seen that the service is back.
-        "recovery_seconds": max(at - fault["moment"], 0.0),
-        "restart_seconds": max(at - (fault["moment"] if lives else record.launched_at), 0.0),
+        "recovery_seconds": max(at - since, 0.0),
+        "restart_seconds": max(at - (since if lives else record.launched_at), 0.0),
         "restarted": not lives,
     }
 
@@ -155,7 +184,9 @@ def _observe_steady(stage: Stage, fork: ForkView, driver_id: str, first_new: int
     stage.ledger.note(Step.RECOVERY, "steady_state", described["message"], holds=described["holds"])
 
 
-def _never_came_back(stage: Stage, record: DriverRecord, first_new: int, view: DriverView) -> StepResult:
+def _never_came_back(
+    stage: Stage, fork: ForkView, record: DriverRecord, first_new: int, view: DriverView
+) -> StepResult:
     message = f"batch {first_new} was never committed after the fault: {describe(view)}"
     stage.ledger.put(
         recovery={
@@ -168,6 +199,6 @@ def _never_came_back(stage: Stage, record: DriverRecord, first_new: int, view: D
             "completed": False,
             "message": message,
         },
-        batches=[asdict(batch) for batch in stage.ports.checkpoint.batches(stage.ledger.require_fork())],
+        batches=[asdict(batch) for batch in stage.ports.checkpoint.batches(fork)],
     )
     return StepResult(ok=False, message=f"the stream never came back: {message}")

@@ -78,14 +78,14 @@ def describe_held(held: Held, committed: int | None, at: float) -> dict[str, Any
 
 
 def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
-    fork = stage.ports.forks.make(stage.ledger.run.run_id, spec.stream, spec.fork)
+    fork = stage.ports.forks.make(stage.ledger.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
     stage.ledger.put(fork=asdict(fork))
     start = "nothing" if fork.batch is None else f"batch {fork.batch}"
     stage.ledger.note(
         Step.STEADY_STATE,
         "forked",
         f"{fork.stream} was made from {fork.origin}; it starts after {start} and has "
-        f"{fork.unseen:,} input {fork.what}s to read",
+        f"{fork.unseen:,} input {fork.what}s to read{_of_own_topic(fork)}",
         batch=fork.batch,
         unseen=fork.unseen,
         what=fork.what,
@@ -93,6 +93,12 @@ def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
         input_digest=fork.input_digest,
     )
     return fork
+
+
+def _of_own_topic(fork: ForkView) -> str:
+    if fork.copied is None:
+        return ""
+    return f" from the topic {fork.copied.topic}: a copy of {fork.copied.origin}, read back and equal to it"
 
 
 def _require_work(fork: ForkView, spec: DrillSpec) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.journal import Step
-from streamwarden.drills.outcome import told_delivery
+from streamwarden.drills.outcome import told_delivery, unverified
+from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import Stage, StepResult
 
 
 def verification(stage: Stage) -> StepResult:
     """Compare the whole output with what the oracle expects."""
     ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
-    fork = ledger.require_fork()
-    if not ledger.facts["recovery"]["completed"]:
+    fork = ForkView.from_dict(ledger.facts["way_out"]["fork"]) if "way_out" in ledger.facts else ledger.require_fork()
+    if not ledger.facts.get("recovery", {}).get("completed"):
         # Half an output reconciled with the whole input would only count what was not yet written.
         message = "not verified: the fork did not come to the end of its input"
         ledger.note(Step.VERIFICATION, "skipped", message)
         return StepResult(ok=False, message=message)
-    outcome = ports.verifier.reconcile(fork, spec.verification.oracle.value)
+    lost = [TopicRange(**each) for each in ledger.facts["fault"].get("lost", ())]
+    outcome = ports.verifier.reconcile(fork, spec.verification.oracle.value, lost=lost)
     described = outcome.to_dict()
     ledger.put(reconciliation=described)
     message = (
@@ -34,4 +37,5 @@ def verification(stage: Stage) -> StepResult:
     verdict = "accepts" if judgement.success else "rejects"
     ledger.note(Step.VERIFICATION, "judged", f"{judgement.judge} {verdict} the output", success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
-    return StepResult(ok=outcome.exactly_once and judgement.success and enough, message=message)
+    whole = unverified(ledger.facts) is None
+    return StepResult(ok=outcome.exactly_once and judgement.success and enough and whole, message=message)

@@ -26,7 +26,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     lost = sum(waiting.lost.values())
     evidence: dict[str, object] = {"lost_by_partition": dict(waiting.lost), "made_anew": list(waiting.rewound)}
     if waiting.rewound:
-        reason = f"the topic was made anew: {', '.join(waiting.rewound)} hold less than was planned already"
+        reason = f"the topic was made anew: {', '.join(waiting.rewound)} hold less than was read already"
         return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence)
     if lost:
         reason = f"{lost:,} records went before any batch read them ({', '.join(waiting.lost)})"
@@ -43,14 +43,14 @@ CHECK = Check(
     judge=check,
     reads=(
         "The oldest and the newest offset of each partition, asked of the broker, beside the `offsets/` of the newest "
-        "committed batch. One before the oldest: the retention passed the stream. A planned one beyond the newest: the "
-        "topic was made anew, which is CRITICAL by itself. Of a source that is no topic nothing is read."
+        "committed batch. One before the oldest: the retention passed the stream. One beyond the newest, committed or "
+        "planned: the topic was made anew, which is CRITICAL by itself. Of a source that is no topic nothing is read."
     ),
     unknown="No batch was planned yet, the broker does not answer, or the job is a script with a source of its own.",
     advice=(
         "Raise the topic's retention (retention.ms, retention.bytes), and give the stream cores. The driver ends at "
         'these offsets. To go on without the records: failOnDataLoss: "false" in source.options for one start; after a '
-        "topic was made anew, a new checkpoint path."
+        "topic was made anew, a new checkpoint path and a new place for the output."
     ),
     source="Design of Streamwarden: input that is gone cannot come out, so no output is right any more.",
 )

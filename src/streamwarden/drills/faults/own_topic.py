@@ -1,0 +1,94 @@
+"""What the faults have in common that break the topic that a fork reads: a copy, which is nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamwarden.drills.faults.base import Scene, await_exit
+from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.health.window import PartitionLag
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.topic_copy import CopiedTopic
+
+LOOK_EVERY = 0.5
+"""Seconds between two questions to the broker."""
+
+
+def require_topic(kind: FaultKind, stream: str, declared: Mapping[str, Any]) -> None:
+    """Raises DrillAborted for a stream that reads no topic."""
+    given = str(declared["source"]["kind"])
+    if given != "kafka":
+        raise DrillAborted(
+            f"{kind} is not applicable: the source of {stream} is of the kind {given}, which is no topic",
+            expected="source.kind kafka",
+            where=f"the drill of {stream}",
+            next_step="drill this stream with `kill_driver`, or with another fault of docs/how-to/drills.md",
+        )
+
+
+def copy_of(scene: Scene) -> CopiedTopic:
+    """What the fork's topic was filled with. Raises DrillError if it has none of its own."""
+    if scene.fork.copied is None:
+        raise DrillError(
+            f"{scene.fork.stream} has no topic of its own",
+            expected="a fork that was made for this fault",
+            where=scene.fork.checkpoint,
+            next_step="run the drill again from its first step",
+        )
+    return scene.fork.copied
+
+
+def await_all_read(scene: Scene, *, deadline: float) -> str | None:
+    """Wait until every record of the topic is in a committed batch. Returns why it is not, None if it is."""
+    left = 0
+
+    def look() -> str | bool | None:
+        nonlocal left
+        left = sum(lag.behind for lag in scene.source.lags(scene.fork))
+        if left == 0 and scene.checkpoint.position(scene.fork).gap == 0:
+            return True
+        return None if scene.observe().alive else "the driver's process was already gone"
+
+    seen = wait_for(look, clock=scene.clock, deadline=deadline, every=LOOK_EVERY)
+    if seen is None:
+        return f"the fork had still {left:,} records to read when the time of the attempt was up (`within`)"
+    return seen if isinstance(seen, str) else None
+
+
+def stop_between_batches(scene: Scene, *, why: str, deadline: float) -> str | None:
+    """End the driver at a batch boundary. Returns why that did not come to pass, None if it did."""
+    if not scene.observe().alive:
+        return "the driver's process was already gone"
+    scene.drivers.request_stop(
+        scene.fork, scene.driver_id, by=f"drill:{scene.run_id}", reason=f"drill {scene.run_id}: {why}"
+    )
+    await_exit(scene, deadline=deadline)
+    return why_not_between_batches(scene)
+
+
+def why_not_between_batches(scene: Scene) -> str | None:
+    """Why the driver is not over with every planned batch committed; None if it is."""
+    view, position = scene.observe(), scene.checkpoint.position(scene.fork)
+    if view.exit is None:
+        return "the driver is still alive"
+    if view.exit.kind is not ExitKind.STOPPED:
+        return f"the driver did not stop at a batch boundary: {view.exit.kind.value} {view.exit.message}".rstrip()
+    if position.gap or position.committed is None:
+        return f"the stop cut batch {position.planned}: the last commit is {position.committed}"
+    return None
+
+
+def parts(lags: Sequence[PartitionLag], topic: str) -> dict[str, dict[str, int]]:
+    """The partitions as evidence: the checkpoint's offsets beside the topic's."""
+    return {
+        f"{topic}-{lag.partition}": {
+            "first": lag.first,
+            "last": lag.last,
+            "planned": lag.planned,
+            "committed": lag.committed,
+        }
+        for lag in lags
+    }

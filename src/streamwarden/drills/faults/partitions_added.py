@@ -1,0 +1,88 @@
+"""partitions_added: the topic gets more partitions, and new records come in them, while the driver runs.
+
+The second half of each partition's records is held back when the topic is copied. When the fork has read the first, as
+many partitions are added as there were, and what is left of each comes in one of them: what has one key stays in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit
+from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
+from streamwarden.drills.spec import FaultKind, FaultSpec
+from streamwarden.drills.waiting import wait_for
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """Proof: the topic has more partitions than when it was made, and each new one all records that were held back for
+    it. The first batch that was planned with some of them is named: the recovery counts up to its commit.
+
+    A stream that never plans such a batch does not come back.
+    """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        require_topic(FaultKind.PARTITIONS_ADDED, stream, declared)
+
+    def undo(self, scene: Scene) -> str | None:
+        """The topic goes as a whole when the drill is healed."""
+        return None
+
+    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+        missed = await_all_read(scene, deadline=deadline)
+        if missed is not None:
+            return Strike(moment=None, message=missed)
+        moment = scene.clock.now()
+        scene.source.grow(scene.fork)
+        new = _new_partitions(scene)
+        wait_for(
+            lambda: (
+                True if scene.source.first_reach(scene.fork, new) is not None or not scene.observe().alive else None
+            ),
+            clock=scene.clock,
+            deadline=deadline,
+            every=LOOK_EVERY,
+        )
+        return Strike(moment=moment, message=f"{len(new)} partitions were added")
+
+    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+        copied, view = copy_of(scene), scene.observe()
+        before, lags = len(copied.partitions), scene.source.lags(scene.fork)
+        new = [lag for lag in lags if lag.partition >= before]
+        whole = [lag.last for lag in new] == [each.held for each in copied.partitions]
+        batch = scene.source.first_reach(scene.fork, _new_partitions(scene)) if new else None
+        position = scene.checkpoint.position(scene.fork)
+        reached = "no batch reads of them yet" if batch is None else f"batch {batch} is the first that reads of them"
+        if not new:
+            message = f"the topic has {before} partitions, as before" + (f": {strike.message}" if strike else "")
+        elif not whole:
+            message = f"the new partitions have {sum(lag.last for lag in new):,} of {copied.held:,} records"
+        else:
+            message = f"{before} partitions became {len(lags)}, the new ones with {copied.held:,} records; {reached}"
+        happened = scene.clock.now() if view.exit is None else view.exit.ended_at
+        return Proof(
+            landed=bool(new) and whole and copied.held > 0,
+            driver_id=scene.driver_id,
+            moment=happened if strike is None or strike.moment is None else strike.moment,
+            planned=position.planned if batch is None else batch - 1,
+            committed=position.committed if batch is None else batch - 1,
+            message=message,
+            evidence={
+                **describe_exit(view),
+                "partitions_before": before,
+                "partitions_after": len(lags),
+                "first_batch": batch,
+                "partitions": parts(lags, copied.topic),
+            },
+            records=copied.records,
+        )
+
+
+def _new_partitions(scene: Scene) -> range:
+    before = len(copy_of(scene).partitions)
+    return range(before, 2 * before)

@@ -1,0 +1,102 @@
+"""retention_passed: records that no batch has read are removed from the topic, while the stream is down.
+
+The driver is stopped at a batch boundary first. A stream that is down for longer than the retention is how this
+happens; and a driver that runs may have fetched ahead what is removed, and would read it all the same: then nobody
+could say which records are lost. Removed are records before an offset (Kafka's DeleteRecords): that moves the oldest
+offset of a partition, as the broker does when a retention has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, ClassVar
+
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit
+from streamwarden.drills.faults.own_topic import (
+    copy_of,
+    parts,
+    require_topic,
+    stop_between_batches,
+    why_not_between_batches,
+)
+from streamwarden.drills.ports import Forks, ForkView
+from streamwarden.drills.spec import FaultKind, FaultSpec
+from streamwarden.lifecycle.exits import LOST_INPUT, Cause
+
+SHARE = 4
+"""Of the records of a partition that no batch has read, one in so many goes: the rest is left to go on with."""
+
+OPTION = "failOnDataLoss"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPassed:
+    """Proof: the driver stopped with every planned batch committed, and the oldest offsets of the topic lie beyond
+    those of the checkpoint. What lies between them is lost, and is named partition by partition.
+    """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    cause: ClassVar[Cause] = LOST_INPUT
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        require_topic(FaultKind.RETENTION_PASSED, stream, declared)
+
+    def undo(self, scene: Scene) -> str | None:
+        """What is removed stays so; the topic goes as a whole when the drill is healed."""
+        return None
+
+    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+        missed = stop_between_batches(scene, why="the retention is to pass the stream", deadline=deadline)
+        if missed is not None:
+            return Strike(moment=None, message=missed)
+        before = {
+            lag.partition: lag.committed + ceil(lag.waiting / SHARE)
+            for lag in scene.source.lags(scene.fork)
+            if lag.waiting
+        }
+        if not before:
+            return Strike(moment=None, message="the fork had read its whole topic: no record was left to remove")
+        scene.source.forget(scene.fork, before)
+        return Strike(moment=scene.clock.now(), message=f"unread records of {len(before)} partitions were removed")
+
+    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+        copied, view, lags = copy_of(scene), scene.observe(), scene.source.lags(scene.fork)
+        position, missed = scene.checkpoint.position(scene.fork), why_not_between_batches(scene)
+        lost = tuple(TopicRange(copied.topic, lag.partition, lag.committed, lag.first) for lag in lags if lag.lost)
+        gone, left = sum(each.end - each.start for each in lost), sum(lag.waiting for lag in lags)
+        if missed is not None:
+            message = missed
+        elif not lost:
+            message = "every record that no batch has read is kept" + (f": {strike.message}" if strike else "")
+        elif not left:
+            message = f"{gone:,} unread records were removed, and none is left to go on with"
+        else:
+            each = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
+            message = f"{gone:,} records were removed that no batch had read ({each}); {left:,} are left to read"
+        happened = scene.clock.now() if view.exit is None else view.exit.ended_at
+        return Proof(
+            landed=missed is None and gone > 0 and left > 0,
+            driver_id=scene.driver_id,
+            moment=happened if strike is None or strike.moment is None else strike.moment,
+            planned=position.planned,
+            committed=position.committed,
+            message=message,
+            evidence={**describe_exit(view), "partitions": parts(lags, copied.topic)},
+            lost=lost,
+            records=copied.records - gone,
+        )
+
+    def untold(self, proof: Mapping[str, Any], evidence: Mapping[str, Any]) -> str | None:
+        """The number of each partition has to be right."""
+        gone = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
+        told = dict(evidence.get("lost_by_partition", {}))
+        return None if told == gone else f"it tells of {told}, and gone are {gone}"
+
+    def way_out(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
+        """`failOnDataLoss: "false"` in source.options, for one start."""
+        source = fork.spec["source"]
+        options = {key: value for key, value in source["options"].items() if key.lower() != OPTION.lower()}
+        return replace(fork, spec={**fork.spec, "source": {**source, "options": {**options, OPTION: "false"}}})

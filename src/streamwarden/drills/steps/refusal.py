@@ -1,0 +1,117 @@
+"""After a fault that a stream must not outlive in silence: see it refuse and tell, then take the documented way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from streamwarden.drills.faults import Refused
+from streamwarden.drills.journal import Step
+from streamwarden.drills.ports import DriverView, ForkView
+from streamwarden.drills.steps import Stage
+from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.restart import GiveUp, decide
+from streamwarden.stream import RestartPolicy
+
+CHECK: Final = "input_lost"
+"""The check that tells of input that is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """The fork as it goes on, its driver, and the first batch that it has to commit."""
+
+    fork: ForkView
+    record: DriverRecord
+    first_new: int
+
+
+def see_refusal(stage: Stage, fault: Refused, fork: ForkView) -> Mapping[str, Any]:
+    """Start the fork as it is, and see that it ends and that all is told. Puts and returns the fact `told`.
+
+    `holds`: it is. `message`: what was told; or what was not, all of it.
+    """
+    ledger = stage.ledger
+    if "told" not in ledger.facts:
+        told = _observe(stage, fault, fork)
+        ledger.put(told=told)
+        ledger.note(Step.RECOVERY, "told" if told["holds"] else "untold", told["message"], **told)
+    seen: Mapping[str, Any] = ledger.facts["told"]
+    return seen
+
+
+def take_way_out(stage: Stage, fault: Refused, fork: ForkView) -> WayOut:
+    """Start the fork as the documentation lets it go on. Puts the fact `way_out`."""
+    ledger = stage.ledger
+    if "way_out" not in ledger.facts:
+        onward = fault.way_out(ledger.run.run_id, fork, stage.ports.forks)
+        committed = stage.ports.checkpoint.position(onward).committed
+        ledger.put(way_out={"fork": asdict(onward), "first_new": 0 if committed is None else committed + 1})
+    onward = ForkView.from_dict(ledger.facts["way_out"]["fork"])
+    record = require_latest(stage, onward)
+    if record.driver_id == ledger.facts["told"]["driver_id"]:  # no killed try of this step has started it
+        record = start_driver(stage, onward, Step.RECOVERY)
+    return WayOut(fork=onward, record=record, first_new=ledger.facts["way_out"]["first_new"])
+
+
+def _observe(stage: Stage, fault: Refused, fork: ForkView) -> dict[str, Any]:
+    ports, proof = stage.ports, stage.ledger.facts["fault"]
+    record = require_latest(stage, fork)
+    if record.driver_id == proof["driver_id"]:
+        record = start_driver(stage, fork, Step.RECOVERY)
+    first_new = (-1 if proof["committed"] is None else proof["committed"]) + 1
+    within = stage.ledger.spec.recovery.target
+    view = await_commit(stage, fork, record.driver_id, first_new, deadline=record.launched_at + within)
+    told: dict[str, Any] = {"holds": False, "driver_id": record.driver_id}
+    if view is None:
+        silent = f"the stream went on and said nothing: batch {first_new} was committed after this: {proof['message']}"
+        return {**told, "message": silent}
+    if view.exit is None:
+        return {**told, "message": f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"}
+    note_exit(stage, Step.RECOVERY, view)
+    verdict = next((each for each in ports.health.evaluate(fork) if each.check == CHECK), None)
+    of_check: str | None
+    if verdict is None or verdict.status not in (Status.WARNING, Status.CRITICAL):
+        of_check = f"it is {verdict.status.value}: {verdict.reason}" if verdict else "it gave no verdict"
+    else:
+        of_check = fault.untold(proof, verdict.evidence)
+    untold = {
+        "the driver's exit": _exit_problem(fault, view),
+        "supervision": _supervision_problem(view, ports.clock.now()),
+        f"the check {CHECK}": of_check,
+    }
+    problems = [f"{who}: {problem}" for who, problem in untold.items() if problem is not None]
+    seconds = view.exit.ended_at - record.launched_at
+    reason = verdict.reason if verdict else ""
+    message = (
+        f"the fault was not told in full: {'; '.join(problems)}"
+        if problems
+        else f"the driver ended {seconds:.1f} s after its launch and said why, supervision leaves it down, and {CHECK} "
+        f"says: {reason}"
+    )
+    return {
+        **told,
+        "holds": not problems,
+        "message": message,
+        "seconds": seconds,
+        "error_class": view.exit.error_class,
+        "next_step": view.exit.next_step,
+        "check": {"reason": reason, "evidence": dict(verdict.evidence) if verdict else {}},
+    }
+
+
+def _exit_problem(fault: Refused, view: DriverView) -> str | None:
+    assert view.exit is not None
+    known = view.exit.kind is ExitKind.FAILED and view.exit.next_step == fault.cause.next_step
+    return None if known else f"it names another reason, or none: {describe(view)}"
+
+
+def _supervision_problem(view: DriverView, now: float) -> str | None:
+    """Asks what a supervisor asks. A policy's numbers do not matter to an exit that no restart cures."""
+    decision = decide([replace(view.record, exit=view.exit)], RestartPolicy(), now)
+    if isinstance(decision, GiveUp) and not decision.exhausted:
+        return None
+    return f"it would start the stream again: {decision.reason}"

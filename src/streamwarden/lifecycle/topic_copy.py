@@ -1,0 +1,105 @@
+"""A copy of a stream's topic, for a fork whose topic is to be broken. Pure.
+
+Other forks read their origin's topic where it is: to read it changes nothing. A fault that changes a topic needs one
+that nobody else reads, with the same records in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+class Feed(StrEnum):
+    """Where the input of a fork comes from. One with a topic of its own runs until it is asked to stop, as its origin
+    does."""
+
+    ORIGIN = "origin"  # the origin's own input, as much as there is when the fork is made
+    COPY = "copy"  # a topic of the fork's own with the same records
+    GROWING = "growing"  # the same; the second half of each partition comes when the drill sends it
+
+
+class Digest:
+    """SHA-256 over records one after the other: key, value, timestamp and headers of each, and how many there were."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.count = 0
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Args: timestamp: Unix milliseconds."""
+        parts = [key, value, str(timestamp).encode()]
+        for name, content in headers:
+            parts += [name.encode(), content]
+        for part in (str(len(parts)).encode(), *parts):  # each with its length: no two records give the same bytes
+            self._hash.update(b"-;" if part is None else b"%d;%s" % (len(part), part))
+        self.count += 1
+
+    def text(self) -> str:
+        return self._hash.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedPartition:
+    """One partition of the origin's topic: its offsets from `start` up to `cut` are copied, those up to `end` are held
+    back.
+
+    Args:
+        records, held: how many records these are: a compacted topic has fewer than offsets.
+        digest, held_digest: over them, in order.
+    """
+
+    partition: int
+    start: int
+    cut: int
+    end: int
+    records: int
+    held: int
+    digest: str
+    held_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTopic:
+    """What the topic of a fork was filled with; read back and found equal before anything was broken.
+
+    Args:
+        origin: the topic that was copied; topic: the copy.
+        partitions: by number; the held back records of partition p come in the new partition P + p.
+    """
+
+    origin: str
+    topic: str
+    partitions: tuple[CopiedPartition, ...]
+
+    @property
+    def records(self) -> int:
+        """All records, those that are held back among them."""
+        return sum(each.records + each.held for each in self.partitions)
+
+    @property
+    def held(self) -> int:
+        return sum(each.held for each in self.partitions)
+
+    @property
+    def ranges_digest(self) -> str:
+        """SHA-256 over the ranges of the origin's topic."""
+        ranges = "".join(f"{self.origin}\t{each.partition}\t{each.start}\t{each.end}\n" for each in self.partitions)
+        return hashlib.sha256(ranges.encode()).hexdigest()
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> CopiedTopic:
+        """The inverse of `dataclasses.asdict`."""
+        names = [field.name for field in fields(CopiedPartition)]
+        partitions = tuple(CopiedPartition(**{name: each[name] for name in names}) for each in raw["partitions"])
+        return cls(origin=raw["origin"], topic=raw["topic"], partitions=partitions)
+
+
+def cut_at(start: int, end: int, feed: Feed) -> int:
+    """The offset from which on the records of a partition are held back."""
+    return start + (end - start + 1) // 2 if feed is Feed.GROWING else end

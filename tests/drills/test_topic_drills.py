@@ -1,0 +1,262 @@
+"""A topic of a real broker that gets partitions, loses records, and is made anew, under real drivers: the fork's own.
+
+The topic of the stream has 10,000 flights in four partitions, the oldest of which are gone already: it begins at other
+offsets than its copy. Whatever a drill does, nothing of it changes, and no topic of a fork's is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters import scratch_topics, topic_copy
+from streamwarden.adapters.connections import connection, variable
+from streamwarden.adapters.drill_archive import DrillArchive
+from streamwarden.adapters.drill_forks import DrillForks
+from streamwarden.adapters.drill_source import ForkSource
+from streamwarden.adapters.replay_topic import replay_to_topic
+from streamwarden.adapters.topic_export import read_messages
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.report import verdict_word
+from streamwarden.drills.spec import FaultKind, ForkSpec
+from streamwarden.errors import CheckpointError, DrillAborted, DrillError, SourceError
+from streamwarden.lifecycle.fork_places import SCHEMA
+from streamwarden.lifecycle.topic_copy import Feed
+from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
+from support.drill_project import drill_project, run_drill
+from support.kafka_broker import Broker, broker
+
+pytestmark = pytest.mark.spark
+
+SENT, GONE = 10_000, 100
+RECORDS = SENT - 4 * GONE
+SOURCE = "{{kind: kafka, connection: events, topic: flights, options: {options}}}"
+SILENT = '{failOnDataLoss: "false"}'
+
+COPIED = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="mixed")
+MIXED = StreamSpec(name="mixed", job="job.py", checkpoint="/c", source=COPIED, sink=SinkSpec(path="/out"))
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    with broker(secured=True) as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variable("events"), made.connection)
+        assert replay_to_topic(connection("events"), "flights", limit=SENT).sent == SENT
+        for partition in range(4):
+            made.forget("flights", GONE, partition)
+        made.create("mixed", partitions=3, **{"retention.ms": "-1"})
+        made.produce("mixed", [None, "", *map(str, range(40))], at=1_600_000_000_000)
+        made.produce("mixed", map(str, range(7)), partitions=(2,), at=1_700_000_000_000)
+        yield made
+
+
+def topics(kafka: Broker) -> dict[str, int]:
+    """Topic -> how many partitions it has."""
+    admin = kafka.admin()
+    found = admin.list_topics(timeout=20).topics.items()
+    return {name: len(each.partitions) for name, each in found if not name.startswith("__")}
+
+
+@contextmanager
+def nothing_of_the_streams_changes(kafka: Broker) -> Iterator[None]:
+    before = topics(kafka), kafka.ends("flights", 4), kafka.ends("mixed", 3)
+    yield
+    assert (topics(kafka), kafka.ends("flights", 4), kafka.ends("mixed", 3)) == before
+
+
+def drilled(kafka: Broker, root: Path, kind: FaultKind, options: str = "{}") -> DrillRun:
+    source = SOURCE.replace("{options}", options.replace("{", "{{").replace("}", "}}"))
+    with (
+        nothing_of_the_streams_changes(kafka),
+        drill_project(root, inputs=root, fault=kind, batches=14, min_records=5_000, source=source) as workspace,
+    ):
+        run = run_drill(workspace)
+        assert run.facts["heal"]["clean"], run.facts["heal"]
+        copied = run.facts["fork"]["copied"]
+        assert f"the topic {copied['topic']}" in run.facts["heal"]["removed"]
+        assert sum(each["records"] + each["held"] for each in copied["partitions"]) == RECORDS
+        assert [each["start"] for each in copied["partitions"]] == [GONE] * 4
+        return run
+
+
+def exits(run: DrillRun) -> list[str]:
+    """How each of the fork's drivers ended."""
+    entries = [entry for entry in _journal(run)["entries"] if entry["kind"] == "driver_ended"]
+    return [entry["data"]["exit"] for entry in entries]
+
+
+def _journal(run: DrillRun) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(Path(run.facts["journal"]).read_text())
+    return found
+
+
+def test_a_running_driver_reads_the_partitions_that_its_topic_gets(kafka: Broker, tmp_path: Path) -> None:
+    run = drilled(kafka, tmp_path, FaultKind.PARTITIONS_ADDED)
+    assert run.passed, run.reason
+    proof, recovery, counts = (run.facts[name] for name in ("fault", "recovery", "reconciliation"))
+    assert (proof["evidence"]["partitions_before"], proof["evidence"]["partitions_after"]) == (4, 8)
+    new = {name: each for name, each in proof["evidence"]["partitions"].items() if name[-1] in "4567"}
+    assert sum(each["last"] for each in new.values()) == sum(
+        each["held"] for each in run.facts["fork"]["copied"]["partitions"]
+    )
+    assert recovery["first_new_batch"] == proof["evidence"]["first_batch"]
+    assert not recovery["restarted"]
+    assert counts["records"] == RECORDS
+    assert counts["exactly_once"]
+    assert exits(run) == ["stopped"]
+
+
+def test_a_loss_is_told_to_the_record_and_nothing_else_is_lost(kafka: Broker, tmp_path: Path) -> None:
+    run = drilled(kafka, tmp_path, FaultKind.RETENTION_PASSED)
+    assert run.passed, run.reason
+    proof, told, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
+    lost = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
+    assert len(lost) == 4
+    assert told["check"]["evidence"]["lost_by_partition"] == lost
+    assert str(told["error_class"]).startswith("KAFKA_DATA_LOSS")
+    assert 'failOnDataLoss: "false"' in told["next_step"]
+    assert counts["records"] == RECORDS - sum(lost.values())
+    assert counts["exactly_once"]
+    assert f"{sum(lost.values()):,} records went before any batch read them" in run.reason
+
+
+def test_a_topic_that_was_made_anew_is_told_and_read_under_a_new_checkpoint(kafka: Broker, tmp_path: Path) -> None:
+    run = drilled(kafka, tmp_path, FaultKind.TOPIC_RECREATED)
+    assert run.passed, run.reason
+    proof, told, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
+    assert told["error_class"] == "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED"
+    assert "the topic was made anew" in told["next_step"]
+    assert len(told["check"]["evidence"]["made_anew"]) == 4
+    assert counts["records"] == proof["records"] < RECORDS
+    assert counts["exactly_once"]
+    assert run.facts["recovery"]["first_new_batch"] == 0
+    assert run.facts["way_out"]["fork"]["checkpoint"] != run.facts["fork"]["checkpoint"]
+
+
+@pytest.mark.parametrize("kind", [FaultKind.RETENTION_PASSED, FaultKind.TOPIC_RECREATED])
+def test_a_stream_that_loses_records_in_silence_fails_its_drill(kafka: Broker, tmp_path: Path, kind: FaultKind) -> None:
+    run = drilled(kafka, tmp_path, kind, SILENT)
+    assert run.facts["fault"]["landed"]
+    assert verdict_word(run) == "DEVIATED"
+    assert "the stream went on and said nothing: batch" in run.reason
+    assert "reconciliation" not in run.facts
+
+
+@pytest.mark.parametrize("feed", [Feed.COPY, Feed.GROWING])
+def test_a_copy_is_equal_record_by_record(kafka: Broker, tmp_path: Path, feed: Feed) -> None:
+    """Without values, with empty ones, with timestamps of years ago, and with a partition that is empty."""
+    forks = DrillForks(DrillArchive(tmp_path), lambda _: MIXED)
+    with nothing_of_the_streams_changes(kafka):
+        made = forks.make("run", "mixed", ForkSpec(), feed)
+        assert made.copied is not None
+        source, topic = ForkSource(), made.copied.topic
+        assert made.copied.records == made.unseen == 49
+        assert topics(kafka)[topic] == 3
+        if feed is Feed.GROWING:
+            assert kafka.ends(topic, 3) == [21, 0, 4]
+            source.grow(made)
+            source.grow(made)  # as a step that was killed does
+            assert kafka.ends(topic, 6) == [21, 0, 4, 21, 0, 3]
+        else:
+            assert kafka.ends(topic, 3) == [42, 0, 7]
+        assert [lag.waiting for lag in source.lags(made)] == kafka.ends(topic, topics(kafka)[topic])
+        assert (
+            _records(topic, 0)[:3]
+            == _records("mixed", 0)[:3]
+            == [
+                (None, 1_600_000_000_000),
+                (b"", 1_600_000_000_000),
+                (b"0", 1_600_000_000_000),
+            ]
+        )
+        assert forks.clear("run", made) == [f"the topic {topic}"]
+        assert forks.clear("run", made) == []
+
+
+def _records(topic: str, partition: int) -> list[tuple[bytes | None, int]]:
+    found = read_messages(connection("events"), TopicRange(topic, partition, 0, 5))
+    return [(message.value(), message.timestamp()[1]) for message in found]
+
+
+def test_a_copy_with_one_record_of_somebody_else_is_no_copy(
+    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is left of it."""
+    create = scratch_topics.create
+
+    def intrude(known: Any, name: str, partitions: int, **config: str) -> None:
+        create(known, name, partitions, **config)
+        kafka.produce(name, ["not of the stream"])
+
+    monkeypatch.setattr(scratch_topics, "create", intrude)
+    with nothing_of_the_streams_changes(kafka), pytest.raises(DrillAborted) as caught:
+        DrillForks(DrillArchive(tmp_path), lambda _: MIXED).make("run", "mixed", ForkSpec(), Feed.COPY)
+    assert "partition 0 of the copy is not what was copied: it has 43 records" in caught.value.observed
+
+
+def test_a_copy_that_was_never_finished_is_deleted_at_the_healing(
+    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks = DrillForks(DrillArchive(tmp_path), lambda _: MIXED)
+    with nothing_of_the_streams_changes(kafka):
+        make_and_be_killed(forks, monkeypatch)
+        (left,) = [name for name in topics(kafka) if name.startswith(SCHEMA)]
+        assert f"the topic {left}" in forks.clear("run", None)
+        make_and_be_killed(forks, monkeypatch)
+        made = forks.make("run", "mixed", ForkSpec(), Feed.COPY)
+        assert made.copied is not None
+        assert kafka.ends(made.copied.topic, 3) == [42, 0, 7], "the next attempt begins with an empty one"
+        forks.clear("run", made)
+
+
+class Killed(BaseException):
+    """The drill's process is killed here, which clears nothing."""
+
+
+def make_and_be_killed(forks: DrillForks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the first partition was copied."""
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(topic_copy, "_require_equal", dies)
+        patch.setattr("streamwarden.adapters.forks.clear", lambda *_: None)
+        with pytest.raises(Killed):
+            forks.make("run", "mixed", ForkSpec(), Feed.COPY)
+
+
+def test_no_topic_but_a_forks_is_ever_changed(kafka: Broker, tmp_path: Path) -> None:
+    forks = DrillForks(DrillArchive(tmp_path), lambda _: MIXED)
+    with nothing_of_the_streams_changes(kafka):
+        made = forks.make("run", "mixed", ForkSpec(), Feed.COPY)
+        assert made.copied is not None
+        theirs = replace(made, spec={**made.spec, "source": {**made.spec["source"], "topic": "mixed"}})
+        source = ForkSource()
+        for act in (
+            lambda: source.grow(theirs),
+            lambda: source.forget(theirs, {0: 5}),
+            lambda: source.remake(theirs, {0: 1, 1: 0, 2: 1}),
+        ):
+            with pytest.raises(DrillError, match="mixed is no topic of a fork"):
+                act()
+        with pytest.raises(CheckpointError, match="mixed is no topic of a fork"):
+            topic_copy.drop(MIXED)
+        with pytest.raises(DrillError, match="which no drill changes"):
+            source.forget(replace(made, copied=None), {0: 5})
+        forks.clear("run", made)
+
+
+def test_a_topic_that_is_not_there_cannot_be_copied(kafka: Broker, tmp_path: Path) -> None:
+    absent = replace(MIXED, source=replace(COPIED, topic="absent"))
+    with pytest.raises(SourceError, match="Unknown topic"):
+        topic_copy.make(absent, replace(absent, source=replace(COPIED, topic=f"{SCHEMA}x_source")), Feed.COPY)
+    with pytest.raises(DrillAborted, match="Unknown topic"):
+        DrillForks(DrillArchive(tmp_path), lambda _: absent).make("run", "mixed", ForkSpec(), Feed.COPY)
