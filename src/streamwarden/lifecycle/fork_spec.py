@@ -13,6 +13,7 @@ from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import (
     NAME_PATTERN,
+    DeployMode,
     SinkKind,
     SinkSpec,
     SourceKind,
@@ -63,7 +64,8 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         quarantine=places.quarantine if spec.quarantine is not None else None,
         storage=spec.storage if places.stored else StorageSpec(),
         trigger=TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN),
-        spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
+        # A drill starts the driver itself, where it can see and kill it.
+        spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
     )
 
 

@@ -24,7 +24,7 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.fork import Fork
 from streamwarden.lifecycle.fork_places import Places
 from streamwarden.lifecycle.fork_spec import fork_name, forked_spec
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.stream import DeployMode, SinkKind, SinkSpec, SourceKind, SourceSpec, SparkSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
 
@@ -310,6 +310,14 @@ def test_names_of_forks_are_names_of_streams() -> None:
     assert len(fork_name(long)) == 63
     assert fork_name(long).endswith("__fork")
     assert fork_name(long) != fork_name(other)
+
+
+def test_the_driver_of_a_fork_runs_where_the_drill_does(tmp_path: Path) -> None:
+    """It is started, watched and killed there; the executors stay in the cluster."""
+    spark = SparkSpec(master="yarn", deploy_mode=DeployMode.CLUSTER, queue="night")
+    origin = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", sink=SinkSpec(path="/out"), spark=spark)
+    forked = forked_spec(origin, Places.under(str(tmp_path)))
+    assert (forked.spark.master, forked.spark.deploy_mode, forked.spark.queue) == ("yarn", DeployMode.CLIENT, "night")
 
 
 def test_a_fork_of_a_stream_on_a_topic_reads_it_where_it_is_from_its_beginning(tmp_path: Path) -> None:
