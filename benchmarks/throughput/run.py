@@ -327,7 +327,7 @@ def measured(spec: StreamSpec, reports: list[Progress]) -> Run:
     fed = [Timed(read(report), report.durations_ms["triggerExecution"] / 1000) for report in reports if read(report)]
     last = [report for report in reports if report.operators][-1]
     return Run(
-        batches=fed[WARM_UP:],
+        batches=fed[WARM_UP:FILES],
         state_rows=sum(operator.rows_total for operator in last.operators),
         state_bytes=sum(store.bytes for store in state_stores(LocalFiles(), spec.checkpoint)),
     )
