@@ -78,7 +78,7 @@ class PostgreSQL:
         repeated."""
         user = ["runuser", "-u", pwd.getpwuid(self._who["user"]).pw_name, "--"] if self._who else []
         control = shlex.join([*user, str(FOLDERS[-1] / "pg_ctl"), "-D", str(self._folder / "data")])
-        start = f"{control} -l {self._folder}/log -o {shlex.quote(shlex.join(self._command[3:]))} start"
+        start = f"{control} -l {self._folder}/log.again -o {shlex.quote(shlex.join(self._command[3:]))} start"
         down, up = f"{control} -m immediate stop", f"{control} status || {start}"
         return ["sh", "-c", f"cd {self._folder}; {down}"], ["sh", "-c", f"cd {self._folder}; {up}"]
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.fork_files import bring_home, remove_stored
+from streamwarden.adapters.fork_files import bring_home, remove_empty, remove_stored
 from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import STATE
@@ -168,6 +168,10 @@ def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:
             )
         if remove_stored(place, spec.storage.connection):
             removed.append(place)
+    if removed:
+        root = removed[0].rpartition("/")[0]
+        for folder in (root, root.removesuffix(f"/{FORK}")):
+            remove_empty(folder, spec.storage.connection)
     return removed
 
 

@@ -100,6 +100,21 @@ def remove_stored(path: str, connection: str | None) -> bool:
         raise _unusable(path, error) from error
 
 
+def remove_empty(path: str, connection: str | None) -> None:
+    """Remove the sign of a folder of the store in which nothing is: a client leaves one when it removes the last file.
+
+    Raises CheckpointError if the store does not let it.
+    """
+    store = _store(path, connection)
+    try:
+        if not store.names(path):
+            store.remove(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
 def _store(path: str, connection: str | None) -> FsspecFiles:
     fs, _ = open_path(path, connection)
     assert isinstance(fs, FsspecFiles)  # the path is a URL of a store

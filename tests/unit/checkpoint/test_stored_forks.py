@@ -203,6 +203,15 @@ def test_what_is_left_of_a_drill_is_on_this_host_and_nothing_in_the_store(
     assert (home / "checkpoint/metadata").is_file()
 
 
+def test_the_signs_of_its_folders_go_too(forks: DrillForks, lake: Bucket) -> None:
+    """The store's client leaves one in the place of the last file."""
+    lake.makedirs(f"{AT}/{RUN}/fork", exist_ok=True)
+    view = forks.make(RUN, "minutes", SPEC)
+    forks.clear(RUN, view)
+    assert not lake.isdir(f"{AT}/{RUN}/fork")
+    assert not lake.isdir(f"{AT}/{RUN}")
+
+
 def test_half_a_fork_of_a_killed_try_is_made_anew_and_cleared_away(forks: DrillForks, lake: Bucket) -> None:
     half = f"{AT}/{RUN}/fork/checkpoint/state/0/0/99.changelog"
     lake.pipe_file(half, b"half")
