@@ -120,7 +120,7 @@ def test_a_loss_is_told_to_the_record_and_nothing_else_is_lost(kafka: Broker, tm
     lost = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
     assert len(lost) == 4
     assert told["check"]["evidence"]["lost_by_partition"] == lost
-    assert str(told["error_class"]).startswith("KAFKA_DATA_LOSS")
+    assert "its retention passed" in told["next_step"]
     assert 'failOnDataLoss: "false"' in told["next_step"]
     assert counts["records"] == RECORDS - sum(lost.values())
     assert counts["exactly_once"]
@@ -131,8 +131,7 @@ def test_a_topic_that_was_made_anew_is_told_and_read_under_a_new_checkpoint(kafk
     run = drilled(kafka, tmp_path, FaultKind.TOPIC_RECREATED)
     assert run.passed, run.reason
     proof, told, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
-    assert told["error_class"] == "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED"
-    assert "the topic was made anew" in told["next_step"]
+    assert told["next_step"].startswith("the topic was made anew")
     assert len(told["check"]["evidence"]["made_anew"]) == 4
     assert counts["records"] == proof["records"] < RECORDS
     assert counts["exactly_once"]
