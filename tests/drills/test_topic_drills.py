@@ -191,7 +191,7 @@ def assert_evidence_is_the_same(copied: CopiedTopic, root: Path, ends: list[int]
     there, taken = (
         {
             batch: [(path.name, path.read_text(), path.stat().st_mtime) for path in paths]
-            for batch, paths in each.items()
+            for batch, paths in made.items()
         }
         for made in (
             export_topic(known, ranges, root / "copy"),
