@@ -17,7 +17,7 @@ sys.modules["__main__"].__file__ = getattr(sys.modules["__main__"], "__file__", 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start after them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("quick", max_examples=20)  # `make test-unit`; `make test` tries each property 100 times
+settings.register_profile("quick", max_examples=10)  # `make test-unit`; `make test` tries each property 100 times
 
 
 @pytest.fixture(scope="session")

@@ -167,7 +167,7 @@ def make_window(number: int, batches: int) -> Window:
         state=tuple(
             StateInstance(operator=0, partition=n, snapshot=batches - 9, version=batches, size=10**8) for n in range(4)
         ),
-        waiting=WaitingInput(files=12, size=10**6, since=NOW - 30, planned_files=80, planned_batches=20),
+        waiting=WaitingInput(count=12, size=10**6, since=NOW - 30, planned=80, planned_batches=20),
     )
 
 

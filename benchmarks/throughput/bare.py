@@ -1,6 +1,7 @@
-"""The same query under Spark alone: no runner, no listener, no lease, no store. Arguments: spec.json, where to report.
+"""The same query under Spark alone: no runner, no listener, no lease, no store.
 
-Its settings come from the same properties file as the supervised driver's. Writes Spark's own reports, one a line.
+Arguments: spec.json, where to report, and the input rows after which to stop (`all`: the query ends by itself). Its
+settings come from the same properties file as the supervised driver's. Writes Spark's own reports, one a line.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -15,9 +17,21 @@ from streamwarden.adapters.config import spec_from_dict
 from streamwarden.spark.jobs import load_build
 from streamwarden.spark.sinks import start_query
 
+
+def read(query: Any) -> int:
+    """Rows that came from files so far."""
+    every = [source for report in query.recentProgress for source in json.loads(report.json)["sources"]]
+    return sum(each["numInputRows"] for each in every if each["description"].startswith("FileStreamSource"))
+
+
 if __name__ == "__main__":
     spec = spec_from_dict(json.loads(Path(sys.argv[1]).read_text()))
     spark = SparkSession.builder.getOrCreate()
     query = start_query(load_build(Path(spec.job))(spark, spec), spec)
-    query.awaitTermination()
+    if sys.argv[3] == "all":
+        query.awaitTermination()
+    else:
+        while read(query) < int(sys.argv[3]) and not query.awaitTermination(1):
+            pass
+        query.stop()
     Path(sys.argv[2]).write_text("".join(report.json + "\n" for report in query.recentProgress))

@@ -1,34 +1,44 @@
 """Events a second and state bytes a key of each job of the catalogue, supervised and under Spark alone.
 
-Each round runs a job twice over the same input, from empty checkpoints: once as a supervised driver (launcher, keeper,
-runner, listener, lease, store) and once as the same query with the same settings under a bare spark-submit; which goes
-first alternates. What is compared is the time within batches (the sum of `triggerExecution` over the batches with
-input, from the second on: the first one warms the JVM up, and both pay for it), so the start of the JVM is left out.
+Each round runs a job twice over the same input, at the same time, each run on a core of its own and from an empty
+checkpoint: once as a supervised driver (launcher, keeper, runner, listener, lease, store, all of them on its core) and
+once as the same query with the same settings and the same class archive under a bare spark-submit. The cores are
+swapped from round to round. What else the machine does meets both alike, and one core hides nothing: what supervision
+uses is taken from its query.
+
+What is compared is the time of each batch (`triggerExecution`) with that of the same batch of the other run. The first
+third of the batches warms the JVMs up and is left out. Rates are those of one core and of small batches, which a
+job's own trigger and files would make larger.
 
 State bytes a key are those of the checkpoint (uploaded snapshots and changelogs) at the end, over the rows that the
 state holds then.
 
-    python benchmarks/throughput/run.py [--rounds 3] [--rows 100000] [JOB ...]
+    python benchmarks/throughput/run.py [--rounds 2] [--rows 54000] [JOB ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from streamwarden.adapters import class_archive
 from streamwarden.adapters.config import load_stream, spec_to_dict
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.fleet import Fleet
+from streamwarden.adapters.java import find_java
 from streamwarden.adapters.launch import driver_environment
 from streamwarden.adapters.replay import replay
 from streamwarden.adapters.spark_home import spark_home
@@ -41,7 +51,14 @@ from streamwarden.progress import Progress, parse_progress
 from streamwarden.stream import StreamSpec, TriggerSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
-FILES = 12
+FILES = 18
+WARM_UP = 6
+"""Batches that do not count."""
+
+PATIENCE = 900.0
+COMPILED_ONCE = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""HotSpot's second compiler works for minutes, and differently in each run: more than what is to be seen here."""
+
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 
@@ -116,6 +133,10 @@ def lines_of(make: Callable[[int], Iterator[str]]) -> Callable[[StreamSpec, int]
     return lambda spec, rows: write(Path(str(spec.source.path)), make(rows), rows)
 
 
+STOPPED = ("user_sessions", "user_action_counts", "flight_weather")
+"""Jobs that are stopped when their rows are read. A bounded run of one with a clock would read all of its input in one
+batch, and that of a join would go on with a year's weather after the last flight."""
+
 INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "flight_departures": flights,
     "aircraft_rotations": flights,
@@ -131,113 +152,182 @@ INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of one job."""
+class Timed:
+    """A batch with input."""
 
     rows: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one job: its batches after the warm-up, and what its state came to."""
+
+    batches: list[Timed]
     state_rows: int
     state_bytes: int
 
     @property
     def rate(self) -> float:
-        return self.rows / self.seconds
+        return sum(batch.rows for batch in self.batches) / sum(batch.seconds for batch in self.batches)
 
 
 def main() -> int:
     """Parse the options, measure, print the table."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--rows", type=int, default=100_000, help="input rows of a run")
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--rows", type=int, default=54_000, help="input rows of a run")
     options.add_argument("jobs", nargs="*", metavar="JOB", help=f"some of {', '.join(INPUTS)}; default: all")
     given = options.parse_args()
     for job in given.jobs:
         if job not in INPUTS:
             options.error(f"there is no input for {job!r}: choose from {', '.join(INPUTS)}")
-    print("| job | events/s supervised | events/s bare | bare/supervised time, each round | state bytes a row |")
-    print("|---|---|---|---|---|", flush=True)
+    if len(os.sched_getaffinity(0)) < 2:
+        raise SystemExit("this compares two runs on a core each: it needs two cores")
+    print("| job | events/s supervised | events/s bare | supervised/bare time | each round | state bytes a row |")
+    print("|---|---|---|---|---|---|", flush=True)
+    every = []
     for job in given.jobs or INPUTS:
         with tempfile.TemporaryDirectory(prefix=f"throughput-{job}-") as folder:
-            pairs = [
-                pair(job, Path(folder) / str(number), given.rows, number % 2 == 0) for number in range(given.rounds)
-            ]
-        print(row(job, pairs), flush=True)
+            pairs = [pair(job, Path(folder) / str(number), given.rows, number) for number in range(given.rounds)]
+        every.append([ratios(*each) for each in pairs])
+        print(row(job, pairs, every[-1]), flush=True)
+    if len(every) > 1:
+        print(f"| all of them | | | {told([each for rounds in every for each in rounds])} | | |")
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    print(f"\n{given.rounds} rounds of {given.rows} rows; load of a core now: {load:.1f}")
+    print(f"\n{given.rounds} rounds of {given.rows} rows in {FILES} batches; load of a core now: {load:.1f}")
     return 0
 
 
-def row(job: str, pairs: list[tuple[Run, Run]]) -> str:
+def row(job: str, pairs: list[tuple[Run, Run]], found: list[list[float]]) -> str:
     """A line of the table."""
     supervised = statistics.median(one.rate for one, _ in pairs)
     bare = statistics.median(other.rate for _, other in pairs)
-    ratios = ", ".join(f"{one.rate / other.rate:.3f}" for one, other in pairs)
+    each = ", ".join(f"{math.expm1(statistics.mean(logs)):+.1%}" for logs in found)
     last = pairs[-1][0]
     size = f"{last.state_bytes / last.state_rows:.0f} ({last.state_rows:,} rows)" if last.state_rows else "none left"
-    return f"| `{job}` | {supervised:,.0f} | {bare:,.0f} | {ratios} | {size} |"
+    return f"| `{job}` | {supervised:,.0f} | {bare:,.0f} | {told(found)} | {each} | {size} |"
 
 
-def pair(job: str, root: Path, rows: int, supervised_first: bool) -> tuple[Run, Run]:
-    """The supervised and the bare run of one round."""
-    runs = {}
-    for kind in (supervised, bare) if supervised_first else (bare, supervised):
-        data = root / kind.__name__
-        spec = bounded(job, data)
+def ratios(one: Run, other: Run) -> list[float]:
+    """Of each batch: logarithm of the time of the one run over that of the other."""
+    return [math.log(a.seconds / b.seconds) for a, b in zip(one.batches, other.batches, strict=True)]
+
+
+def told(found: list[list[float]]) -> str:
+    """The mean over the rounds (a core has the same part in each), and its 95 % interval: bootstrap over batches."""
+    chance = random.Random(11)  # noqa: S311 (resampling)
+
+    def mean(rounds: list[list[float]]) -> float:
+        return math.expm1(statistics.mean(statistics.mean(logs) for logs in rounds))
+
+    drawn = sorted(mean([chance.choices(logs, k=len(logs)) for logs in found]) for _ in range(2000))
+    return f"{mean(found):+.1%} ({drawn[50]:+.1%} … {drawn[1949]:+.1%})"
+
+
+def pair(job: str, root: Path, rows: int, number: int) -> tuple[Run, Run]:
+    """The supervised and the bare run of one round, side by side."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    ours, theirs = cores if number % 2 == 0 else cores[::-1]
+    expected = rows if job in STOPPED else None
+    specs = []
+    for kind in ("supervised", "bare"):
+        spec = bounded(job, root / kind)
         INPUTS[job](spec, rows)
-        runs[kind] = kind(spec, data)
-    return runs[supervised], runs[bare]
+        specs.append(spec)
+    with bare(specs[1], root / "bare", theirs, expected) as reports:
+        return measured(specs[0], supervised(specs[0], root / "supervised", ours, expected)), measured(
+            specs[1], reports()
+        )
 
 
 def bounded(job: str, data: Path) -> StreamSpec:
     """The repository's stream, a file of each source a batch; it ends with its input."""
     spec = load_stream(PROJECT / "config/streams" / f"{job}.yaml", project=PROJECT, data=data)
+    trigger = TriggerSpec(processing_time=0.0) if job in STOPPED else TriggerSpec(available_now=True)
     return replace(
         spec,
         source=replace(spec.source, max_files_per_trigger=1),
-        trigger=TriggerSpec(processing_time=None, available_now=True),
+        trigger=trigger,
+        spark=replace(spec.spark, master="local[1]", conf={**spec.spark.conf, **COMPILED_ONCE}),
     )
 
 
-def supervised(spec: StreamSpec, data: Path) -> Run:
-    """As a driver of Streamwarden."""
+@contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """What is started in here stays on that core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def supervised(spec: StreamSpec, data: Path, core: int, expected: int | None) -> list[Progress]:
+    """The reports of a driver of Streamwarden."""
     with Store(f"sqlite:///{data / 'store.db'}") as store:
         store.migrate()
         fleet = Fleet(store, data)
-        record = fleet.start(spec, launched_by="benchmark").record
-        seen = fleet.wait(record.driver_id, timeout=900)
-        if seen.exit is None or seen.exit.kind is not ExitKind.COMPLETED:
+
+        def reports() -> list[Progress]:
+            return [batch.progress for batch in store.batches.window(spec.name) if batch.progress is not None]
+
+        with on_core(core):
+            record = fleet.start(spec, launched_by="benchmark").record
+        deadline = time.monotonic() + PATIENCE
+        while expected is not None and sum(map(read, reports())) < expected and time.monotonic() < deadline:
+            time.sleep(1)
+        if expected is not None:
+            fleet.stop(spec.name, requested_by="benchmark", reason="all is read")
+        seen = fleet.wait(record.driver_id, timeout=PATIENCE)
+        if seen.exit is None or seen.exit.kind not in (ExitKind.COMPLETED, ExitKind.STOPPED):
             raise SystemExit(f"the driver did not complete: {seen.exit}")
-        reports = [batch.progress for batch in store.batches.window(spec.name) if batch.progress is not None]
-    return measured(spec, reports)
+        return reports()
 
 
-def bare(spec: StreamSpec, data: Path) -> Run:
-    """Under spark-submit alone, with the same settings."""
+@contextmanager
+def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Iterator[Callable[[], list[Progress]]]:
+    """A driver under spark-submit alone, with the same settings; call what is yielded for its reports."""
     folder = data / "bare"
     (folder / files.TEMPORARY).mkdir(parents=True)
-    document, reports = folder / "spec.json", folder / "reports.jsonl"
+    document, told = folder / "spec.json", folder / "reports.jsonl"
     document.write_text(json.dumps(spec_to_dict(spec)))
-    conf = driver_properties(spec, folder, python=sys.executable)
+    archive = class_archive.find(find_java())
+    flags = class_archive.flags(archive) if archive is not None else ()
+    conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
     conf["spark.sql.warehouse.dir"] = str(data / "warehouse")
     (folder / files.PROPERTIES).write_text(properties_text(conf))
     command = [str(spark_home() / "bin" / "spark-submit"), "--properties-file", str(folder / files.PROPERTIES)]
-    command += [str(Path(__file__).with_name("bare.py")), str(document), str(reports)]
+    command += [str(Path(__file__).with_name("bare.py")), str(document), str(told), str(expected or "all")]
     environment = driver_environment(spec, data, "sqlite://", None, own_spark=True)
-    with (folder / "log").open("w") as log:
-        ended = subprocess.run(command, env=environment, stdout=log, stderr=log, timeout=900, check=False)
-    if ended.returncode != 0:
-        raise SystemExit(f"the bare query failed:\n{(folder / 'log').read_text()[-2000:]}")
-    return measured(spec, [parse_progress(json.loads(line)) for line in reports.read_text().splitlines()])
+    with (folder / "log").open("w") as log, on_core(core):
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def reports() -> list[Progress]:
+        if process.wait(PATIENCE) != 0:
+            raise SystemExit(f"the bare query failed:\n{(folder / 'log').read_text()[-2000:]}")
+        return [parse_progress(json.loads(line)) for line in told.read_text().splitlines()]
+
+    try:
+        yield reports
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)
+
+
+def read(report: Progress) -> int:
+    """Rows of the job's own input; a clock's do not count."""
+    return sum(source.rows for source in report.sources if source.description.startswith("FileStreamSource"))
 
 
 def measured(spec: StreamSpec, reports: list[Progress]) -> Run:
     """From the reports of all batches and the checkpoint."""
-    fed = [report for report in reports if report.rows]
-    warm = fed[1:] or fed  # a job with a clock reads all of its input in one batch
+    fed = [Timed(read(report), report.durations_ms["triggerExecution"] / 1000) for report in reports if read(report)]
     last = [report for report in reports if report.operators][-1]
     return Run(
-        rows=sum(report.rows for report in warm),
-        seconds=sum(report.durations_ms["triggerExecution"] for report in warm) / 1000,
+        batches=fed[WARM_UP:FILES],
         state_rows=sum(operator.rows_total for operator in last.operators),
         state_bytes=sum(store.bytes for store in state_stores(LocalFiles(), spec.checkpoint)),
     )

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed, some
+from streamwarden.verification.batches import moment, replayed
 from streamwarden.verification.lines import fields, instant, integer, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
-from streamwarden.verification.reconciliation import Key, Values
-from streamwarden.verification.repeats import firsts
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.repeats import firsts, once_each
 
 _MINUTE: Final = 60_000
 _FIELDS: Final = {"event_time": instant, "event_id": text, "user_id": integer, "action": text}
@@ -50,28 +49,15 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     found = firsts(
         run.steps(), identity=lambda event: (event.id, event.at), at=lambda event: event.at, delay=10 * _MINUTE
     )
-    judged = [event for batch, event in found.emitted if batch >= facts.first]
-    rows: dict[Key, Values] = {(event.id, moment(event.at)): (event.user, event.action) for event in judged}
-    return Expectation(
+    return once_each(
+        found,
+        run,
+        facts,
         key_columns=("event_id", "event_time"),
         value_columns=("user_id", "action"),
-        rows=rows,
-        books=Books(
-            records=run.records,
-            malformed=run.malformed,
-            pairs=run.records - run.malformed - len(found.repeats),
-            dropped=len(found.late),
-            emitted=len(judged),
-            emitted_before=len(found.emitted) - len(judged),
-            open=0,
-        ),
-        problems=(
-            *run.problems,
-            *some(
-                "repeats of one event that differ, in one batch: which of them is kept is chance",
-                [f"{event.id} (batch {batch})" for batch, event in found.clashes],
-            ),
-        ),
+        row=lambda event: ((event.id, moment(event.at)), (event.user, event.action)),
+        what="repeats of one event",
+        name=lambda event: event.id,
         notes={
             "batches": len(facts.watermarks),
             "input_files": len(inputs),

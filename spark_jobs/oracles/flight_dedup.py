@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed, some
+from streamwarden.verification.batches import moment, replayed
 from streamwarden.verification.lines import fields, instant, integer, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
-from streamwarden.verification.reconciliation import Key, Values
-from streamwarden.verification.repeats import firsts
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.reconciliation import Values
+from streamwarden.verification.repeats import firsts, once_each
 
 _HOUR: Final = 3_600_000
 _FIELDS: Final = {
@@ -58,29 +58,16 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup` over `inputs`."""
     run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=6 * _HOUR, not_after=24 * _HOUR)
     found = firsts(run.steps(), identity=lambda flight: flight.id, at=lambda flight: flight.at, delay=6 * _HOUR)
-    judged = [flight for batch, flight in found.emitted if batch >= facts.first]
-    # The id alone is no key: a flight that was forgotten may come again, with a later time.
-    rows: dict[Key, Values] = {(flight.id, moment(flight.at)): flight.values for flight in judged}
-    return Expectation(
+    return once_each(
+        found,
+        run,
+        facts,
+        # The id alone is no key: a flight that was forgotten may come again, with a later time.
         key_columns=("flight_id", "event_time"),
         value_columns=_VALUES,
-        rows=rows,
-        books=Books(
-            records=run.records,
-            malformed=run.malformed,
-            pairs=run.records - run.malformed - len(found.repeats),
-            dropped=len(found.late),
-            emitted=len(judged),
-            emitted_before=len(found.emitted) - len(judged),
-            open=0,
-        ),
-        problems=(
-            *run.problems,
-            *some(
-                "reports of one flight that differ, in one batch: which of them is kept is chance",
-                [f"{flight.id} (batch {batch})" for batch, flight in found.clashes],
-            ),
-        ),
+        row=lambda flight: ((flight.id, moment(flight.at)), flight.values),
+        what="reports of one flight",
+        name=lambda flight: flight.id,
         notes={
             "batches": len(facts.watermarks),
             "input_files": len(inputs),

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed, some
+from streamwarden.verification.batches import moment, replayed
 from streamwarden.verification.lines import fields, instant, integer, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Values
-from streamwarden.verification.repeats import firsts
+from streamwarden.verification.repeats import firsts, once_each
 
 _FIELDS: Final = {
     "flight_id": text,
@@ -56,27 +56,15 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup_unbounded` over `inputs`."""
     run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=None)
     found = firsts(run.steps(), identity=lambda flight: flight.id, at=lambda flight: flight.at, delay=None)
-    judged = [flight for batch, flight in found.emitted if batch >= facts.first]
-    return Expectation(
+    return once_each(
+        found,
+        run,
+        facts,
         key_columns=("flight_id",),
         value_columns=_VALUES,
-        rows={(flight.id,): flight.values for flight in judged},
-        books=Books(
-            records=run.records,
-            malformed=run.malformed,
-            pairs=run.records - run.malformed - len(found.repeats),
-            dropped=0,
-            emitted=len(judged),
-            emitted_before=len(found.emitted) - len(judged),
-            open=0,
-        ),
-        problems=(
-            *run.problems,
-            *some(
-                "reports of one flight that differ, in one batch: which of them is kept is chance",
-                [f"{flight.id} (batch {batch})" for batch, flight in found.clashes],
-            ),
-        ),
+        row=lambda flight: ((flight.id,), flight.values),
+        what="reports of one flight",
+        name=lambda flight: flight.id,
         notes={
             "batches": len(facts.watermarks),
             "input_files": len(inputs),

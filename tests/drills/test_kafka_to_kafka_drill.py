@@ -28,6 +28,7 @@ from streamwarden.stream import OutputMode, SinkKind, SinkSpec
 from streamwarden.verification.events import event_id
 from support.drill_project import drill_project
 from support.drivers import project
+from support.every_type import EVERY_TYPE
 from support.kafka_broker import PASSWORD, Broker, broker
 
 pytestmark = pytest.mark.spark
@@ -36,31 +37,11 @@ RECORDS = 10_000
 SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_trigger: 2000}}"
 SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
 
-LATEST = """
-from pyspark.sql import functions as F
+LATEST = f"""{EVERY_TYPE}
+    from streamwarden.spark.topic_sink import JSON
 
-from streamwarden.spark.sources import read_rows
-from streamwarden.spark.topic_sink import JSON
-
-
-def build(spark, spec):
-    events = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
-    latest = events.groupBy("key").agg(F.count("*").alias("n"), F.max("at").alias("at"), F.max("id").alias("id"))
-    typed = latest.select(
-        "key",
-        "n",
-        "at",
-        F.expr("to_timestamp_ntz('1582-10-15 01:02:03.000004')").alias("wall"),
-        F.expr("date'0001-01-01'").alias("day"),
-        F.expr("cast(n as decimal(38, 2)) / 4").cast("decimal(20,5)").alias("quarter"),
-        F.array("at").alias("times"),
-        F.array(F.lit(1.5), F.lit(float("nan")), F.lit(None).cast("double")).alias("numbers"),
-        F.struct("id", "at", F.lit(None).cast("string").alias("none")).alias("of"),
-        F.create_map(F.lit("ключ"), F.array("id")).alias("by name"),
-        F.expr("x'00ff'").alias("raw"),
-        F.lit("two\\nlines").alias("note"),
-    )
-    row = F.struct(*(f"`{name}`" for name in typed.columns))
+    typed = typed.withColumn("note", F.lit("two\\nlines"))
+    row = F.struct(*(f"`{{name}}`" for name in typed.columns))
     again = F.from_json(F.to_json(row, JSON), typed.schema)  # as a stream does that reads the topic
     return typed.withColumn("reads_back", F.to_json(again, JSON) == F.to_json(row, JSON))
 """

@@ -1,18 +1,27 @@
-"""The drill between the database's commit and Spark's, on a real PostgreSQL; and the same sink without its guard."""
+"""Drills of a stream that writes into a real PostgreSQL.
+
+Its driver is killed between the database's commit and Spark's, with the sink and with one without its guard; and the
+server is away, for less and for more than the sink waits for it.
+"""
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.connections import variable
+from streamwarden.adapters.postgresql.sink import WAITS
 from streamwarden.adapters.replay import replay
+from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind
-from streamwarden.lifecycle.fork_spec import SCHEMA
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.fork_places import SCHEMA
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running
 from support.sink_tables import Base
@@ -36,24 +45,38 @@ def warehouse(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable("warehouse"), base.server.connection(base.name))
 
 
-def test_a_driver_killed_between_the_two_commits_writes_nothing_twice(tmp_path: Path, base: Base) -> None:
-    replay(tmp_path / "flights", rows_per_file=2500, limit=RECORDS + 2500)
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """42 files with more than RECORDS flights."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=2500, limit=RECORDS + 2500)
+    return folder
+
+
+def assert_exactly_once(run: DrillRun, records: int) -> None:
+    assert run.passed, run.reason
+    counts = run.facts["reconciliation"]
+    assert counts["records"] >= records
+    assert counts["expected"] == counts["actual"] > records / 10
+    assert counts["exactly_once"]
+    assert run.facts["judgement"]["success"]
+
+
+def test_a_driver_killed_between_the_two_commits_writes_nothing_twice(
+    tmp_path: Path, flights: Path, base: Base
+) -> None:
     with drill_project(
         tmp_path,
-        inputs=tmp_path / "flights",
+        inputs=flights,
         fault=FaultKind.KILL_AFTER_DATABASE_COMMIT,
         attempts=3,
         sink=TABLE.format(KEY),
     ) as workspace:
         run = run_drill(workspace)
-        assert run.passed, run.reason
-        proof, counts = run.facts["fault"], run.facts["reconciliation"]
+        assert_exactly_once(run, RECORDS)
+        proof = run.facts["fault"]
         assert proof["evidence"]["signal"] == signal.SIGKILL
         assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
-        assert counts["records"] >= RECORDS
-        assert counts["expected"] == counts["actual"] > 10_000
-        assert counts["exactly_once"]
-        assert run.facts["judgement"]["success"]
         assert any(SCHEMA in each for each in run.facts["heal"]["removed"])
     left = base.ask(f"SELECT nspname FROM pg_namespace WHERE nspname = 'flights' OR nspname LIKE '{SCHEMA}%'")
     assert left == [], "neither the fork's schema, nor one for the stream, which never ran"
@@ -78,3 +101,51 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
         assert f"{counts['duplicated']} duplicated" in run.reason
         assert not run.facts["judgement"]["success"]
+
+
+def away(base: Base, seconds: int) -> str:
+    down, up = base.server.commands()
+    return json.dumps({"service": "sink", "down": down, "up": up, "lasts": f"{seconds}s"})
+
+
+def test_a_database_that_is_away_for_a_moment_is_waited_for_and_nothing_is_lost(
+    tmp_path: Path, flights: Path, base: Base
+) -> None:
+    """The driver that was in the middle of a batch writes it when the server is back."""
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.SERVICE_OUTAGE,
+        sink=TABLE.format(KEY),
+        outage=away(base, 4),
+    ) as workspace:
+        run = run_drill(workspace)
+        drivers = workspace.store.drivers.history(run.facts["fork"]["stream"], 0.0)
+    assert_exactly_once(run, RECORDS)
+    seen = run.facts["fault"]["evidence"]
+    assert f"127.0.0.1:{base.server.port}" in seen["service"]
+    assert seen["hung"]
+    assert seen["back_at"] - seen["gone_at"] >= 4
+    assert [driver.driver_id for driver in drivers] == [run.facts["fault"]["driver_id"]], "it lived on"
+    assert not run.facts["recovery"]["restarted"]
+
+
+def test_a_database_that_is_away_for_long_ends_the_driver_and_the_next_one_goes_on(tmp_path: Path, base: Base) -> None:
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    with drill_project(
+        tmp_path,
+        inputs=tmp_path / "flights",
+        fault=FaultKind.SERVICE_OUTAGE,
+        batches=10,
+        min_records=FEW,
+        sink=TABLE.format(KEY),
+        outage=away(base, ceil(sum(WAITS)) + 8),
+    ) as workspace:
+        run = run_drill(workspace)
+        struck = workspace.store.drivers.get(run.facts["fault"]["driver_id"])
+    assert_exactly_once(run, FEW)
+    assert run.facts["recovery"]["restarted"]
+    assert struck is not None
+    assert struck.exit is not None
+    assert (struck.exit.kind, struck.exit.error_class, struck.exit.curable) == (ExitKind.FAILED, "SinkError", True)
+    assert "nothing is lost" in struck.exit.message

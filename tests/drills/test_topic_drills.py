@@ -27,7 +27,7 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, SourceError, VerificationError
-from streamwarden.lifecycle.fork_spec import SCHEMA
+from streamwarden.lifecycle.fork_places import SCHEMA
 from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
 from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.drill_project import drill_project, run_drill

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from streamwarden.errors import LeaseHeld, ProcessError, StoreError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.stop import Desired
-from streamwarden.stream import StopPolicy, StreamSpec
+from streamwarden.stream import StopPolicy, StreamSpec, TriggerSpec
 from support.drivers import until
 
 
@@ -104,9 +105,21 @@ def test_a_killed_driver_does_not_keep_the_next_one_out_although_its_lease_has_n
     assert ended.exit.kind is ExitKind.KILLED
 
 
-def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard) -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize(("trigger", "cut"), [(TriggerSpec(), False), (TriggerSpec(real_time=5.0), None)])
+def test_logs_that_agree_say_that_no_batch_was_cut_but_not_in_real_time_mode(
+    yard: Yard, trigger: TriggerSpec, cut: bool | None
+) -> None:
+    """There the logs agree while a batch runs, too."""
+    spec = replace(yard.spec, trigger=trigger)
+    driver = yard.fleet.start(spec, launched_by="a", command=yard.submit("exec sleep 60")).record
+    assert yard.fleet.kill(driver.driver_id)
+    until("its end", lambda: not yard.fleet.observe(driver.driver_id).alive)
+    ended = yard.fleet.observe(driver.driver_id).exit
+    assert ended is not None
+    assert (ended.kind, ended.cut_batch) == (ExitKind.KILLED, cut)
 
+
+def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard) -> None:
     command = yard.submit("exec sleep 60")
     yard.fleet.start(yard.spec, launched_by="a", command=command)
     with pytest.raises(LeaseHeld, match="counts"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.files import open_path
-from streamwarden.adapters.forks import fork
+from streamwarden.adapters.forks import clear, fork
 from streamwarden.adapters.outputs import read_output
 from streamwarden.adapters.surroundings import survey
 from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
@@ -101,6 +101,26 @@ def test_a_fork_is_local_and_names_nothing_of_the_store(
             path for path in (tmp_path / "f").rglob("*") if {"_spark_metadata", "sources", "_metadata"} & {*path.parts}
         ]
         assert not [path for path in logs if path.is_file() and b"s3a" in path.read_bytes()]
+
+
+def test_a_fork_in_the_store_is_made_of_copies_there_and_goes_without_a_trace(stored: Stored, tmp_path: Path) -> None:
+    """With keys that have to be encoded, and beside a folder whose name begins with its own."""
+    at = f"s3a://{BUCKET}/drills of mine/1"
+    stored.store.client().put_object(Bucket=BUCKET, Key="drills of mine/12/precious", Body=b"")
+    before = stored.store.versions()
+    made = fork(SPEC, into=tmp_path / "f", at=at, rewind=2)
+    assert (made.batch, made.unseen, made.spec.checkpoint) == (LAST - 2, 5, f"{at}/checkpoint")
+    fs, path = open_path(made.spec.checkpoint, "lake")
+    read = read_checkpoint(fs, path, output=made.spec.sink.path)
+    assert (read.findings, read.position.committed, read.sink_newest) == ((), LAST - 2, LAST - 2)
+    origin, copy = (stored.store.versions(f"{each}/checkpoint/state/") for each in (NAME, "drills of mine/1"))
+    digests = {key.removeprefix(NAME): digest for key, (digest, _) in origin.items()}
+    assert copy
+    assert all(digests[key.removeprefix("drills of mine/1")] == digest for key, (digest, _) in copy.items())
+    clear(tmp_path / "f", made.spec)
+    after = stored.store.versions()
+    assert {key: after.get(key) for key in before} == before
+    assert after.keys() - before.keys() <= {"drills of mine/1/"}, "at most the sign of a folder"
 
 
 def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

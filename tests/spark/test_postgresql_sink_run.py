@@ -19,6 +19,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec, SparkSpec, StreamSpec, TriggerSpec
 from support.database_kill import kill_after_database_commit
 from support.drivers import QUICK, Project, project
+from support.every_type import EVERY_TYPE
 from support.mid_batch import newest
 from support.postgres_server import PostgreSQL, running
 
@@ -27,29 +28,8 @@ pytestmark = pytest.mark.spark
 REPOSITORY = Path(__file__).resolve().parents[2]
 FLIGHTS = 6_000
 
-LATEST = """
-from pyspark.sql import functions as F
-
-from streamwarden.spark.sources import read_rows
-
-
-def build(spark, spec):
-    events = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP, note STRING", required=["at"])
-    latest = events.groupBy("key").agg(F.count("*").alias("n"), F.max("at").alias("at"), F.max("id").alias("id"))
-    return latest.select(
-        "key",
-        "n",
-        "at",
-        F.expr("to_timestamp_ntz('1582-10-15 01:02:03.000004')").alias("wall"),
-        F.expr("date'0001-01-01'").alias("day"),
-        F.expr("cast(n as decimal(38, 2)) / 4").cast("decimal(20,5)").alias("quarter"),
-        F.array("at").alias("times"),
-        F.array(F.lit(1.5), F.lit(float("nan")), F.lit(None).cast("double")).alias("numbers"),
-        F.struct("id", "at", F.lit(None).cast("string").alias("none")).alias("of"),
-        F.create_map(F.lit("ключ"), F.array("id")).alias("by name"),
-        F.expr("x'00ff'").alias("raw"),
-        F.lit(None).cast("boolean").alias("maybe"),
-    )
+LATEST = f"""{EVERY_TYPE}
+    return typed.withColumn("maybe", F.lit(None).cast("boolean"))
 """
 
 

@@ -15,7 +15,8 @@ from streamwarden.adapters.verification import verify
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.fork_spec import Places, forked_spec
+from streamwarden.lifecycle.fork_places import Places
+from streamwarden.lifecycle.fork_spec import forked_spec
 from streamwarden.stream import Backend, SparkSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import Rows

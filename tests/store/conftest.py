@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
+from support.stores import opener
 
 
 @pytest.fixture
@@ -18,15 +19,8 @@ def path(migrated: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def open_store(path: Path) -> Iterator[Callable[..., Store]]:
     """Opens the store of this test, as often as wanted."""
-    opened: list[Store] = []
-
-    def open_one(**options: object) -> Store:
-        opened.append(Store(f"sqlite:///{path}", **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield open_one
-    for store in opened:
-        store.close()
+    with opener(f"sqlite:///{path}") as open_one:
+        yield open_one
 
 
 @pytest.fixture

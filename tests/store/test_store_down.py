@@ -135,29 +135,30 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def unprivileged(line: Line) -> None:
-    if os.getuid() == 0:
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+def refusal(path: Path, act: Callable[[Store], object]) -> Any:
+    """What a process without privileges is told when it does `act` to the store at `path`; None: nothing."""
+
+    def attempt(line: Line) -> None:
+        if os.getuid() == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        with Store(f"sqlite:///{path}") as store:
+            try:
+                act(store)
+            except StoreError as error:
+                line.say(error)
+            else:
+                line.say(None)
+
+    with children(1, attempt) as (child,):
+        return child.hear()
 
 
 def test_the_folder_is_read_only(migrated: Path, open_folder: Path) -> None:
     path = Path(shutil.copy(migrated, open_folder / "streamwarden.db"))
     path.chmod(0o444)
     open_folder.chmod(0o555)
-
-    def try_to_write(line: Line) -> None:
-        unprivileged(line)
-        with Store(f"sqlite:///{path}") as store:
-            try:
-                store.batches.upsert_progress("flights", report(1))
-            except StoreError as error:
-                line.say(error)
-            else:
-                line.say(None)
-
-    with children(1, try_to_write) as (child,):
-        error = child.hear()
+    error = refusal(path, lambda store: store.batches.upsert_progress("flights", report(1)))
     assert isinstance(error, StoreError)
     assert "cannot be written" in error.observed or "cannot be opened" in error.observed
     assert str(path) in error.where
@@ -167,19 +168,7 @@ def test_the_folder_is_read_only(migrated: Path, open_folder: Path) -> None:
 def test_a_store_cannot_be_created_in_a_read_only_folder(open_folder: Path) -> None:
     path = open_folder / "streamwarden.db"
     open_folder.chmod(0o555)
-
-    def try_to_create(line: Line) -> None:
-        unprivileged(line)
-        with Store(f"sqlite:///{path}") as store:
-            try:
-                store.migrate()
-            except StoreError as error:
-                line.say(error)
-            else:
-                line.say(None)
-
-    with children(1, try_to_create) as (child,):
-        error = child.hear()
+    error = refusal(path, lambda store: store.migrate())
     assert isinstance(error, StoreError)
     assert "cannot be written" in error.observed
 

@@ -17,8 +17,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import metadata
 from streamwarden.errors import StoreError
-from support.children import Line, children
 from support.reports import report
+from support.stores import migrate_at_once
 
 
 def tables(path: Path) -> set[str]:
@@ -55,20 +55,7 @@ def test_a_current_store_is_migrated_although_it_is_locked(path: Path, open_stor
 
 def test_ten_processes_migrate_an_empty_place_at_once(tmp_path: Path) -> None:
     path = tmp_path / "streamwarden.db"
-
-    def migrate(line: Line) -> None:
-        line.say("ready")
-        line.wait()
-        with Store(f"sqlite:///{path}") as store:
-            store.migrate()
-            store.measurements.recent("flights", 0)
-        line.say("migrated")
-
-    with children(10, migrate) as all_of_them:
-        assert [child.hear() for child in all_of_them] == ["ready"] * 10
-        for child in all_of_them:
-            child.tell("go")
-        assert [child.hear() for child in all_of_them] == ["migrated"] * 10
+    migrate_at_once(f"sqlite:///{path}", processes=10)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
 

@@ -100,9 +100,9 @@ def drill_project(
     assert left == [], f"still running: {left}"
 
 
-def run_drill(workspace: Workspace, faults: Mapping[FaultKind, Fault] = FAULTS) -> DrillRun:
+def run_drill(workspace: Workspace, faults: Mapping[FaultKind, Fault] = FAULTS, name: str = "drill") -> DrillRun:
     """All steps of the project's drill in this process."""
-    return build_engine(workspace, faults=faults).run("drill")
+    return build_engine(workspace, faults=faults).run(name)
 
 
 def processes_of(root: Path) -> list[str]:

@@ -18,7 +18,7 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, Entry
-from streamwarden.drills.ports import BatchFact, DriverView, Executor, ForkView, Judgement, Ports, Ran, Sighting
+from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
 from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, OutageSpec, Service, VerificationSpec
 from streamwarden.errors import DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
@@ -28,6 +28,8 @@ from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import Backend
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_topics import SimulatedTopic
+from support.simulated_cluster import SimulatedCluster
+from support.simulated_service import SimulatedService
 
 PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
 
@@ -99,6 +101,7 @@ class World:
     database_keeps: bool = True
     master: str = "spark://one:7077"
     source: str = "kafka"
+    sink: str | None = None  # kind; None: a topic if a drill strikes one, else a table
     executors_here: int = 1
     executor_dies: bool = True
     executor_dies_late: bool = False  # when the batch that was aimed at has been committed
@@ -139,6 +142,9 @@ class World:
         self.input = SimulatedTopic(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+        if self.sink is None:
+            topic = any(drill.fault.kind is FaultKind.KILL_AFTER_TOPIC_WRITE for drill in drills)
+            self.sink = "kafka" if topic else "postgresql"
         ports = Ports(
             forks=self,
             drivers=self,
@@ -241,7 +247,7 @@ class World:
                 "name": f"{stream}__fork",
                 "spark": {"master": self.master},
                 "source": {"kind": self.source, "options": {}},
-                "sink": {"kind": "postgresql"},
+                "sink": {"kind": self.sink},
             },
         )
         return self.input.made(made, feed)
@@ -431,88 +437,6 @@ class World:
         if self.die_at == where:
             self.die_at = None
             raise Killed(where)
-
-
-class SimulatedCluster:
-    """The executors of the world's newest driver."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.dead: set[int] = set()
-        self.started = 0
-
-    def find(self, driver_id: str) -> Sequence[Executor]:
-        if self.world.drivers[driver_id].exit is not None:
-            return ()
-        pids = range(7000 + self.started, 7000 + self.started + self.world.executors_here)
-        return [
-            Executor(id=str(pid - 7000), process=ProcessIdentity(host="here", pid=pid, started_at=5)) for pid in pids
-        ]
-
-    def kill(self, executor: Executor) -> bool:
-        world = self.world
-        world._maybe_die("before_executor_kill")
-        world.signals.append(f"kill executor {executor.id}")
-        if world.executor_dies_late:
-            world.sleep(world.batch_seconds)
-        if world.executor_dies:
-            self.dead.add(executor.process.pid)
-            self.started += 1
-            (driver,) = [each for each in world.drivers.values() if each.exit is None]
-            if world.driver_survives_executor:
-                driver.next_event = world.time + world.batch_seconds  # the batch begins once more
-            else:
-                world._end(driver, ExitKind.FAILED, message="SparkException: no executor left")
-        world._maybe_die("after_executor_kill")
-        return True
-
-    def is_alive(self, executor: Executor) -> bool:
-        return executor.process.pid not in self.dead
-
-
-class SimulatedService:
-    """The broker, or the database, of the world's fork: while it is away no batch of the driver's goes on."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.away_since: float | None = None
-        self.commands: list[str] = []
-
-    def look(self, fork: ForkView, service: Service) -> Sighting:
-        return Sighting(name=f"the {service} at one:9092", answers=self.away_since is None, said="refused")
-
-    def run(self, command: Sequence[str], *, within: float) -> Ran:
-        world = self.world
-        world._maybe_die(f"before_{command[0]}")
-        self.commands.append(command[0])
-        status = world.down_status if command[0] == "down" else int(self.commands.count("up") <= world.up_failures)
-        if command[0] == "down" and world.down_works:
-            self.away_since = world.time
-        elif command[0] == "up" and status == 0 and world.up_starts:
-            self._come_back()
-        world._maybe_die(f"after_{command[0]}")
-        return Ran(status=status, output=f"{command[0]} said this")
-
-    def pass_time(self, goal: float) -> None:
-        """Nothing happens to a driver while its service is away, but that it gives up."""
-        world = self.world
-        if self.away_since is None:
-            return
-        back = world.restarted_by_others
-        if back is not None and goal >= self.away_since + back:
-            self._come_back()
-            return
-        for driver in world.drivers.values():
-            if driver.exit is None and world.outage_felt:
-                driver.next_event = max(driver.next_event, goal + world.batch_seconds)
-                if goal - self.away_since >= world.patience:
-                    world._end(driver, ExitKind.FAILED, message="TimeoutException", curable=world.failure_is_curable)
-
-    def _come_back(self) -> None:
-        self.away_since = None
-        for driver in self.world.drivers.values():
-            if driver.exit is None and self.world.gives_up_late is not None:
-                driver.doomed, driver.next_event = True, self.world.time + self.world.gives_up_late
 
 
 OUTAGE = OutageSpec(service=Service.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)

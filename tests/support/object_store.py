@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ BUCKET, REGION = "streams", "eu-central-1"
 STARTS_WITHIN = 60.0
 _FREE = 4
 """Requests that are let through unchecked: those that make the user, the key, the permission and the bucket."""
+
+Versions = dict[str, tuple[str, datetime]]
+"""Key -> digest of the content, and when it was written."""
 
 _ALLOWED = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
 
@@ -109,8 +113,12 @@ class ObjectStore:
             client.put_object(Bucket=BUCKET, Key=key, Body=body)
 
     def keys(self, prefix: str) -> list[str]:
+        return list(self.versions(prefix))
+
+    def versions(self, prefix: str = "") -> Versions:
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
-        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+        found = (each for page in pages for each in page.get("Contents", ()))
+        return {each["Key"]: (each["ETag"], each["LastModified"]) for each in found}
 
     def kill(self) -> None:
         self._process.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -72,6 +73,15 @@ class PostgreSQL:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
+    def commands(self) -> tuple[list[str], list[str]]:
+        """With which its administrator ends it at once, as a crash would, and starts it again; the second may be
+        repeated."""
+        user = ["runuser", "-u", pwd.getpwuid(self._who["user"]).pw_name, "--"] if self._who else []
+        control = shlex.join([*user, str(FOLDERS[-1] / "pg_ctl"), "-D", str(self._folder / "data")])
+        start = f"{control} -l {self._folder}/log -o {shlex.quote(shlex.join(self._command[3:]))} start"
+        down, up = f"{control} -m immediate stop", f"{control} status || {start}"
+        return ["sh", "-c", f"cd {self._folder}; {down}"], ["sh", "-c", f"cd {self._folder}; {up}"]
+
     def await_ready(self) -> None:
         """Wait until it answers."""
         assert self._process is not None
@@ -86,6 +96,8 @@ class PostgreSQL:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait(timeout=10)
+        elif (self._folder / "data/postmaster.pid").exists():  # started again by `commands`
+            subprocess.run(self.commands()[0], check=True, stdout=subprocess.DEVNULL, cwd=self._folder)
 
 
 @contextmanager

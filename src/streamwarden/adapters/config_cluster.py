@@ -11,8 +11,8 @@ from streamwarden.adapters.config_paths import URL, resolve
 from streamwarden.adapters.config_problems import Problem, show
 from streamwarden.stream import CONNECTION_PATTERN, DeployMode, Manager, SparkSpec
 
-_LEAST_MEMORY: Final = 471_859_200
-"""Below this an executor does not start: 1.5 x Spark's reserved 300 MiB (UnifiedMemoryManager)."""
+LEAST_MEMORY: Final = 471_859_200
+"""Bytes below which neither a driver nor an executor starts: 1.5 x Spark's reserved 300 MiB (UnifiedMemoryManager)."""
 
 _IMAGES: Final = (
     "spark.kubernetes.container.image",
@@ -108,7 +108,7 @@ def _executors(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
     for key, value, least, allowed in (
         ("instances", executors.instances, 1, "at least 1"),
         ("cores", executors.cores, 1, "at least 1"),
-        ("memory", executors.memory, _LEAST_MEMORY, f"at least {_LEAST_MEMORY} bytes: Spark does not start with less"),
+        ("memory", executors.memory, LEAST_MEMORY, f"at least {LEAST_MEMORY} bytes: Spark does not start with less"),
         ("memory_overhead", executors.memory_overhead, 2**20, "at least 1 MiB"),
     ):
         if value is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamwarden.adapters.config_cluster import cluster_problems, shipped
+from streamwarden.adapters.config_cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.adapters.config_paths import URL, resolve
 from streamwarden.adapters.config_problems import KeyPath, Problem, show
 from streamwarden.adapters.real_time_rules import real_time_problems
@@ -28,8 +28,6 @@ _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", 
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
-_MIN_DRIVER_MEMORY: Final = 471_859_200
-"""Below this Spark refuses to start: 1.5 x its reserved 300 MiB (UnifiedMemoryManager)."""
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
 """Folders of the data root that Streamwarden fills itself."""
@@ -150,8 +148,8 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (
             ("spark", "driver_memory"),
             spec.spark.driver_memory,
-            spec.spark.driver_memory >= _MIN_DRIVER_MEMORY,
-            f"at least {_MIN_DRIVER_MEMORY} bytes: Spark does not start with less",
+            spec.spark.driver_memory >= LEAST_MEMORY,
+            f"at least {LEAST_MEMORY} bytes: Spark does not start with less",
         ),
     ]
     return [
@@ -371,21 +369,29 @@ _CLASHES: Final[Mapping[tuple[str, str], str]] = {
 """Which locations of two different streams may not meet. An input inside an output is a chain of streams: allowed."""
 
 
-def _shared_tables(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
-    """Streams that write one table: the table says of a batch only its number, and each stream has one of that."""
+def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
+    """Streams that write where whose a row is could not be told.
+
+    A table says of a batch only its number, and each stream has one of that. A record of micro-batches names its query;
+    one of real-time mode does not, so its topic has no other writer.
+    """
     writers: dict[tuple[str, str], list[StreamSpec]] = {}
     for spec in specs:
-        if spec.sink.connection is not None and spec.sink.table is not None:
-            table = spec.sink.table if "." in spec.sink.table else f"public.{spec.sink.table}"
-            writers.setdefault((spec.sink.connection, table), []).append(spec)
+        place = spec.sink.table or spec.sink.topic
+        if spec.sink.connection is not None and place is not None:
+            public = spec.sink.table is not None and "." not in place
+            writers.setdefault((spec.sink.connection, f"public.{place}" if public else place), []).append(spec)
     problems: dict[str, list[Problem]] = {}
     for those in (each for each in writers.values() if len(each) > 1):
+        key = "table" if those[0].sink.table is not None else "topic"
+        if key == "topic" and all(spec.trigger.real_time is None for spec in those):
+            continue
         for spec in those:
             others = ", ".join(f"{other.name} ({Path(other.file).name})" for other in those if other is not spec)
             problem = Problem(
-                key=("sink", "table"),
-                observed=f"{show(spec.sink.table)} is also the table of the stream {others}",
-                allowed="a table of its own: whose batch a row is from could not be told",
+                key=("sink", key),
+                observed=f"{show(getattr(spec.sink, key))} is also the {key} of the stream {others}",
+                allowed=f"a {key} of its own: whose batch a row is from could not be told",
                 next_step="change one of the files",
             )
             problems.setdefault(spec.name, []).append(problem)
@@ -402,7 +408,7 @@ def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
             place = _Place.of(_folder(path))
             by_place.setdefault((place.scheme, place.parts), []).append((spec, key, path))
             placed.append((spec, key, path, place))
-    problems = _shared_tables(specs)
+    problems = _shared_sinks(specs)
 
     def clash(spec: StreamSpec, key: KeyPath, path: str, relation: str, other: StreamSpec, okey: KeyPath) -> None:
         first, second = sorted((str(key[0]), str(okey[0])))

@@ -1,19 +1,28 @@
-"""What a drill reads from its fork's checkpoint (a local folder): positions, times, batches, uploaded snapshots."""
+"""What a drill reads from its fork's checkpoint: positions, times, batches, uploaded snapshots.
+
+Times are those of the files. An object store may tell them in whole seconds, and by its own clock.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.config import spec_from_dict
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.outputs import local_path
-from streamwarden.adapters.verification import input_files
+from streamwarden.adapters.files import open_path
+from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.layout import COMMITS, OFFSETS
-from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
+from streamwarden.checkpoint.logs import (
+    LogPosition,
+    committed_times,
+    log_position,
+    planned_times,
+    unreadable,
+    written_at,
+)
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
+from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.stream import SourceKind
@@ -31,26 +40,22 @@ class ForkCheckpoint:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._files = LocalFiles()
 
     def position(self, fork: ForkView) -> LogPosition:
         """Where the fork stands now."""
-        return log_position(self._files, fork.checkpoint)
+        return log_position(*_checkpoint(fork))
 
     def commit_time(self, fork: ForkView, batch: int) -> float | None:
         """When `commits/batch` was written, Unix seconds."""
-        try:
-            return (Path(fork.checkpoint) / COMMITS / str(batch)).stat().st_mtime
-        except FileNotFoundError:
-            return None
+        return _written_at(fork, COMMITS, batch)
 
     def is_planned(self, fork: ForkView, batch: int) -> bool:
         """Whether `offsets/batch` is there; Spark publishes it whole, by a rename."""
-        return (Path(fork.checkpoint) / OFFSETS / str(batch)).is_file()
+        return _written_at(fork, OFFSETS, batch) is not None
 
     def is_committed(self, fork: ForkView, batch: int) -> bool:
         """Whether `commits/batch` is there."""
-        return (Path(fork.checkpoint) / COMMITS / str(batch)).is_file()
+        return _written_at(fork, COMMITS, batch) is not None
 
     def unplanned(self, fork: ForkView) -> int:
         """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
@@ -59,21 +64,30 @@ class ForkCheckpoint:
             from streamwarden.adapters.topic_lag import topic_input
 
             return topic_input(spec, fork.checkpoint).unseen
-        folders = spec.source.folders
-        planned = {
-            local_path(file.path).name
-            for source in range(len(folders))
-            for files in source_entries(self._files, fork.checkpoint, source).values()
-            for file in files
-        }
-        inputs = [path for folder in folders for path in input_files(Path(folder))]
-        return sum(path.name not in planned for path in inputs)  # names are distinct: a fork needs that
+        fs, checkpoint = _checkpoint(fork)
+        try:
+            planned = {
+                file_name(file.path)
+                for source in range(len(spec.source.folders))
+                for files in source_entries(fs, checkpoint, source).values()
+                for file in files
+            }
+            inputs = [
+                entry.name
+                for folder in spec.source.folders
+                for fs, place in (open_path(folder, spec.storage.connection),)
+                for entry in fs.entries(place)
+                if not entry.is_dir and not entry.name.startswith((".", "_"))
+            ]
+        except OSError as error:
+            raise unreadable(checkpoint, error) from error
+        return sum(name not in planned for name in inputs)  # names are distinct: a fork needs that
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
-        planned = planned_times(self._files, fork.checkpoint)
-        committed = committed_times(self._files, fork.checkpoint)
-        query = log_position(self._files, fork.checkpoint).query_id  # a fork that began anew had another one before
+        checkpoint = _checkpoint(fork)
+        planned, committed = planned_times(*checkpoint), committed_times(*checkpoint)
+        query = log_position(*checkpoint).query_id  # a fork that began anew had another one before
         reports = {
             batch.batch_id: batch.progress
             for batch in self._store.batches.window(fork.stream, _MOST)
@@ -89,7 +103,7 @@ class ForkCheckpoint:
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
         backend = spec_from_dict(dict(fork.spec)).state.backend
-        stores = state_stores(self._files, fork.checkpoint)
+        stores = state_stores(*_checkpoint(fork))
         newest = [_newest_snapshot(store) for store in stores]
         known = [file for file in newest if file is not None]
         complete = bool(known) and len(known) == len(newest)
@@ -98,6 +112,18 @@ class ForkCheckpoint:
             version=min(file.version for file in known) if complete else None,
             size=sum(file.size for file in known) + sum(_table_bytes(store) for store in stores),
         )
+
+
+def _checkpoint(fork: ForkView) -> tuple[FileSystem, str]:
+    return open_path(fork.checkpoint, fork.spec["storage"]["connection"])
+
+
+def _written_at(fork: ForkView, log: str, batch: int) -> float | None:
+    fs, checkpoint = _checkpoint(fork)
+    try:
+        return written_at(fs, checkpoint, log, batch)
+    except OSError as error:
+        raise unreadable(checkpoint, error) from error
 
 
 def _newest_snapshot(store: StateStore) -> StateFile | None:

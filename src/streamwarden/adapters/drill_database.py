@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.adapters.config import spec_from_dict
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.drills.ports import Arrivals, ForkView
-from streamwarden.errors import DrillAborted, DrillError
-from streamwarden.stream import SinkKind, SinkSpec
+from streamwarden.errors import DrillError
+from streamwarden.stream import SinkSpec
 from streamwarden.units import Seconds
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ class ForkDatabase:
 
         schema, name = split(_sink(fork).table or "")
         table = Table(schema=schema or "", name=name, oids=())
+        checkpoint = open_path(fork.checkpoint, fork.spec["storage"]["connection"])
         with self._session(fork) as session, session.cursor() as cursor:
-            position = ledger.read(cursor, table, read_query_id(LocalFiles(), fork.checkpoint) or "")
+            position = ledger.read(cursor, table, read_query_id(*checkpoint) or "")
         return None if position is None else position.batch
 
     @contextmanager
@@ -77,12 +78,4 @@ class _Notes:
 
 
 def _sink(fork: ForkView) -> SinkSpec:
-    sink = spec_from_dict(dict(fork.spec)).sink
-    if sink.kind is not SinkKind.POSTGRESQL:
-        raise DrillAborted(
-            f"the sink of {fork.origin} is of the kind {sink.kind}, which has no database",
-            expected="sink.kind postgresql",
-            where=f"the drill of {fork.origin}",
-            next_step="drill this stream with `kill_driver`, or `kill_after_topic_write` if it writes to a topic",
-        )
-    return sink
+    return spec_from_dict(dict(fork.spec)).sink

@@ -1,4 +1,8 @@
-"""Makes the fork that a drill breaks, below `DATA/drills/RUN_ID/fork`, and clears it away."""
+"""Makes the fork that a drill breaks, below `DATA/drills/RUN_ID/fork`, and clears it away.
+
+With `fork.at` what the stream has in an object store is below `AT/RUN_ID/fork`. Nothing stays there: when the drill is
+over, what is evidence is brought to the fork's folder on this host.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,18 @@ from typing import Final
 
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork
+from streamwarden.adapters.fork_files import bring_home, remove_stored
+from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork, stored_places
+from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.layout import STATE
+from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
 from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.fork import Fork
-from streamwarden.lifecycle.fork_spec import SUFFIX, Places, batches_left, forked_spec, renewed_spec
+from streamwarden.lifecycle.fork_places import Places, places_of
+from streamwarden.lifecycle.fork_spec import SUFFIX, batches_left, forked_spec, renewed_spec
 from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SourceKind, StreamSpec
 
@@ -54,11 +63,13 @@ class DrillForks:
         """Raises DrillAborted if the stream cannot be forked there or has no input: nothing was broken yet."""
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
+        at = None if spec.at is None else join(spec.at, run_id, FORK)
         shutil.rmtree(into, ignore_errors=True)  # half a fork that a killed try left; no driver was started on it
         try:
-            planned = forked_spec(origin, Places.under(str(into.absolute())), feed)
+            planned = forked_spec(origin, places_of(origin, str(into.absolute()), at), feed)
             write_document(into.parent / _PLANNED, spec_to_dict(planned))
-            made = fork(origin, into=into, rewind=spec.rewind, feed=feed)
+            _remove_stored(run_id, planned)
+            made = fork(origin, into=into, at=at, rewind=spec.rewind, feed=feed)
         except (CheckpointError, ConfigError, SourceError) as error:
             raise DrillAborted(
                 error.observed, expected=error.expected, where=error.where, next_step=error.next_step
@@ -105,19 +116,26 @@ class DrillForks:
         )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove input links, state, and scratch tables and topics; all of a fork that was never finished.
+        """Remove input links, state, scratch tables and topics, and what is in an object store, whose logs and output
+        are brought here first; all of a fork that was never finished.
 
-        Raises CheckpointError if the database or the broker does not let it.
+        Raises CheckpointError if the database, the broker or the object store does not let it.
         """
         home = self._archive.folder(run_id)
         targets = [home / FORK] if fork is None else [home / part / each for part in (FORK, ANEW) for each in _SCRATCH]
         removed = []
-        document = fork.spec if fork is not None else read_document(home / _PLANNED)
+        planned = read_document(home / _PLANNED)
+        document = fork.spec if fork is not None else planned
         if document:
             spec = spec_from_dict(dict(document))
             removed += drop_scratch(spec)
             if (home / ANEW).is_dir() and (output := drop_output(_anew(spec, home / ANEW))) is not None:
                 removed.append(output)
+            if planned and not stored_places(spec):  # one that began anew did so on this host
+                spec = spec_from_dict(dict(planned))
+            if fork is not None:
+                _bring_home(spec, home / FORK)
+            removed += _remove_stored(run_id, spec)
         for target in targets:
             if target.exists():
                 shutil.rmtree(target)
@@ -127,6 +145,30 @@ class DrillForks:
 
 def _anew(spec: StreamSpec, folder: Path) -> StreamSpec:
     return renewed_spec(spec, Places.under(str(folder.absolute())))
+
+
+def _bring_home(spec: StreamSpec, into: Path) -> None:
+    """Logs, output and quarantine of a fork in an object store. Its state is no evidence."""
+    for place in stored_places(spec):
+        scratch = (STATE,) if place == spec.checkpoint else ()
+        bring_home(place, into / file_name(place), spec.storage.connection, skip=scratch)
+
+
+def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:
+    """Those of the fork's folders that are in an object store. Raises CheckpointError for one that is not this run's,
+    whatever the spec says."""
+    removed = []
+    for place in stored_places(spec):
+        if f"/{run_id}/{FORK}/" not in place:
+            raise CheckpointError(
+                f"{place} is not removed: it is no folder of the drill run {run_id}",
+                expected=f"…/{run_id}/{FORK}/…",
+                where=spec.name,
+                next_step="look at what is there; what a drill made it may remove, nothing else",
+            )
+        if remove_stored(place, spec.storage.connection):
+            removed.append(place)
+    return removed
 
 
 def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:

@@ -26,8 +26,9 @@ class ForkSource:
 
     def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
         """The first batch that was planned with records of one of these partitions."""
+        spec, _ = _own(fork)
         with _told():
-            return first_reach(fork.checkpoint, partitions)
+            return first_reach(spec, partitions)
 
     def grow(self, fork: ForkView) -> None:
         """Add partitions, with the records that were held back."""

@@ -11,8 +11,8 @@ from streamwarden.adapters.brokers import headers, reader
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.connections import connection
 from streamwarden.drills.ports import Arrivals, ForkView
-from streamwarden.errors import DrillAborted, DrillError
-from streamwarden.stream import SinkKind, SinkSpec
+from streamwarden.errors import DrillError
+from streamwarden.stream import SinkSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.events import Event
 
@@ -95,15 +95,7 @@ def _topic(fork: ForkView) -> str:
 
 
 def _sink(fork: ForkView) -> SinkSpec:
-    sink = spec_from_dict(dict(fork.spec)).sink
-    if sink.kind is not SinkKind.KAFKA:
-        raise DrillAborted(
-            f"the sink of {fork.origin} is of the kind {sink.kind}, which has no topic",
-            expected="sink.kind kafka",
-            where=f"the drill of {fork.origin}",
-            next_step="drill this stream with `kill_driver`, or `kill_after_database_commit` if it writes to a table",
-        )
-    return sink
+    return spec_from_dict(dict(fork.spec)).sink
 
 
 def _silent(fork: ForkView, said: str) -> DrillError:

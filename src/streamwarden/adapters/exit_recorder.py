@@ -95,7 +95,10 @@ class ExitRecorder:
             time.sleep(0.02)
 
     def _cut_batch(self, record: DriverRecord, folder: Path) -> bool | None:
-        """Whether a planned batch has no commit now; None if the checkpoint cannot be read."""
+        """Whether a planned batch has no commit now; None if the checkpoint cannot be read, or cannot tell: in
+        real-time mode both logs are written when a batch ends."""
+        if _said(folder, "trigger", "real_time") is not None:
+            return None
         try:
             return log_position(*open_path(record.checkpoint, _connection(folder))).gap > 0
         except (StreamwardenError, OSError):
@@ -104,6 +107,10 @@ class ExitRecorder:
 
 def _connection(folder: Path) -> str | None:
     """The connection to the object store that the driver's checkpoint is in."""
-    storage = (files.read_document(folder / files.SPEC) or {}).get("storage") or {}
-    name = storage.get("connection")
+    name = _said(folder, "storage", "connection")
     return str(name) if name else None
+
+
+def _said(folder: Path, section: str, key: str) -> object:
+    """What the driver's spec says; None: nothing."""
+    return ((files.read_document(folder / files.SPEC) or {}).get(section) or {}).get(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +44,14 @@ class LocalFiles:
     def open(self, path: str) -> BinaryIO:
         return Path(path).open("rb")
 
+    def write(self, path: str, content: bytes) -> None:
+        """A file that is there whole or not at all, in a folder that is made if need be."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.{time.monotonic_ns()}")
+        part.write_bytes(content)
+        part.replace(target)
+
 
 @dataclass(frozen=True)
 class FsspecFiles:
@@ -68,16 +77,42 @@ class FsspecFiles:
     def open(self, path: str) -> BinaryIO:
         return cast(BinaryIO, self._ask("open", path, "rb"))
 
+    def write(self, path: str, content: bytes) -> None:
+        """A file; in an object store it is there when it is there whole."""
+        self._ask("pipe_file", path, content)
+
+    def copy(self, source: str, target: str) -> None:
+        """A file at another place of the same store, which does it by itself. It is as old as the copy."""
+        try:
+            self._ask("cp_file", source, target)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            self.stat(source)  # raises FileNotFoundError where the store has another word for it
+            raise
+
+    def remove(self, path: str) -> bool:
+        """A folder with all that is in it; False: there is none."""
+        try:
+            self._ask("rm", path, recursive=True)
+        except FileNotFoundError:
+            return False
+        return True
+
     def _ask(self, method: str, path: str, *args: object, **options: object) -> Any:
         try:
             return getattr(self.fs, method)(path, *args, **options)
+        except FileNotFoundError as error:
+            if error.filename is not None:
+                raise
+            raise FileNotFoundError(2, "not there", path) from error  # some drivers give a text without the path
         except OSError:
             raise
         except Exception as error:  # each driver has exceptions of its own; their meaning is "cannot be read"
             raise OSError(5, f"{type(error).__name__}: {error}", path) from error
 
 
-def open_path(url: str | Path, connection: str | None = None) -> tuple[FileSystem, str]:
+def open_path(url: str | Path, connection: str | None = None) -> tuple[LocalFiles | FsspecFiles, str]:
     """The file system of a path or URL, and the path in its terms.
 
     A path without a scheme and `file:` are local; `s3a:` and `s3:` are object stores, whose paths are whole URLs.

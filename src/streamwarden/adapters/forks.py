@@ -1,18 +1,18 @@
-"""Makes forks: surveys the origin, plans with `lifecycle.fork`, carries the plan out.
+"""Makes forks: surveys the origin, plans with `lifecycle.fork_plan`, carries the plan out.
 
-A fork is always on local disk. What the origin has there is linked; what it has in an object store is copied.
+A fork is on local disk, unless a folder of its origin's object store is named for it. What the origin has on a disk is
+linked; what it has in an object store is copied.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from typing import Final, Literal
 
 from streamwarden.adapters import sink_topic as topics
 from streamwarden.adapters import topic_copy
-from streamwarden.adapters.files import LocalFiles, download, open_path
+from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.adapters.fork_files import carry_out, remove_stored, require_empty
 from streamwarden.adapters.postgresql import forks as tables
 from streamwarden.adapters.topic_lag import topic_input
 from streamwarden.checkpoint.filesystem import FileSystem, join, walk
@@ -41,12 +42,13 @@ from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle import fork as plans
-from streamwarden.lifecycle import fork_spec as specs
-from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, Link, Step, Survey, Write
-from streamwarden.lifecycle.fork_spec import Places
+from streamwarden.lifecycle import fork_plan as plans
+from streamwarden.lifecycle.fork import BoundedInput, Fork, InputFile, input_digest, require_distinct_names
+from streamwarden.lifecycle.fork_places import SCHEMA, Places, places_of
+from streamwarden.lifecycle.fork_plan import Survey, Write
+from streamwarden.lifecycle.fork_spec import batches_left, forked_spec, in_batches
 from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
-from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import OBJECT_STORE, SinkKind, SourceKind, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
@@ -54,14 +56,8 @@ ATTEMPTS: Final = 5
 COMMIT_WITHIN: Final = 10.0
 """Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
 
-_NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
-"""Another device, a protected file, too many links, a file system without links: copy instead."""
-
 _OUTSIDE: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
 """Sinks whose output is in no folder."""
-
-_FILES: Final = LocalFiles()
-"""The fork's own file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +68,20 @@ class _Origin:
     path: str
 
 
-def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 0, feed: Feed = Feed.ORIGIN) -> Fork:
+def fork(
+    spec: StreamSpec,
+    *,
+    into: Path,
+    at: str | None = None,
+    rewind: int | Literal["all"] | None = 0,
+    feed: Feed = Feed.ORIGIN,
+) -> Fork:
     """Fork `spec`, which may be running; nothing of the origin is changed.
 
     Args:
         into: folder of the fork, absent or empty: gets checkpoint/, output/, input/ (and quarantine/ when it runs).
+        at: URL of a folder in the origin's object store, absent or empty: gets what of checkpoint/, output/ and
+            quarantine/ the origin has in the store. None: `into` gets all.
         rewind: 0: at the newest committed batch; k: k batches before it; "all" or None: from the beginning, with an
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
@@ -86,13 +91,15 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
     `into` is not empty.
     """
     into = into.absolute()
-    places = Places.under(str(into))
-    forked = specs.forked_spec(spec, places, feed)
+    places = places_of(spec, str(into), at)
+    forked = forked_spec(spec, places, feed)
     rewind = rewind if feed is Feed.ORIGIN else "all"
+    store = forked.storage.connection
     checkpoint = _origin(spec.checkpoint, spec)
     output = None if spec.sink.kind in _OUTSIDE else _origin(spec.sink.path, spec)
     source = None if spec.source.kind is SourceKind.KAFKA else _origin(spec.source.path, spec)
-    _require_empty(into)
+    for place in (str(into), *places.stored):
+        require_empty(place, store)
     drop_scratch(forked)  # of an attempt whose folder is gone: the name is a digest of it
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -104,11 +111,11 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
                 if spec.sink.kind is SinkKind.POSTGRESQL:
                     batch = _carry_table(spec, forked, checkpoint, source, places, int(rewind), query_id)
                 else:
-                    batch = _carry(checkpoint, output, source, places, int(rewind))
+                    batch = _carry(checkpoint, output, source, places, store, int(rewind))
                 if spec.sink.kind is SinkKind.KAFKA:
                     topics.make(spec, forked)
             if query_id is not None:
-                _carry_out([plans.metadata_step(places, query_id)], _FILES)
+                carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
             carried = places.checkpoint if batch is not None else None
             if feed is not Feed.ORIGIN:
                 copied = topic_copy.make(spec, forked, feed)
@@ -134,7 +141,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
             raise
         else:
             break
-    forked = specs.in_batches(spec, forked, found.unseen)
+    forked = in_batches(spec, forked, found.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
@@ -143,7 +150,7 @@ def fork(spec: StreamSpec, *, into: Path, rewind: int | Literal["all"] | None = 
         inputs=found.total,
         unseen=found.unseen,
         longest_queue=found.longest_queue,
-        batches_left=specs.batches_left(forked, found.longest_queue),
+        batches_left=batches_left(forked, found.longest_queue),
         input_digest=found.digest,
         what=found.what,
         copied=copied,
@@ -176,11 +183,12 @@ def _files(
 ) -> BoundedInput:
     """Step 5: the input that is there now, linked. `checkpoint`: the fork's, if it has read some of it."""
     files = _input_files(source, spec.source.parts)
-    plans.require_distinct_names(files, source.path)
+    require_distinct_names(files, source.path)
+    store = forked.storage.connection
     for folder in forked.source.folders:
         Path(folder).mkdir(parents=True)
-    _carry_out(plans.input_links(files, source.path, places), source.fs)
-    seen = frozenset() if checkpoint is None else _seen(checkpoint)
+    carry_out(plans.input_links(files, source.path, places), source.fs, store)
+    seen = frozenset() if checkpoint is None else _seen(checkpoint, store)
     unseen = [file for file in files if file.seen_as not in seen]
     queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
     return BoundedInput(
@@ -188,7 +196,7 @@ def _files(
         total=len(files),
         unseen=len(unseen),
         longest_queue=max(queues.values(), default=0),
-        digest=plans.input_digest(files),
+        digest=input_digest(files),
     )
 
 
@@ -213,17 +221,19 @@ def survey(checkpoint: _Origin, output: _Origin | None) -> Survey:
     )
 
 
-def _carry(checkpoint: _Origin, output: _Origin | None, source: _Origin | None, places: Places, rewind: int) -> int:
+def _carry(
+    checkpoint: _Origin, output: _Origin | None, source: _Origin | None, places: Places, store: str | None, rewind: int
+) -> int:
     """Steps 1 to 4 of a fork at a committed batch; returns the batch. `output` None: a topic, of which none is kept."""
     found = survey(checkpoint, output)
     batch = plans.choose_batch(found, rewind)
-    _carry_checkpoint(found, checkpoint.fs, source, places, batch)
+    _carry_checkpoint(found, checkpoint.fs, source, places, store, batch)
     if output is None:
         return batch
     manifest = read_sink_manifest(output.fs, output.path, batch)
     if manifest is None:
         raise FileNotFoundError(errno.ENOENT, "the manifest vanished", join(output.path, SINK_LOG))
-    _carry_out(plans.manifest_steps(manifest, output.path, places), output.fs)
+    carry_out(plans.manifest_steps(manifest, output.path, places), output.fs, store)
     return batch
 
 
@@ -242,7 +252,7 @@ def _carry_table(
     found = survey(checkpoint, None)
     batch = newest - rewind
     plans.require_batch(found, batch)
-    _carry_checkpoint(found, checkpoint.fs, source, places, batch)
+    _carry_checkpoint(found, checkpoint.fs, source, places, forked.storage.connection, batch)
     return batch
 
 
@@ -261,10 +271,12 @@ def _await_commit(checkpoint: _Origin, batch: int) -> None:
         time.sleep(0.01)
 
 
-def _carry_checkpoint(found: Survey, fs: FileSystem, source: _Origin | None, places: Places, batch: int) -> None:
+def _carry_checkpoint(
+    found: Survey, fs: FileSystem, source: _Origin | None, places: Places, store: str | None, batch: int
+) -> None:
     """Steps 1 to 3 of a fork at a committed batch."""
     checkpoint = found.checkpoint
-    _carry_out(plans.checkpoint_links(found, places, batch), fs)
+    carry_out(plans.checkpoint_links(found, places, batch), fs, store)
     for names, step, expected in (
         (
             plans.source_logs(found, batch),
@@ -277,7 +289,7 @@ def _carry_checkpoint(found: Survey, fs: FileSystem, source: _Origin | None, pla
             "whole metadata of the operator",
         ),
     ):
-        _carry_out((_rewritten(fs, checkpoint, name, places, step, expected) for name in names), fs)
+        carry_out((_rewritten(fs, checkpoint, name, places, step, expected) for name in names), fs, store)
 
 
 def _rewritten(
@@ -293,33 +305,6 @@ def _rewritten(
             where=join(checkpoint, name),
             next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
         ) from error
-
-
-def _carry_out(steps: Iterable[Step], origin: FileSystem) -> None:
-    """`origin`: the file system that the links' sources are on."""
-    made: set[Path] = set()
-    for step in steps:
-        target = Path(step.target)
-        if target.parent not in made:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            made.add(target.parent)
-        match step:
-            case Write(text=text):
-                target.write_text(text, encoding="utf-8")
-            case Link(source=source):
-                if isinstance(origin, LocalFiles):
-                    _link(source, step.target)
-                else:
-                    download(origin, source, target)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in _NO_LINK:
-            raise
-        shutil.copy2(source, target)  # with its modification time: a file source orders its input by it
 
 
 def _input_files(source: _Origin, parts: Sequence[str]) -> list[InputFile]:
@@ -345,13 +330,14 @@ def _operator_files(fs: FileSystem, checkpoint: str) -> list[str]:
     return sorted(found)
 
 
-def _seen(checkpoint: str) -> frozenset[str]:
+def _seen(checkpoint: str, store: str | None) -> frozenset[str]:
     """Names of the input files that the fork's checkpoint has read; other kinds of sources keep no such log."""
-    offsets = all_offsets(_FILES, checkpoint)
+    fs, path = open_path(checkpoint, store)
+    offsets = all_offsets(fs, path)
     return frozenset(
         file_name(file.path)
         for source, _ in plans.log_ends(offsets[max(offsets)])
-        for files in source_entries(_FILES, checkpoint, source).values()
+        for files in source_entries(fs, path, source).values()
         for file in files
     )
 
@@ -365,33 +351,31 @@ def _origin(url: str | None, spec: StreamSpec) -> _Origin:
             f"a fork cannot be made of {url!r}",
             expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
-            next_step="drill this stream with `target: production`",
+            next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
         )
     return _Origin(fs, path)
 
 
-def _require_empty(into: Path) -> None:
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise CheckpointError(
-            "the fork's folder is not empty",
-            expected="a folder that does not exist yet or is empty",
-            where=str(into),
-            next_step="remove what an earlier fork left, or choose another folder",
-        )
-
-
 def clear(into: Path, forked: StreamSpec) -> None:
-    """Remove the fork in `into`: its folders, its table and its topics. Raises what `drop_scratch` raises."""
+    """Remove the fork in `into`: its folders, table and topics. Raises what `drop_scratch` raises, and OSError."""
     drop_scratch(forked)
+    for place in stored_places(forked):
+        remove_stored(place, forked.storage.connection)
     for each in into.iterdir() if into.is_dir() else ():
         shutil.rmtree(each)
 
 
+def stored_places(forked: StreamSpec) -> tuple[str, ...]:
+    """Those folders of a fork that are in an object store."""
+    places = (forked.checkpoint, forked.sink.path, forked.quarantine)
+    return tuple(place for place in places if place is not None and OBJECT_STORE.match(place))
+
+
 def drop_scratch(forked: StreamSpec) -> list[str]:
-    """Remove what the fork has outside of its folder: its table or topic, and the topic that it reads if that is its
+    """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
     own. Returns their names. Raises what `drop_output` raises."""
     found = [drop_output(forked)]
-    if (forked.source.topic or "").startswith(specs.SCHEMA):
+    if (forked.source.topic or "").startswith(SCHEMA):
         topic = topic_copy.drop(forked)
         found.append(None if topic is None else f"the topic {topic}")
     return [each for each in found if each is not None]

@@ -20,6 +20,7 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
 from streamwarden.stream import StreamSpec
 
@@ -30,7 +31,6 @@ SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
 
 
-CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 WHOLE_UPLOADS: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 
 
@@ -55,13 +55,18 @@ def driver_environment(
     merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if own_spark:
         merged["SPARK_HOME"] = str(spark_home())
-    if spec.storage.connection is not None:
-        for name, value in object_stores.environment(object_stores.access(spec.storage.connection, merged)).items():
-            if value is None:
-                merged.pop(name, None)
-            else:
-                merged[name] = value
+    for name, value in _store_environment(spec, merged).items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = value
     return merged
+
+
+def _store_environment(spec: StreamSpec, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The variables by which a driver finds the object store of its stream's connection; see `object_stores`."""
+    name = spec.storage.connection
+    return {} if name is None else object_stores.environment(object_stores.access(name, environ))
 
 
 def write_folder(
@@ -94,12 +99,14 @@ def write_folder(
 def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
     """Settings that give a driver in cluster mode what `driver_environment` gives one of this host. Raises ConfigError.
 
-    Connections hold passwords; so does the store's URL, if there is one in it.
+    Connections hold passwords; so does the store's URL, if there is one in it, and the key of an object store is one.
     """
     own = {"STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
-    secret = [name for name in more if name.startswith(PREFIX)]
+    there = _store_environment(spec, {**os.environ, **more})
+    own |= {name: value for name, value in there.items() if value is not None}
+    secret = [*object_stores.SECRETS, *(name for name in more if name.startswith(PREFIX))]
     if urlsplit(store_url).password:
         secret.append("STREAMWARDEN_STORE_URL")
     return cluster_environment(spec, {**more, **own}, secret=secret)

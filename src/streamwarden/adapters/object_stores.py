@@ -25,7 +25,8 @@ from streamwarden.stream import OBJECT_STORE
 REGION: Final = "us-east-1"
 """Of a store other than Amazon's whose connection names none: it takes any, and a request is signed with one."""
 
-KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+KEYS: Final = ("AWS_ACCESS_KEY_ID", *SECRETS)
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -147,10 +148,14 @@ class BucketFiles(ArrowFSWrapper):  # type: ignore[misc]  # fsspec is untyped
         """The path in the client's terms, `bucket/key`; a `#` or `?` in a key is a part of it."""
         return OBJECT_STORE.sub("", path, count=1)
 
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
+        """Within the store: its client copies through this host and by way of a second object."""
+        self.fs.copy_file(self._strip_protocol(path1), self._strip_protocol(path2))
+
 
 @lru_cache(maxsize=16)
 def file_system(known: Access) -> BucketFiles:
-    """The store, for reading. It is not asked anything yet."""
+    """The store. It is not asked anything yet."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     return BucketFiles(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamwarden.adapters.brokers import QUIET, client_settings, reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork_spec import SCHEMA
+from streamwarden.lifecycle.fork_places import SCHEMA
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -44,8 +44,7 @@ class Surroundings:
 
 
 def survey(spec: StreamSpec) -> Surroundings:
-    """Look at the checkpoint and the input folder of `spec`. Never raises for what is missing, damaged or "
-    "unreachable."""
+    """Look at the checkpoint and the input of `spec`. Never raises for what is missing, damaged or unreachable."""
     try:
         files, path = open_path(spec.checkpoint, spec.storage.connection)
         log = log_position(files, path)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streamwarden.adapters.brokers import reader
 from streamwarden.adapters.connections import Connection, connection
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import topic_offsets
@@ -67,7 +67,7 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
     ConfigError, CheckpointError, OSError.
     """
     topic = str(spec.source.topic)
-    positions = {} if checkpoint is None else _positions(LocalFiles(), checkpoint)
+    positions = {} if checkpoint is None else _positions(*open_path(checkpoint, spec.storage.connection))
     planned = _of(topic, positions[max(positions)]) if positions else {}
     lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned)
     if positions and (gone := sum(lag.lost for lag in lags)):
@@ -89,14 +89,14 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
 
 
 def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
-    """The lag of each partition of the topic of its own that a fork with the checkpoint `checkpoint` (a local folder)
-    reads.
+    """The lag of each partition of the topic of its own that a fork with the checkpoint `checkpoint` reads.
 
     Raises SourceError if the broker does not answer, or the fork's job reads another topic; ConfigError,
     CheckpointError, OSError.
     """
-    topic, files = str(spec.source.topic), LocalFiles()
-    positions = _positions(files, checkpoint)
+    topic = str(spec.source.topic)
+    place = open_path(checkpoint, spec.storage.connection)
+    positions = _positions(*place)
     read = {name for offsets in positions.values() for name, _ in offsets}
     if read - {topic}:
         raise SourceError(
@@ -106,12 +106,12 @@ def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
             next_step="take the topic from spec.source.topic in the job (`read_rows` does), or drill another stream",
         )
     planned = _of(topic, positions[max(positions)]) if positions else {}
-    batch = log_position(files, checkpoint).committed
+    batch = log_position(*place).committed
     committed = _of(topic, positions[batch]) if batch in positions else {}
     return topic_lag(connection(str(spec.source.connection)), topic, planned, committed)
 
 
-def first_reach(checkpoint: str, partitions: Collection[int]) -> int | None:
+def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
     """The first batch that was planned with records of one of these partitions; None if none was yet.
 
     Raises CheckpointError, OSError.
@@ -119,7 +119,7 @@ def first_reach(checkpoint: str, partitions: Collection[int]) -> int | None:
     return next(
         (
             batch
-            for batch, offsets in sorted(_positions(LocalFiles(), checkpoint).items())
+            for batch, offsets in sorted(_positions(*open_path(spec.checkpoint, spec.storage.connection)).items())
             if any(offset > 0 for (_, partition), offset in offsets.items() if partition in partitions)
         ),
         None,

@@ -10,8 +10,9 @@ _UNQUOTED: Final = "/!$&'()*+,;=:@~-._"
 
 
 def to_uri(path: str) -> str:
-    """The URI of an absolute local path."""
-    return "file://" + quote(path, safe=_UNQUOTED)
+    """The URI of an absolute local path, or of a decoded URL."""
+    scheme, rest = ("file", path) if path.startswith("/") else path.split("://", 1)
+    return f"{scheme}://{quote(rest, safe=_UNQUOTED)}"
 
 
 def to_path(uri: str) -> str:

@@ -9,7 +9,7 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.errors import ConfigError, DrillAborted
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
 
 if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
@@ -54,6 +54,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
     from streamwarden.adapters.config import load_drills, spec_to_dict
     from streamwarden.drills.faults import FAULTS
+    from streamwarden.lifecycle.fork_places import require_place
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
@@ -63,6 +64,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
         try:
             stream = catalog.get(drill.stream)
             FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
+            if drill.fork.at is not None:
+                require_place(stream, drill.fork.at, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"
@@ -71,6 +74,10 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             wrong.append(("drill", name, told))
         except DrillAborted as error:
             where = f"{drill.file}: fault"
+            told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
+            wrong.append(("drill", name, told))
+        except CheckpointError as error:
+            where = f"{drill.file}: fork"
             told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
             wrong.append(("drill", name, told))
     wrong += [("drill", name, error) for name, error in sorted(broken.items())]

@@ -166,7 +166,7 @@ class Outlet(Protocol):
     """The database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
-        """Hear of every batch from here on. Raises DrillAborted if the fork's sink is of another kind."""
+        """Hear of every batch from here on."""
 
     def newest(self, fork: ForkView) -> int | None:
         """Newest batch that is there; None if there is none."""

@@ -14,6 +14,9 @@ from streamwarden.units import Seconds
 DRILL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A drill's name becomes a DAG id, a folder and a key of the store."""
 
+FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
+"""Where a fork may be in an object store: never a whole bucket."""
+
 STANDARD_RECORDS: Final = 100_000
 """A standard drill is judged over at least this many keyed records."""
 
@@ -61,7 +64,7 @@ class Service(StrEnum):
     """A service that a stream lives on, by the end of the stream at which it stands."""
 
     SOURCE = "source"  # the broker of its topic
-    SINK = "sink"  # the database of its table
+    SINK = "sink"  # the database of its table, or the broker of its topic
 
 
 class OracleKind(StrEnum):
@@ -130,17 +133,21 @@ class ForkSpec:
             starts with an empty checkpoint and reads the whole input.
         batches: about how many batches the fork's input is cut into, by a limit per batch of its own; None: as the
             stream cuts it. It bounds how long a drill on a long input takes.
+        at: URL of a folder in the stream's object store, in which the fork has what the stream has there, but for the
+            input: then the store is drilled too. None: all of the fork is on this host.
         keep: leave the fork's input and state in place after the drill; its logs and output always stay.
     """
 
     rewind: int | Literal["all"] = "all"
     batches: int | None = None
+    at: str | None = None
     keep: bool = False
 
     def __post_init__(self) -> None:
         allowed = self.rewind == "all" or (isinstance(self.rewind, int) and self.rewind >= 0)
         _require(allowed, "rewind", self.rewind, "a number of batches or `all`")
         _require(self.batches is None or self.batches >= 1, "batches", self.batches, "at least 1")
+        _require(self.at is None or FOLDER.fullmatch(self.at) is not None, "at", self.at, "s3a://BUCKET/FOLDER")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

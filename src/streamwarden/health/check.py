@@ -80,9 +80,6 @@ class Thresholds:
     def of(self, check: str) -> Mapping[str, float]:
         return self.values[check]
 
-    def as_mapping(self) -> Mapping[str, Mapping[str, float]]:
-        return self.values
-
     def with_overrides(self, overrides: Mapping[str, Mapping[str, float]]) -> Thresholds:
         """These thresholds with a stream's own on top; `overrides` were validated when they were read."""
         if not overrides:

@@ -147,14 +147,14 @@ CAUSES: Final = (
         r"|CertificateException|CertificateExpired|bad_certificate|certificate_(?:required|unknown|expired)"
         r"|handshake_failure",
         curable=False,
-        next_step="driver and broker do not trust each other's certificates. In the source's connection "
+        next_step="driver and broker do not trust each other's certificates. In the broker's connection "
         "ssl.ca.location has to hold the authority of the broker's, which is made out to the host that "
         "bootstrap.servers names; ssl.certificate.location and ssl.key.location what the broker wants of its clients",
     ),
     _cause(
         r"Invalid PEM|entries in PEM file|Private key could not be loaded",
         curable=False,
-        next_step="a certificate or key of the source's connection cannot be used: PEM files, the key in PKCS #8, with "
+        next_step="a certificate or key of the broker's connection cannot be used: PEM files, the key in PKCS #8, with "
         "ssl.key.password if it is encrypted",
     ),
     _cause(

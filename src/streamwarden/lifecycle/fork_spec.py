@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
-from streamwarden.checkpoint.filesystem import join
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.fork_places import Places
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import (
     NAME_PATTERN,
+    DeployMode,
     SinkKind,
     SinkSpec,
     SourceKind,
@@ -24,9 +25,6 @@ from streamwarden.stream import (
 
 SUFFIX: Final = "__fork"
 
-SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork, or of its topics; the rest is a digest of the fork's folder."""
-
 BATCHES: Final = 20
 """Batches in which the fork of a stream in real-time mode reads what it has not read."""
 
@@ -34,32 +32,6 @@ _LONGEST: Final = 63
 _SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
 _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
 """Options (lower case) under which a source would move or delete files, in the origin's archive too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Absolute local folders of a fork, the schema of its table or its topic, and the topic that it reads if it has one
-    of its own; the forked spec names them."""
-
-    checkpoint: str
-    output: str
-    input: str
-    quarantine: str
-    schema: str
-
-    @property
-    def source(self) -> str:
-        return f"{self.schema}_source"
-
-    @classmethod
-    def under(cls, into: str) -> Places:
-        return cls(
-            checkpoint=join(into, "checkpoint"),
-            output=join(into, "output"),
-            input=join(into, "input"),
-            quarantine=join(into, "quarantine"),
-            schema=f"{SCHEMA}{hashlib.sha256(into.encode()).hexdigest()[:24]}",
-        )
 
 
 def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:
@@ -80,7 +52,8 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
                 f"the stream's {what} is of the kind {given.value}, which a fork cannot redirect",
                 expected=f"{what}.kind {' or '.join(possible)}",
                 where=spec.file or spec.name,
-                next_step="drill this stream with `target: production`, or make its job a module with build()",
+                next_step=f"drill a stream with such a {what}; a script becomes one when its job is a module with "
+                "build()",
             )
     return replace(
         spec,
@@ -89,9 +62,10 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         source=_own_input(spec.source, places, feed),
         sink=_redirected(spec.sink, places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
-        storage=StorageSpec(),
+        storage=spec.storage if places.stored else StorageSpec(),
         trigger=TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN),
-        spark=replace(spec.spark, conf=real_time_format(spec) | spec.spark.conf),
+        # A drill starts the driver itself, where it can see and kill it.
+        spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
     )
 
 

@@ -21,6 +21,13 @@ HEAP_SHARE: Final = 0.25
 """Of the heap that HDFS-backed state may take: a batch holds the version it builds beside those it keeps, and the
 garbage collector needs as much room again."""
 
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+"""By which of Hadoop's interfaces the files of a checkpoint, and of a sink's manifest, are written and renamed."""
+
+RENAMED_AT_ONCE: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""On a local disk: one rename of the operating system, which replaces what is there. Spark's own choice there
+(`FileContext`) deletes what it replaces before, and starts several `readlink` processes for each file."""
+
 FORMAT: Final = f"{STATE_STORE}.checkpointFormatVersion"
 
 

@@ -9,7 +9,14 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE, real_time_format
+from streamwarden.lifecycle.settings import (
+    CHECKPOINT_FILES,
+    DELTAS,
+    MAINTENANCE,
+    RENAMED_AT_ONCE,
+    STATE_STORE,
+    real_time_format,
+)
 from streamwarden.stream import Backend, DeployMode, Manager, SourceKind, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
@@ -35,6 +42,9 @@ _JVM_FLAGS: Final = (
     "-XX:+PerfDisableSharedMem",  # no memory-mapped statistics file whose write-back can stall the JVM
     "-Djava.awt.headless=true",
 )
+_IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
+"""A killed executor leaves RocksDB's library, 15 MB: in its work folder, where the worker's cleanup finds it."""
+
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTED: Final = "(?i)secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv"
 _EXECUTORS_ARE_SEEN: Final = {
@@ -76,6 +86,8 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
             f"{rocksdb}.boundedMemoryUsage": "true",
             f"{rocksdb}.maxMemoryUsageMB": str(ROCKSDB_MEMORY_MB),
         }
+    if all(_is_local(path) for path in (spec.checkpoint, spec.sink.path) if path is not None):
+        conf[CHECKPOINT_FILES] = RENAMED_AT_ONCE
     if spec.trigger.real_time is not None:
         conf |= real_time_format(spec) | LOGS_AT_ONCE
     if spec.spark.manager is Manager.LOCAL:
@@ -148,6 +160,10 @@ def cluster_environment(
     return {"spark.redaction.regex": _REDACTED, **found} if found else {}
 
 
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
+
+
 def _mebibytes(size: int | None) -> str | None:
     return None if size is None else f"{max(1, size // 2**20)}m"
 
@@ -170,8 +186,11 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
     }
     conf = own | spark_conf(spec)
     if spec.spark.manager is not Manager.LOCAL:
-        tagged = [executor_tag(folder.name), conf.get("spark.executor.extraJavaOptions", "")]
-        conf["spark.executor.extraJavaOptions"] = " ".join(filter(None, tagged))
+        given = conf.get("spark.executor.extraJavaOptions")
+        options = [executor_tag(folder.name)]
+        if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has a /tmp of its own
+            options.append(_IN_ITS_FOLDER)
+        conf["spark.executor.extraJavaOptions"] = " ".join([*options, given] if given else options)
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     given = conf.get("spark.driver.extraJavaOptions")
     return conf | {"spark.driver.extraJavaOptions": " ".join([*flags, given] if given else flags)}

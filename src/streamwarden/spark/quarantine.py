@@ -16,19 +16,18 @@ import contextlib
 import queue
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from streamwarden.adapters.files import open_path
+from streamwarden.adapters.files import FsspecFiles, LocalFiles, open_path
+from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.spark.sources import Source, metric, registered
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 _RETRY_EVERY: Final = 10.0
 _FIRST_BATCH_WAIT: Final = 60.0
@@ -52,6 +51,7 @@ class Quarantines:
         self._queue: queue.SimpleQueue[_Counted | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._marks: dict[str, int] = {}
 
     def seen(self, progress: Progress) -> None:
         """Take note of a batch's report; never waits."""
@@ -81,7 +81,10 @@ class Quarantines:
         # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
         counted = self._counted_so_far()
         open_end = None not in counted
-        items = _in_order(self._left_over(), counted)
+        left = self._left_over()
+        if left is None:
+            return
+        items = _in_order(left, counted)
         while True:
             for query_id, batch, count in items:
                 while not self._handle(spark, sources, query_id, batch, count):
@@ -92,7 +95,7 @@ class Quarantines:
             item = self._queue.get()
             open_end = item is not None
             # At the end, the checkpoint tells of the batches whose report did not come in time.
-            items = [item] if item is not None else self._left_over()
+            items = [item] if item is not None else self._left_over() or []
 
     def _counted_so_far(self) -> list[_Counted | None]:
         """What is queued when the first report has come, or after a minute without one."""
@@ -103,19 +106,29 @@ class Quarantines:
                 items.append(self._queue.get_nowait())
         return items
 
-    def _left_over(self) -> list[_Counted]:
-        with contextlib.suppress(StreamwardenError, OSError):
-            position = log_position(*open_path(self._spec.checkpoint))
-            if position.query_id is not None and position.committed is not None:
+    def _left_over(self) -> list[_Counted] | None:
+        """Committed batches beyond the mark. Until they are known the mark must not move, so this is tried again; None:
+        the driver ended first."""
+        told = False
+        while True:
+            try:
+                position = log_position(*open_path(self._spec.checkpoint))
+                if position.query_id is None or position.committed is None:
+                    return []
                 first = self._done(position.query_id) + 1
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
-        return []
+            except (StreamwardenError, OSError) as error:
+                if not told:
+                    print(f"streamwarden: quarantine: {shortened(str(error))}", file=sys.stderr, flush=True)
+                told = True
+                if self._closing.wait(_RETRY_EVERY):
+                    return None
 
     def _handle(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, count: int | None) -> bool:
         """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
-        if batch <= self._done(query_id):
-            return True
         try:
+            if batch <= self._done(query_id):
+                return True
             if count != 0:
                 self._write(spark, sources, query_id, batch)
             self._mark(query_id, batch)
@@ -134,24 +147,25 @@ class Quarantines:
         target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
         rows.coalesce(1).write.mode("overwrite").json(target)
 
-    # The mark: the last batch whose malformed rows are all kept.
-
-    def _mark_file(self, query_id: str) -> Path | None:
-        quarantine = self._spec.quarantine or ""
-        return None if "://" in quarantine else Path(quarantine) / f"_done-{query_id}"
+    # The mark: the last batch whose malformed rows are all kept. Nobody else writes it while this driver has the lease.
 
     def _done(self, query_id: str) -> int:
-        mark = self._mark_file(query_id)
-        try:
-            return int(mark.read_text()) if mark is not None else -1
-        except (OSError, ValueError):
-            return -1
+        if query_id not in self._marks:
+            place, known = self._mark_place(query_id), -1
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                known = int(place[0].read(place[1])) if place is not None else known
+            self._marks[query_id] = known
+        return self._marks[query_id]
 
     def _mark(self, query_id: str, batch: int) -> None:
-        mark = self._mark_file(query_id)
-        if mark is None:
-            return
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        part = mark.with_name(f".{mark.name}.{time.monotonic_ns()}")
-        part.write_text(str(batch))
-        part.replace(mark)
+        place = self._mark_place(query_id)
+        if place is not None:
+            place[0].write(place[1], str(batch).encode())
+        self._marks[query_id] = batch
+
+    def _mark_place(self, query_id: str) -> tuple[LocalFiles | FsspecFiles, str] | None:
+        """None: on a storage that only Spark reaches."""
+        quarantine = self._spec.quarantine or ""
+        if "://" in quarantine and not OBJECT_STORE.match(quarantine):
+            return None
+        return open_path(join(quarantine, f"_done-{query_id}"))

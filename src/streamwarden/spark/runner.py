@@ -211,10 +211,8 @@ class Runner:
         return replace(record, next_step=next_step)
 
     def _cut_batch(self) -> bool | None:
-        if (
-            self._spec.trigger.real_time is not None
-        ):  # the logs agree while a batch runs: only a stop knows its boundary
-            ending = self._control.ending
+        if self._spec.trigger.real_time is not None:
+            ending = self._control.ending  # the logs agree while a batch runs: only a stop knows its boundary
             return False if ending is not None and ending.reason is Reason.STOP_REQUESTED else None
         with contextlib.suppress(StreamwardenError, OSError):
             return log_position(*open_path(self._spec.checkpoint)).gap > 0

@@ -14,11 +14,13 @@ order. It makes no difference if they are equal; if they are not, the output is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from streamwarden.verification.batches import Step
+from streamwarden.verification.batches import Replayed, Step, some
+from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.reconciliation import Key, Values
 
 R = TypeVar("R")
 
@@ -67,3 +69,45 @@ def firsts(
             expiry = {who: end for who, end in expiry.items() if end > step.mark}
     found.remembered.update(expiry)
     return found
+
+
+def once_each(
+    found: Firsts[R],
+    run: Replayed[R],
+    facts: RunFacts,
+    *,
+    key_columns: Sequence[str],
+    value_columns: Sequence[str],
+    row: Callable[[R], tuple[Key, Values]],
+    what: str,
+    name: Callable[[R], str],
+    notes: Mapping[str, object],
+) -> Expectation:
+    """The expectation of a job whose output is the firsts, each as it came.
+
+    Args:
+        found: the firsts of `run`.
+        row: key and values of a row of the output.
+        what: what rows of one identity are, and `name` what one of them is called, where a clash is told.
+    """
+    judged = [first for batch, first in found.emitted if batch >= facts.first]
+    clashes = [f"{name(first)} (batch {batch})" for batch, first in found.clashes]
+    return Expectation(
+        key_columns=key_columns,
+        value_columns=value_columns,
+        rows=dict(map(row, judged)),
+        books=Books(
+            records=run.records,
+            malformed=run.malformed,
+            pairs=run.records - run.malformed - len(found.repeats),
+            dropped=len(found.late),
+            emitted=len(judged),
+            emitted_before=len(found.emitted) - len(judged),
+            open=0,
+        ),
+        problems=(
+            *run.problems,
+            *some(f"{what} that differ, in one batch: which of them is kept is chance", clashes),
+        ),
+        notes=notes,
+    )

@@ -9,6 +9,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from support.postgres_server import PostgreSQL, running
 from support.sink_tables import Base
+from support.stores import opener
 
 pytest.register_assert_rewrite(
     "store.test_store_batches",
@@ -37,15 +38,8 @@ def store_url(server: PostgreSQL, request: pytest.FixtureRequest) -> Iterator[st
 @pytest.fixture
 def open_store(store_url: str) -> Iterator[Callable[..., Store]]:
     """Opens the store of this test, as often as wanted."""
-    opened: list[Store] = []
-
-    def open_one(**options: object) -> Store:
-        opened.append(Store(store_url, **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield open_one
-    for store in opened:
-        store.close()
+    with opener(store_url) as open_one:
+        yield open_one
 
 
 @pytest.fixture

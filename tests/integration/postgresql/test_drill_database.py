@@ -11,22 +11,22 @@ from streamwarden.adapters.connections import variable
 from streamwarden.adapters.drill_database import ForkDatabase
 from streamwarden.adapters.postgresql.sink import Batch
 from streamwarden.drills.ports import ForkView
-from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.errors import DrillError
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 from support.sink_tables import QUERY, Base, batch
 
 TABLE = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="scratch.counts")
 
 
-def view(folder: Path, sink: SinkSpec = TABLE) -> ForkView:
+def view(folder: Path) -> ForkView:
     """A fork whose query has an id and nothing else."""
     (folder / "metadata").write_text(f'{{"id": "{QUERY}"}}')
-    spec = StreamSpec(name="counts__fork", job="/j.py", checkpoint=str(folder), sink=sink)
+    spec = StreamSpec(name="counts__fork", job="/j.py", checkpoint=str(folder), sink=TABLE)
     return ForkView(
         stream=spec.name,
         origin="counts",
         checkpoint=spec.checkpoint,
-        output=sink.table,
+        output=TABLE.table,
         batch=None,
         unseen=1,
         batches_left=1,
@@ -56,12 +56,6 @@ def test_the_forks_own_batches_are_heard_and_no_others(warehouse: Base, tmp_path
     stranger = Batch(query_id="another", batch_id=7, plan="", rows=lambda: [(3, 3)], count=1)
     warehouse.sink("scratch.counts2").write(stranger)
     assert database.newest(fork) == 1
-
-
-def test_a_sink_that_is_no_table_aborts_the_drill(tmp_path: Path) -> None:
-    fork = view(tmp_path, SinkSpec(path=str(tmp_path / "output")))
-    with pytest.raises(DrillAborted, match="of the kind parquet, which has no database"), ForkDatabase().listen(fork):
-        pass
 
 
 def test_a_database_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,11 @@ from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD
 from streamwarden.errors import StoreError
-from support.children import Line, children
+from support.children import children
 from support.lease_race import CHECKPOINT, racer, run
 from support.postgres_server import USER, PostgreSQL
 from support.reports import QUERY, report
+from support.stores import migrate_at_once
 
 RACERS = 20
 
@@ -56,20 +57,7 @@ def test_a_database_without_tables_is_told_and_migrated(server: PostgreSQL) -> N
 
 def test_ten_processes_migrate_an_empty_database_at_once(server: PostgreSQL) -> None:
     url = server.create("crowded")
-
-    def migrate(line: Line) -> None:
-        line.say("ready")
-        line.wait()
-        with Store(url) as store:
-            store.migrate()
-            store.measurements.recent("flights", 0)
-        line.say("migrated")
-
-    with children(10, migrate) as all_of_them:
-        assert [child.hear() for child in all_of_them] == ["ready"] * 10
-        for child in all_of_them:
-            child.tell("go")
-        assert [child.hear() for child in all_of_them] == ["migrated"] * 10
+    migrate_at_once(url, processes=10)
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         assert MigrationContext.configure(connection).get_current_revision() == HEAD

@@ -20,7 +20,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
-from streamwarden.lifecycle.fork_spec import SCHEMA
+from streamwarden.lifecycle.fork_places import SCHEMA
 from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec, StreamSpec
 from support.checkpoints import Archives, stream_of

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.files import FsspecFiles, open_path
-from streamwarden.adapters.launch import CHECKPOINT_FILES, driver_environment, store_settings
-from streamwarden.adapters.object_stores import Access, access, environment, file_system, spark_settings
+from streamwarden.adapters.launch import driver_environment, remote_environment, store_settings
+from streamwarden.adapters.object_stores import KEYS, Access, access, environment, file_system, spark_settings
+from streamwarden.adapters.topic_output import read_topic
 from streamwarden.errors import ConfigError
-from streamwarden.stream import SinkKind, SinkSpec, StorageSpec, StreamSpec
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES
+from streamwarden.stream import SinkKind, SinkSpec, SparkSpec, StorageSpec, StreamSpec
 
 SECRET = "not-in-any-log"
 ELSEWHERE = {"endpoint_url": "http://127.0.0.1:9000"}
@@ -112,6 +115,33 @@ def test_a_key_of_the_person_who_starts_a_driver_does_not_reach_it(
     assert not {"AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"} & set(found)
 
 
+def test_a_driver_in_a_cluster_finds_the_store_by_what_it_is_submitted_with(tmp_path: Path) -> None:
+    """It has none of its launcher's variables."""
+    spec = replace(stream(), spark=SparkSpec(master="yarn"))
+    found = remote_environment(spec, tmp_path, "sqlite://", conn(ELSEWHERE))
+    there = {name: found[f"spark.yarn.appMasterEnv.{name}"] for name in (*KEYS[:2], "AWS_ENDPOINT_URL_S3")}
+    assert there == {
+        "AWS_ACCESS_KEY_ID": "AKIA",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9000",
+    }
+    assert "spark.yarn.appMasterEnv.AWS_SESSION_TOKEN" not in found
+
+
+def test_a_pod_has_the_stores_key_from_a_secret_of_its_namespace(tmp_path: Path) -> None:
+    of_namespace = {
+        f"spark.kubernetes.driver.secretKeyRef.{name}": f"streams:{name}"
+        for name in ("AIRFLOW_CONN_LAKE", "AWS_SECRET_ACCESS_KEY")
+    }
+    pod = SparkSpec(master="k8s://https://api:6443", conf=of_namespace)
+    found = remote_environment(replace(stream(), spark=pod), tmp_path, "sqlite://", conn(ELSEWHERE))
+    assert found["spark.kubernetes.driverEnv.AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9000"
+    assert SECRET not in str(found)
+    plain = replace(pod, conf={name: where for name, where in of_namespace.items() if "LAKE" in name})
+    with pytest.raises(ConfigError, match="AWS_SECRET_ACCESS_KEY holds a secret"):
+        remote_environment(replace(stream(), spark=plain), tmp_path, "sqlite://", conn(ELSEWHERE))
+
+
 def test_a_role_of_the_machine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of the machine")
     only_where = conn({"region_name": "r"}, login=None, password=None)
@@ -130,6 +160,14 @@ def test_a_role_of_the_machine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_whole_uploads_are_chosen_where_every_log_is_in_the_store(spec: StreamSpec, whole: bool) -> None:
     assert (CHECKPOINT_FILES in store_settings(spec, Access(region="r"))) is whole
+
+
+def test_whose_records_are_read_from_a_topic_is_asked_of_the_streams_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query's id is in the checkpoint, which this process's own variables would not find."""
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "host": "127.0.0.1:1"}))
+    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",))
+    with pytest.raises(ConfigError, match="lake"):
+        read_topic(stream(sink=sink), {}, committed=0)
 
 
 @pytest.mark.parametrize("url", ["s3a://bucket/a b/#1?", "s3://bucket/a b/#1?"])

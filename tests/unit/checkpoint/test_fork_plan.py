@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import forks
+from streamwarden.adapters import fork_files
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.adapters.forks import fork
 from streamwarden.checkpoint.logs import log_position
@@ -22,8 +22,9 @@ from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.fork import Fork
-from streamwarden.lifecycle.fork_spec import Places, fork_name, forked_spec
-from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.lifecycle.fork_places import Places
+from streamwarden.lifecycle.fork_spec import fork_name, forked_spec
+from streamwarden.stream import DeployMode, SinkKind, SinkSpec, SourceKind, SourceSpec, SparkSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
 
@@ -231,19 +232,20 @@ def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_p
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "told"),
     [
-        {"source": SourceSpec(kind=SourceKind.SCRIPT)},
-        {"checkpoint": "s3://bucket/checkpoint"},
-        {"source": SourceSpec(path="/in/*/x")},
+        ({"source": SourceSpec(kind=SourceKind.SCRIPT)}, "drill a stream with such a source"),
+        ({"sink": SinkSpec(kind=SinkKind.SCRIPT)}, "drill a stream with such a sink"),
+        ({"checkpoint": "s3://bucket/checkpoint"}, "as s3a://"),
+        ({"source": SourceSpec(path="/in/*/x")}, "name one folder each"),
     ],
 )
 def test_streams_that_cannot_be_redirected_are_refused(
-    change: dict[str, object], origin: StreamSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: dict[str, object], told: str, origin: StreamSpec, tmp_path: Path
 ) -> None:
     with pytest.raises(CheckpointError) as caught:
         fork(replace(origin, **change), into=tmp_path / "fork")  # type: ignore[arg-type]
-    assert "production" in caught.value.next_step or "driver" in caught.value.next_step
+    assert told in caught.value.next_step
 
 
 def test_a_purge_that_races_the_copy_starts_it_anew(
@@ -256,7 +258,7 @@ def test_a_purge_that_races_the_copy_starts_it_anew(
         purged.unlink(missing_ok=True)
         link(source, target)
 
-    monkeypatch.setattr(forks.os, "link", purge_then_link)
+    monkeypatch.setattr(fork_files.os, "link", purge_then_link)
     made = fork(origin, into=tmp_path / "fork", rewind=0)
     assert read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings == ()
     assert not (tmp_path / "fork/checkpoint/state/0/0/1.changelog").exists()
@@ -277,7 +279,7 @@ def test_where_links_cannot_be_made_files_are_copied_with_their_times(
     def refuse(source: str, target: str) -> None:
         raise OSError(reason, os.strerror(reason))
 
-    monkeypatch.setattr(forks.os, "link", refuse)
+    monkeypatch.setattr(fork_files.os, "link", refuse)
     source = Path(str(origin.source.path)) / "in 016.json"
     os.utime(source, (1_600_000_000, 1_600_000_000))
     made = fork(origin, into=tmp_path / "fork")
@@ -308,6 +310,14 @@ def test_names_of_forks_are_names_of_streams() -> None:
     assert len(fork_name(long)) == 63
     assert fork_name(long).endswith("__fork")
     assert fork_name(long) != fork_name(other)
+
+
+def test_the_driver_of_a_fork_runs_where_the_drill_does(tmp_path: Path) -> None:
+    """It is started, watched and killed there; the executors stay in the cluster."""
+    spark = SparkSpec(master="yarn", deploy_mode=DeployMode.CLUSTER, queue="night")
+    origin = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", sink=SinkSpec(path="/out"), spark=spark)
+    forked = forked_spec(origin, Places.under(str(tmp_path)))
+    assert (forked.spark.master, forked.spark.deploy_mode, forked.spark.queue) == ("yarn", DeployMode.CLIENT, "night")
 
 
 def test_a_fork_of_a_stream_on_a_topic_reads_it_where_it_is_from_its_beginning(tmp_path: Path) -> None:

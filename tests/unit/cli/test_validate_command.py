@@ -49,6 +49,7 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     cli.project.stream("a")
     outage = "{kind: service_outage, outage: {service: source, down: [stop], up: [start]}}"
     cli.project.write("config/drills/executor.yaml", "name: executor\nstream: a\nfault: {kind: kill_executor}\n")
+    cli.project.write("config/drills/topic.yaml", "name: topic\nstream: a\nfault: {kind: kill_after_topic_write}\n")
     cli.project.write("config/drills/outage.yaml", f"name: outage\nstream: a\nfault: {outage}\n")
     for kind in ("partitions_added", "retention_passed", "topic_recreated"):
         cli.project.write(f"config/drills/{kind}.yaml", f"name: {kind}\nstream: a\nfault: {{kind: {kind}}}\n")
@@ -61,7 +62,29 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     assert "✗ drill executor" in answer.out
     assert "which has no executors" in answer.out
     assert "executor.yaml: fault" in answer.out
+    assert "the sink of a is of the kind parquet, which has no topic" in answer.out
     assert "the source of a is of the kind files" in answer.out
+
+
+def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    path = cli.project.stream("b")
+    path.write_text(path.read_text().replace("checkpoints/b", "s3a://lake/b"))
+    for name, stream, at in (
+        ("away", "a", "s3a://lake/drills"),
+        ("bucket", "b", "s3a://lake"),
+        ("inside", "b", "s3a://lake/b/drills"),
+        ("beside", "b", "s3a://lake/beside"),
+    ):
+        text = f"name: {name}\nstream: {stream}\nfault: {{kind: kill_driver}}\nfork: {{at: '{at}'}}\n"
+        cli.project.write(f"config/drills/{name}.yaml", text)
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "the stream has neither its checkpoint nor its output in an object store" in answer.out
+    assert "away.yaml: fork" in answer.out
+    assert "s3a://BUCKET/FOLDER" in answer.out
+    assert "that is in s3a://lake/b, which is the stream b's" in answer.out
+    assert "✓ drill beside" in answer.out
 
 
 def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:

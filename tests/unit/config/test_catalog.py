@@ -68,6 +68,28 @@ def test_two_streams_do_not_write_one_table(project: Project, table: str, clash:
         assert "the stream b (b.yaml)" in str(catalog.broken["a"])
 
 
+@pytest.mark.parametrize(("trigger", "clash"), [("real_time: 10 s", True), ("processing_time: 10 s", False)])
+def test_a_stream_in_real_time_mode_shares_its_topic_with_no_other(project: Project, trigger: str, clash: bool) -> None:
+    """Its records do not name their query, as those of micro-batches do."""
+    for name, when in (("a", "processing_time: 10 s"), ("b", trigger)):
+        project.write(
+            f"config/streams/{name}.yaml",
+            f"""
+            name: {name}
+            job: spark_jobs/job.py
+            source: {{kind: kafka, connection: c, topic: t}}
+            sink: {{kind: kafka, connection: c, topic: out, key: [id], mode: update}}
+            checkpoint: checkpoints/{name}
+            trigger: {{{when}}}
+            spark: {{master: "local[*]"}}
+            """,
+        )
+    catalog = project.catalog()
+    assert sorted(catalog.broken) == (["a", "b"] if clash else [])
+    if clash:
+        assert "'out' is also the topic of the stream b (b.yaml)" in str(catalog.broken["a"])
+
+
 def test_a_stream_may_read_what_another_writes(project: Project) -> None:
     project.stream("a")
     path = project.stream("b")

@@ -60,12 +60,13 @@ def test_what_real_time_mode_cannot_do_is_told_with_its_key(
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://one:7077", "local[3]"])
 def test_a_master_that_may_have_enough_tasks_is_accepted(project: Project, master: str) -> None:
-    project.load(project.write("config/streams/live.yaml", STREAM.replace("local[4]", master)))
+    spec = project.load(project.write("config/streams/live.yaml", STREAM.replace("local[4]", master)))
+    assert (spec.spark.master, spec.trigger.real_time) == (master, 10.0)
 
 
 def test_the_quarantine_needs_a_task_of_its_own(project: Project) -> None:
     text = STREAM.replace("local[4]", "local[3]")
-    project.load(project.write("config/streams/live.yaml", text))
+    assert project.load(project.write("config/streams/live.yaml", text)).quarantine is None
     error = str(project.error(project.write("config/streams/live.yaml", f"{text}    quarantine: quarantine/live\n")))
     assert (
         "at least local[4]: 2 tasks for the state, one for each partition of the topic, and one for the quar" in error
@@ -90,4 +91,5 @@ def test_a_job_that_uses_what_the_mode_lacks_is_refused_with_the_line(project: P
 
 def test_in_micro_batches_the_same_job_is_accepted(project: Project) -> None:
     project.write("spark_jobs/job.py", "def build(spark, spec):\n    return frame.groupBy('id').transformWithState()\n")
-    project.load(project.write("config/streams/live.yaml", STREAM.replace("real_time", "processing_time")))
+    spec = project.load(project.write("config/streams/live.yaml", STREAM.replace("real_time", "processing_time")))
+    assert (spec.trigger.real_time, spec.trigger.processing_time) == (None, 10.0)

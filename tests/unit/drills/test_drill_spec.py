@@ -39,9 +39,10 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
 
 
 def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
-    page = (PROJECT / "docs" / "how-to" / "drills.md").read_text()
-    shown = re.findall(r"```yaml\n# (config/drills/\w+\.yaml)\n(.*?)```", page, re.DOTALL)
+    page, stores = (_guide(name) for name in ("drills", "object-stores"))
+    shown = _drills_of(page)
     assert len(shown) == page.count("```yaml") == 4
+    shown += _drills_of(stores)
     for name, text in shown:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,16 @@ def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_faul
         FaultKind.SERVICE_OUTAGE,
         FaultKind.RETENTION_PASSED,
     }
+    assert [drill.name for drill in drills.values() if drill.fork.at] == ["killed_in_the_store"]
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == ["kind", *FaultKind]
+
+
+def _guide(name: str) -> str:
+    return (PROJECT / "docs" / "how-to" / f"{name}.md").read_text()
+
+
+def _drills_of(page: str) -> list[tuple[str, str]]:
+    return re.findall(r"```yaml\n# (config/drills/\w+\.yaml)\n(.*?)```", page, re.DOTALL)
 
 
 def test_a_drill_survives_the_way_through_json() -> None:
@@ -61,7 +71,7 @@ def test_a_drill_survives_the_way_through_json() -> None:
         name="night",
         stream="flights",
         fault=FaultSpec(kind=FaultKind.CONTROLLED_RESTART, attempts=2, within=9.5),
-        fork=ForkSpec(rewind=4, batches=30, keep=True),
+        fork=ForkSpec(rewind=4, batches=30, keep=True, at="s3a://lake/drills of mine"),
         steady_state=SteadyStateSpec(min_batches=1, checks=("state_size",)),
         recovery=RecoverySpec(target=1.0, deadline=2.0),
         verification=VerificationSpec(min_records=5),
@@ -78,6 +88,9 @@ def test_a_drill_survives_the_way_through_json() -> None:
         ("fork: {rewind: -1}", "rewind"),
         ("fork: {rewind: some}", "rewind"),
         ("fork: {batches: 0}", "batches"),
+        ("fork: {at: /data/drills}", "at"),
+        ("fork: {at: s3a://lake}", "at"),
+        ("fork: {at: s3a://lake/a/../b}", "at"),
         ("steady_state: {min_batches: 0}", "min_batches"),
         ("steady_state: {checks: [state_sise]}", "checks"),
         ("recovery: {target: 20m, deadline: 1m}", "deadline"),

@@ -9,9 +9,8 @@ from streamwarden.drills.spec import FaultKind, FaultSpec
 from support.drill_world import World, drill
 
 DATABASE = FaultKind.KILL_AFTER_DATABASE_COMMIT
-PLACES = pytest.mark.parametrize(
-    ("kind", "place"), [(DATABASE, "database"), (FaultKind.KILL_AFTER_TOPIC_WRITE, "topic")]
-)
+TOPIC = FaultKind.KILL_AFTER_TOPIC_WRITE
+PLACES = pytest.mark.parametrize(("kind", "place"), [(DATABASE, "database"), (TOPIC, "topic")])
 
 
 def run(world: World, kind: FaultKind = DATABASE, **changes: object) -> DrillRun:
@@ -29,6 +28,27 @@ def test_a_kill_in_the_window_lands_and_the_proof_names_the_batch(kind: FaultKin
     assert proof["committed"] == batch - 1
     assert proof["evidence"][f"{place}_batch"] == batch == proof["evidence"]["aimed_at_batch"]
     assert f"commits/{batch} absent, and batch {batch} in the {place}" in proof["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sink", "place", "instead"),
+    [
+        (DATABASE, "kafka", "database", "kill_after_topic_write"),
+        (DATABASE, "parquet", "database", "kill_driver"),
+        (TOPIC, "postgresql", "topic", "kill_after_database_commit"),
+        (TOPIC, "script", "topic", "kill_driver"),
+    ],
+)
+def test_another_sink_has_no_such_window_and_nothing_starts(
+    kind: FaultKind, sink: str, place: str, instead: str
+) -> None:
+    world = World(sink=sink)
+    result = run(world, kind)
+    assert result.status is DrillStatus.ABORTED
+    assert f"{kind} is not applicable: the sink of flights is of the kind {sink}, which has no {place}" in result.reason
+    assert f"`{instead}`" in result.reason
+    assert not world.drivers
+    assert world.cleared == 1
 
 
 def test_a_kill_that_comes_after_sparks_commit_is_a_miss_and_tried_again() -> None:

@@ -137,11 +137,15 @@ def test_caught_up_comes_before_all_that_was() -> None:
     assert course([[(105, 105)]], before=verdict, begin=NOW + 91 * MINUTE).status is OK
 
 
-def test_one_batch_and_one_trigger_may_stand_still() -> None:
-    """A trigger of 5 minutes: 14 minutes without an advance are 9 too many, 15 are 10."""
-    slow = stream(trigger=TriggerSpec(processing_time=300.0))
+@pytest.mark.parametrize("trigger", [TriggerSpec(processing_time=300.0), TriggerSpec(real_time=300.0)])
+def test_one_trigger_may_stand_still(trigger: TriggerSpec) -> None:
+    """One of 5 minutes, or a batch of that length: 14 minutes without an advance are 9 too many, 15 are 10."""
+    slow = stream(trigger=trigger)
     assert course(still(14), of=slow).status is OK
     assert course(still(15), of=slow).status is WARNING
+
+
+def test_one_batch_may_stand_still() -> None:
     verdict = course(still(14))
     batches = [report(n, top={"batchDuration": 480_000}) for n in range(5)]
     mine = window(

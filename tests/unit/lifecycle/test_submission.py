@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
 from streamwarden.lifecycle.submission import (
     driver_properties,
     executor_tag,
@@ -15,7 +16,7 @@ from streamwarden.lifecycle.submission import (
     spark_conf,
     submit_command,
 )
-from streamwarden.stream import Backend, Encoding, SourceKind, SourceSpec, SparkSpec, StateSpec, StreamSpec
+from streamwarden.stream import Backend, Encoding, SinkSpec, SourceKind, SourceSpec, SparkSpec, StateSpec, StreamSpec
 
 STATE = "spark.sql.streaming.stateStore"
 
@@ -53,6 +54,24 @@ def test_a_local_driver_listens_on_loopback_and_shows_no_ui() -> None:
     assert conf["spark.ui.enabled"] == "false"
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "output", "local"),
+    [
+        ("/data/checkpoint", "/data/output", True),
+        ("/data/checkpoint", None, True),
+        ("file:///data/checkpoint", "/data/output", True),
+        ("s3a://bucket/checkpoint", "/data/output", False),
+        ("/data/checkpoint", "hdfs://host/output", False),
+    ],
+)
+def test_files_on_a_local_disk_are_renamed_by_the_operating_system(
+    checkpoint: str, output: str | None, local: bool
+) -> None:
+    """Elsewhere a rename may not replace what is there: Spark's choice stays."""
+    conf = spark_conf(stream(checkpoint=checkpoint, sink=SinkSpec(path=output)))
+    assert conf.get(CHECKPOINT_FILES) == (RENAMED_AT_ONCE if local else None)
+
+
 def test_a_driver_on_a_cluster_can_be_reached_from_it() -> None:
     conf = spark_conf(stream(spark=SparkSpec(master="spark://master:7077")))
     assert "spark.driver.bindAddress" not in conf
@@ -66,7 +85,7 @@ def test_each_executor_of_a_cluster_says_whose_it_is_beside_the_streams_own_opti
         return made.get("spark.executor.extraJavaOptions")
 
     tag = executor_tag("counts-7")
-    assert options("spark://one:7077") == tag
+    assert options("spark://one:7077") == f"{tag} -Djava.io.tmpdir=.", "what a killed one leaves is in its own folder"
     assert options("yarn", **{"spark.executor.extraJavaOptions": "-Xss4m"}) == f"{tag} -Xss4m"
     assert options("local[2]") is None, "it has none"
 

@@ -10,7 +10,8 @@ import pytest
 
 from streamwarden.adapters.forks import fork
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork_spec import Places, forked_spec, renewed_spec
+from streamwarden.lifecycle.fork_places import Places
+from streamwarden.lifecycle.fork_spec import forked_spec, renewed_spec
 from streamwarden.lifecycle.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 

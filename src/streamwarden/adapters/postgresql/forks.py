@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork_spec import SCHEMA
+from streamwarden.lifecycle.fork_places import SCHEMA
 from streamwarden.stream import OutputMode, StreamSpec
 
 if TYPE_CHECKING:

@@ -63,10 +63,6 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({self.where})"
 
-    @property
-    def is_sqlite(self) -> bool:
-        return self.path is not None
-
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in one read transaction. Raises StoreError."""
         return self._run(work, write=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -136,8 +136,24 @@ class Refused(Protocol):
         """The fork as the documentation lets it go on."""
 
 
-def unproven(scene: Scene, strike: Strike | None) -> Proof:
-    """A miss of a fault whose evidence only the strike itself could see."""
+def prove_as_seen(scene: Scene, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]) -> Proof:
+    """The proof of a fault whose evidence only the strike itself could see.
+
+    Args:
+        judge: for a strike that did something, whether it landed, and the sentence that says so; its evidence has
+            `planned` and `committed`.
+    """
+    if strike is not None and strike.moment is not None:
+        landed, message = judge(strike)
+        return Proof(
+            landed=landed,
+            driver_id=scene.driver_id,
+            moment=strike.moment,
+            planned=strike.evidence["planned"],
+            committed=strike.evidence["committed"],
+            message=message,
+            evidence=dict(strike.evidence),
+        )
     position = scene.checkpoint.position(scene.fork)
     return Proof(
         landed=False,

@@ -5,12 +5,18 @@ The worst moment for a sink that does not know its batches: the batch runs again
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from streamwarden.drills.faults.base import Proof, Scene, Strike
 from streamwarden.drills.faults.kill_driver import OBSERVE_EVERY, KillDriver
 from streamwarden.drills.ports import Outlet
+from streamwarden.drills.spec import FaultKind, FaultSpec
+from streamwarden.errors import DrillAborted
+
+FITTING: Final = {"postgresql": FaultKind.KILL_AFTER_DATABASE_COMMIT, "kafka": FaultKind.KILL_AFTER_TOPIC_WRITE}
+"""Kind of a sink -> the fault that strikes between its write and Spark's commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +25,19 @@ class KillAfterDatabaseCommit(KillDriver):
 
     missed: ClassVar[str] = "no batch was caught between the database's commit and Spark's"
     place: ClassVar[str] = "database"
+    sink: ClassVar[str] = "postgresql"
+
+    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+        """The sink must be one that writes to such a place."""
+        given = str(declared["sink"]["kind"])
+        if given != self.sink:
+            raise DrillAborted(
+                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {given}, which has no "
+                f"{self.place}",
+                expected=f"sink.kind {self.sink}",
+                where=f"the drill of {stream}",
+                next_step=f"drill this stream with `{FITTING.get(given, FaultKind.KILL_DRIVER)}`",
+            )
 
     def outlet(self, scene: Scene) -> Outlet:
         """Where the sink writes to."""

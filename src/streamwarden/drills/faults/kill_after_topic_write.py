@@ -20,6 +20,7 @@ class KillAfterTopicWrite(KillAfterDatabaseCommit):
 
     missed: ClassVar[str] = "no batch was caught between its first record in the topic and its commit"
     place: ClassVar[str] = "topic"
+    sink: ClassVar[str] = "kafka"
 
     def outlet(self, scene: Scene) -> Outlet:
         return scene.topic

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, unproven
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, prove_as_seen
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
 from streamwarden.drills.ports import Executor
 from streamwarden.drills.spec import FaultSpec
@@ -97,23 +97,14 @@ class KillExecutor:
         )
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        if strike is None or strike.moment is None:
-            return unproven(scene, strike)
-        seen, batch = strike.evidence, strike.batch
-        name = f"executor {seen['executor']['id']} (pid {seen['executor']['process']['pid']})"
-        in_time = seen["offsets_written"] and not seen["commits_written"]
-        if not seen["gone"]:
-            message = f"{name} is still alive {GONE_WITHIN:.0f} s after SIGKILL"
-        elif not in_time:
-            message = f"{name} died by SIGKILL, but batch {batch} was committed by then"
-        else:
-            message = f"{name} died by SIGKILL with offsets/{batch} written and commits/{batch} absent"
-        return Proof(
-            landed=bool(seen["gone"] and in_time),
-            driver_id=scene.driver_id,
-            moment=strike.moment,
-            planned=seen["planned"],
-            committed=seen["committed"],
-            message=message,
-            evidence=dict(seen),
-        )
+        return prove_as_seen(scene, strike, _judge)
+
+
+def _judge(strike: Strike) -> tuple[bool, str]:
+    seen, batch = strike.evidence, strike.batch
+    name = f"executor {seen['executor']['id']} (pid {seen['executor']['process']['pid']})"
+    if not seen["gone"]:
+        return False, f"{name} is still alive {GONE_WITHIN:.0f} s after SIGKILL"
+    if seen["commits_written"] or not seen["offsets_written"]:
+        return False, f"{name} died by SIGKILL, but batch {batch} was committed by then"
+    return True, f"{name} died by SIGKILL with offsets/{batch} written and commits/{batch} absent"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, unproven
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, prove_as_seen
 from streamwarden.drills.ports import Ran, Sighting
 from streamwarden.drills.spec import FaultSpec, OutageSpec, Service
 from streamwarden.drills.waiting import wait_for
@@ -128,32 +128,22 @@ class ServiceOutage:
         }
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        if strike is None or strike.moment is None:
-            return unproven(scene, strike)
-        seen = strike.evidence
-        usual = seen["batch_seconds"]
-        stalled = usual is not None and seen["still_seconds"] >= STALLS * usual
-        if not seen["hung"]:
-            message = f"{strike.message}, but no batch waited for it: batch {seen['committed']} was committed"
-        elif not stalled:
-            message = (
-                f"{strike.message}, but commits stood still for {seen['still_seconds']:.1f} s only, and a batch takes "
-                + (f"{usual:.1f} s" if usual is not None else "a time not known")
-            )
-        else:
-            message = (
-                f"{strike.message}: batch {seen['planned']} hung, and no batch was committed for "
-                f"{seen['still_seconds']:.1f} s, where one takes {usual:.1f} s"
-            )
-        return Proof(
-            landed=bool(seen["hung"] and stalled),
-            driver_id=scene.driver_id,
-            moment=strike.moment,
-            planned=seen["planned"],
-            committed=seen["committed"],
-            message=message,
-            evidence=dict(seen),
-        )
+        return prove_as_seen(scene, strike, _judge)
+
+
+def _judge(strike: Strike) -> tuple[bool, str]:
+    seen = strike.evidence
+    usual = seen["batch_seconds"]
+    if not seen["hung"]:
+        return False, f"{strike.message}, but no batch waited for it: batch {seen['committed']} was committed"
+    still = f"{seen['still_seconds']:.1f} s"
+    if usual is None or seen["still_seconds"] < STALLS * usual:
+        takes = f"{usual:.1f} s" if usual is not None else "a time not known"
+        return False, f"{strike.message}, but commits stood still for {still} only, and a batch takes {takes}"
+    return True, (
+        f"{strike.message}: batch {seen['planned']} hung, and no batch was committed for {still}, "
+        f"where one takes {usual:.1f} s"
+    )
 
 
 def _outage(spec: FaultSpec) -> OutageSpec:

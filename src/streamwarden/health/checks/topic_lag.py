@@ -196,7 +196,7 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
 def _one_batch(window: Window) -> float:
     """The longer of a trigger and a batch, seconds."""
     durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
-    trigger = window.spec.trigger.processing_time or 0.0
+    trigger = window.spec.trigger.interval or 0.0
     return max(trigger, percentile(durations, 0.95)) if durations else trigger
 
 

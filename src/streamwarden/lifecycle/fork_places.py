@@ -1,0 +1,102 @@
+"""Where a fork lies: on this host, or, with what its origin has in an object store, in that store. Pure.
+
+The input of a fork is always on this host: only there a copy is as old as the file that it was made of. Spark orders
+its input by age, and a job may judge rows by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.checkpoint.filesystem import join
+from streamwarden.errors import CheckpointError
+from streamwarden.stream import OBJECT_STORE, StreamSpec
+
+SCHEMA: Final = "streamwarden_fork_"
+"""Begins the name of a schema for the table of a fork, or of its topics; the rest is a digest of the fork's folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Absolute local folders of a fork, or URLs, the schema of its table or its topic, and the topic that it reads, if
+    it has one of its own; the forked spec names them.
+
+    `stored`: those that are in an object store.
+    """
+
+    checkpoint: str
+    output: str
+    input: str
+    quarantine: str
+    schema: str
+
+    @classmethod
+    def under(cls, into: str, at: str | None = None, stored: Collection[str] = ()) -> Places:
+        """The places of a fork.
+
+        Args:
+            into: folder of this host.
+            at: URL of a folder in the object store, for the parts but the input that are `stored` (as
+                `StreamSpec.in_object_store` names them); None: all of it is on this host.
+        """
+
+        def place(part: str, name: str) -> str:
+            return join(at if at is not None and part in stored else into, name)
+
+        return cls(
+            checkpoint=place("checkpoint", "checkpoint"),
+            output=place("sink", "output"),
+            input=join(into, "input"),
+            quarantine=place("quarantine", "quarantine"),
+            schema=f"{SCHEMA}{hashlib.sha256(into.encode()).hexdigest()[:24]}",
+        )
+
+    @property
+    def source(self) -> str:
+        return f"{self.schema}_source"
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        places = (self.checkpoint, self.output, self.quarantine)
+        return tuple(place for place in places if OBJECT_STORE.match(place))
+
+
+def places_of(spec: StreamSpec, into: str, at: str | None) -> Places:
+    """The places of a fork of the stream; see `Places.under`. Raises what `require_place` raises."""
+    if at is not None:
+        require_place(spec, at)
+    return Places.under(into, at, spec.in_object_store)
+
+
+def require_place(spec: StreamSpec, at: str, others: Iterable[StreamSpec] = ()) -> None:
+    """Raises CheckpointError if no fork of the stream can be in the folder `at` of an object store.
+
+    Args:
+        others: streams whose places it may not be in either.
+    """
+    where = spec.file or spec.name
+    if not spec.in_object_store & {"checkpoint", "sink"}:
+        raise CheckpointError(
+            f"a fork of {spec.name} cannot be at {at}: the stream has neither its checkpoint nor its output in an "
+            "object store",
+            expected="a checkpoint or an output on s3a://, beside which the fork can be",
+            where=where,
+            next_step="leave out `fork.at`: the fork is then on this host, as its origin is",
+        )
+    for stream in (spec, *others):
+        for place in (stream.checkpoint, stream.sink.path, stream.source.path, stream.quarantine):
+            if place is not None and _inside(at, place):
+                raise CheckpointError(
+                    f"a fork of {spec.name} cannot be at {at}: that is in {place}, which is the stream {stream.name}'s",
+                    expected="a folder apart from each checkpoint, input, output and quarantine",
+                    where=where,
+                    next_step="name a folder of its own in `fork.at`, such as s3a://BUCKET/drills",
+                )
+
+
+def _inside(path: str, folder: str) -> bool:
+    path, folder = (OBJECT_STORE.sub("", each).rstrip("/") + "/" for each in (path, folder))
+    return path.startswith(folder)
