@@ -52,7 +52,7 @@ class ForkVerifier:
         spec = spec_from_dict(dict(fork.spec))
         # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
         first = fork.batch + 1 if spec.sink.kind is SinkKind.KAFKA and fork.batch is not None else 0
-        return verify(spec, first=first, lost=lost)
+        return verify(spec, first=first, lost=lost, copied=fork.copied)
 
 
 class ExpectationsJudge:

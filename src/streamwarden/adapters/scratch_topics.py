@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from streamwarden.adapters.brokers import QUIET, client_settings
+from streamwarden.adapters.brokers import QUIET, client_settings, reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.fork_places import SCHEMA
@@ -60,7 +60,7 @@ def create(known: Connection, name: str, partitions: int, **config: str) -> None
     with administered(known, name) as admin:
         new = NewTopic(name, partitions, config={**KEPT, **config})
         admin.create_topics([new])[name].result(timeout=ANSWER_WITHIN)
-        _await_partitions(known, admin, name, partitions)
+        _await_partitions(known, name, partitions)
 
 
 def extend(known: Connection, name: str, partitions: int) -> None:
@@ -71,7 +71,7 @@ def extend(known: Connection, name: str, partitions: int) -> None:
         there = admin.list_topics(name, timeout=ANSWER_WITHIN).topics[name].partitions
         if len(there) < partitions:
             admin.create_partitions([NewPartitions(name, partitions)])[name].result(timeout=ANSWER_WITHIN)
-        _await_partitions(known, admin, name, partitions)
+        _await_partitions(known, name, partitions)
 
 
 def delete(known: Connection, name: str) -> bool:
@@ -98,17 +98,24 @@ def where(known: Connection, topic: str) -> str:
     return f"topic {topic} (connection {known.name})"
 
 
-def _await_partitions(known: Connection, admin: AdminClient, name: str, partitions: int) -> None:
-    """A topic is there before all brokers know of it: wait until each of its partitions has a leader."""
+def _await_partitions(known: Connection, name: str, partitions: int) -> None:
+    """A partition is announced before its leader serves it: wait until each tells its offsets."""
+    from confluent_kafka import KafkaException, TopicPartition
+
     deadline = time.monotonic() + ANSWER_WITHIN
-    while True:
-        found = admin.list_topics(timeout=ANSWER_WITHIN).topics.get(name)
-        led = [] if found is None else [each for each in found.partitions.values() if each.leader >= 0]
-        if len(led) >= partitions:
-            return
-        if time.monotonic() > deadline:
-            raise _slow(known, name, f"{len(led)} of its {partitions} partitions have a leader")
-        time.sleep(0.05)
+    client = reader(known, "copy")
+    try:
+        for number in range(partitions):
+            while True:
+                try:
+                    client.get_watermark_offsets(TopicPartition(name, number), timeout=1.0)
+                    break
+                except KafkaException as error:
+                    if time.monotonic() > deadline:
+                        raise _slow(known, name, f"partition {number}: {error.args[0].str()}") from error
+                time.sleep(0.05)
+    finally:
+        client.close()
 
 
 def _slow(known: Connection, name: str, observed: str) -> CheckpointError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamwarden.adapters import scratch_topics
 from streamwarden.adapters.brokers import QUIET, client_settings, reader
 from streamwarden.adapters.connections import Connection, connection
-from streamwarden.adapters.topic_export import read_messages
+from streamwarden.adapters.topic_export import isolation_of, read_messages
 from streamwarden.adapters.topic_lag import topic_lag
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import SourceError, VerificationError
@@ -31,8 +31,6 @@ _LARGEST: Final = "1000000000"
 
 _AS_WRITTEN: Final = {"message.timestamp.type": "CreateTime", "max.message.bytes": _LARGEST}
 """Of the copy: it keeps the records' timestamps."""
-
-_ISOLATION: Final = "kafka.isolation.level"
 
 
 def make(origin: StreamSpec, forked: StreamSpec, feed: Feed) -> CopiedTopic:
@@ -126,10 +124,9 @@ def _read(spec: StreamSpec, place: TopicRange, start: int, end: int) -> Iterator
     """Records of the origin's topic, as the stream's source reads them. Raises SourceError."""
     if start >= end:
         return
-    isolation = {key.lower(): value for key, value in spec.source.options.items()}.get(_ISOLATION, "read_uncommitted")
-    wanted = TopicRange(place.topic, place.partition, start, end)
+    known, wanted = connection(str(spec.source.connection)), TopicRange(place.topic, place.partition, start, end)
     try:
-        yield from read_messages(connection(str(spec.source.connection)), wanted, isolation=isolation)
+        yield from read_messages(known, wanted, isolation=isolation_of(spec.source))
     except VerificationError as error:
         raise SourceError(
             f"the stream's topic cannot be copied: {error.observed}",

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,12 +20,17 @@ from streamwarden.adapters.brokers import reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
+from streamwarden.lifecycle.topic_copy import CopiedTopic
+from streamwarden.stream import SourceSpec
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 SILENCE: Final = 30.0
 """Seconds without a record after which reading fails, with what the broker said last."""
+
+READ_UNCOMMITTED: Final = "read_uncommitted"
+"""As Spark's source reads by default."""
 
 _NO_OBJECT: Final = "(no object)"
 """Stands for a record that no line can hold: without a value, or with an unfinished text over several lines."""
@@ -50,13 +56,53 @@ def export_topic(known: Connection, ranges: Mapping[int, Sequence[TopicRange]], 
     }
 
 
+def export_copied(
+    known: Connection,
+    ranges: Mapping[int, Sequence[TopicRange]],
+    copied: CopiedTopic,
+    into: Path,
+    *,
+    isolation: str = READ_UNCOMMITTED,
+) -> dict[int, list[Path]]:
+    """The same for a fork that read a copy of its origin's topic: the records as the origin has them, at their places
+    in the copy. What was done to the copy since does not matter.
+
+    Raises VerificationError if the origin's topic does not keep them any more, or the broker does not answer.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    files: dict[int, list[Path]] = {batch: [] for batch in ranges}
+    wanted = sorted((each, batch) for batch, parts in ranges.items() for each in parts)
+    for partition, group in groupby(wanted, key=lambda pair: pair[0].partition):
+        place = TopicRange(copied.origin, *copied.source_of(partition))
+        with closing(read_messages(known, place, isolation=isolation)) as origin:
+            at = 0
+            for each, batch in group:
+                taken = [
+                    Record(each.start + number, message.timestamp()[1], message.value())
+                    for number, message in enumerate(islice(origin, each.start - at, each.end - at))
+                ]
+                at = each.end
+                if len(taken) < each.end - each.start:
+                    raise _unread(each, each.start + len(taken), [f"{copied.origin} has no such record"])
+                files[batch] += _write(each, taken, into)
+    return files
+
+
+def isolation_of(source: SourceSpec) -> str:
+    """Which records of transactions the stream's source reads, in the client's words."""
+    options = {key.lower(): value for key, value in source.options.items()}
+    return options.get("kafka.isolation.level", READ_UNCOMMITTED)
+
+
 def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
-    """The records of one range as `read_messages` has them, by what an oracle takes."""
+    """The records of one range as `read_messages` has them, reduced to what an oracle takes."""
     for message in read_messages(known, wanted):
         yield Record(message.offset() or 0, message.timestamp()[1], message.value())
 
 
-def read_messages(known: Connection, wanted: TopicRange, *, isolation: str = "read_uncommitted") -> Iterator[Message]:
+def read_messages(
+    known: Connection, wanted: TopicRange, *, isolation: str = READ_UNCOMMITTED
+) -> Generator[Message, None, None]:
     """The records of one range, in order, committed or not: as Spark's source reads them by default.
 
     Offsets without a record (of transactions, of a compacted topic) are passed over. Raises VerificationError.

@@ -24,6 +24,7 @@ from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.checkpoint.topics import TopicRange, topic_ranges, without
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.lifecycle.topic_copy import CopiedTopic
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
@@ -39,6 +40,7 @@ def verify(
     first: int = 0,
     deduplicated: bool = True,
     lost: Sequence[TopicRange] = (),
+    copied: CopiedTopic | None = None,
 ) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
@@ -53,6 +55,8 @@ def verify(
         deduplicated: False: of a topic, as a reader has it who knows nothing of event ids.
         lost: records of the source's topic that are known to be gone, and that no batch can have read: the output is
             held against what is left. Any other record that is gone is an error.
+        copied: the source's topic is this copy of another one, from which the records are read: the copy may have lost
+            them since.
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -72,7 +76,7 @@ def verify(
             folders = _copied_input(spec, Path(scratch))
         facts = read_facts(spec, first=first, folders=folders)
         if spec.source.kind is SourceKind.KAFKA:
-            facts = replace(facts, files=_exported(spec, facts, Path(scratch), lost))
+            facts = replace(facts, files=_exported(spec, facts, Path(scratch), lost, copied))
             inputs = [path for files in facts.files.values() for path in files]
         elif inputs is None:
             inputs = [path for folder in folders for path in input_files(Path(folder))]
@@ -113,9 +117,11 @@ def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _exported(spec: StreamSpec, facts: RunFacts, into: Path, lost: Sequence[TopicRange]) -> dict[int, list[Path]]:
+def _exported(
+    spec: StreamSpec, facts: RunFacts, into: Path, lost: Sequence[TopicRange], copied: CopiedTopic | None
+) -> dict[int, list[Path]]:
     """Batch -> files with the records that it read of the topic."""
-    from streamwarden.adapters.topic_export import export_topic
+    from streamwarden.adapters.topic_export import export_copied, export_topic, isolation_of
 
     try:
         ranges = topic_ranges(*_checkpoint(spec))
@@ -131,7 +137,10 @@ def _exported(spec: StreamSpec, facts: RunFacts, into: Path, lost: Sequence[Topi
         for batch, parts in ranges.items()
         if facts.committed is not None and batch <= facts.committed
     }
-    return export_topic(connection(str(spec.source.connection)), committed, into)
+    known = connection(str(spec.source.connection))
+    if copied is not None:
+        return export_copied(known, committed, copied, into, isolation=isolation_of(spec.source))
+    return export_topic(known, committed, into)
 
 
 def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, deduplicated: bool) -> Output:

@@ -39,7 +39,8 @@ _RESTORE: Final = (
 )
 
 TOPIC_ANEW: Final = _cause(
-    r"PARTITION_OFFSET_CHANGED|KAFKA_DATA_LOSS\.PARTITIONS_DELETED",
+    r"KAFKA_DATA_LOSS\.(?:PARTITION_OFFSET_CHANGED|PARTITIONS_DELETED)"
+    r"|Partition \S+ offset was changed from \d+ to \d+|Partitions [^\n]+ have been deleted",
     curable=False,
     next_step="the topic was made anew: it holds less than the stream has read of it already, and no offset of the "
     "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a table's "

@@ -86,6 +86,14 @@ class CopiedTopic:
     def held(self) -> int:
         return sum(each.held for each in self.partitions)
 
+    def source_of(self, partition: int) -> tuple[int, int, int]:
+        """Partition of the origin's topic, and the offsets from which and up to which a partition of the copy has its
+        records, in order."""
+        number, added = partition % len(self.partitions), partition >= len(self.partitions)
+        each = self.partitions[number]
+        start, end = (each.cut, each.end) if added else (each.start, each.cut)
+        return each.partition, start, end
+
     @property
     def ranges_digest(self) -> str:
         """SHA-256 over the ranges of the origin's topic."""

@@ -87,12 +87,21 @@ def test_a_topic_that_a_producer_waits_for_in_vain_is_told_as_missing() -> None:
     assert "create the topic" in failure(None, message, at=1, cut_batch=True, built=True).next_step
 
 
-@pytest.mark.parametrize("reason", ["PARTITION_OFFSET_CHANGED", "PARTITIONS_DELETED"])
-def test_a_topic_that_was_made_anew_is_told_from_one_that_a_retention_passed(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("error_class", "reason"),
+    [
+        ("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", ""),
+        ("KAFKA_DATA_LOSS.PARTITIONS_DELETED", ""),
+        ("STREAM_FAILED", "Partition flights-3 offset was changed from 2400 to 2160.\nThis could be either 1) a user"),
+        ("STREAM_FAILED", "Partitions Set(flights-3, flights-4) have been deleted."),
+    ],
+)
+def test_a_topic_that_was_made_anew_is_told_from_one_that_a_retention_passed(error_class: str, reason: str) -> None:
     """The way out of the one loses the output of the other: a folder's manifest skips batches that it knows."""
+    lost = "Some data may have been lost because they are not available in Kafka any more;\nReason: "
     anew, passed = (
-        failure(f"KAFKA_DATA_LOSS.{each}", "Some data may have been lost", at=1, cut_batch=True, built=True)
-        for each in (reason, "COULD_NOT_READ_OFFSET_RANGE")
+        failure(each, f"{lost}{why}", at=1, cut_batch=True, built=True)
+        for each, why in ((error_class, reason), ("STREAM_FAILED", "Could not read records in offset [3, 9) for"))
     )
     assert "a new checkpoint path, and a new place for the output" in anew.next_step
     assert "failOnDataLoss" not in anew.next_step

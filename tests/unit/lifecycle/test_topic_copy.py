@@ -111,5 +111,6 @@ def test_what_was_copied_survives_the_way_through_json_and_is_summed() -> None:
     copied = CopiedTopic(origin="events", topic=f"{PLACES.schema}_source", partitions=tuple(parts))
     assert CopiedTopic.from_dict(json.loads(json.dumps(asdict(copied)))) == copied
     assert (copied.records, copied.held) == (10, 4)
+    assert [copied.source_of(number) for number in range(4)] == [(0, 5, 8), (1, 5, 8), (0, 8, 11), (1, 8, 11)]
     longer = replace(copied, partitions=(parts[0], replace(parts[1], end=12)))
     assert longer.ranges_digest != copied.ranges_digest
