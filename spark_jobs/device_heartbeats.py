@@ -24,10 +24,10 @@ With `state.ttl` it expires when no session began for that long; without it is f
 has a TTL by the clock only: it refuses the stream of events' time at the start, and this job does with a reason.
 
 One timer a device, not one a session: a timer costs a call into Python and a handful of messages between it and the
-JVM, and the sessions of a device share them. Measured on two cores (`benchmarks/device_heartbeats/run.py`): a batch that
-tells 50,000 sessions of 5,000 devices takes 7.1 s, which is 6,800 a second, or 200,000 sessions in the 30 seconds from
-one heartbeat to the next. That is the ceiling of one such driver while readings are rare; with one of each session in
-between, 10,000 sessions took 9.1 s, and 33,000 would fill the 30 seconds.
+JVM, and the sessions of a device share them. Measured on two cores (`benchmarks/device_heartbeats/run.py`): a batch
+that tells 50,000 sessions of 5,000 devices takes 7.1 s, which is 6,800 a second, or 200,000 sessions in the 30 seconds
+from one heartbeat to the next. That is the ceiling of one such driver while readings are rare; with one of each session
+in between, 10,000 sessions took 9.1 s, and 33,000 would fill the 30 seconds.
 
 Time is processing time: all readings of a batch come at the moment that it was planned, which Spark writes down first
 and gives again when the batch runs again; their order is that of the files (modification, name) and their lines, or of
