@@ -7,6 +7,7 @@ stand in for those of them that are not there.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +65,26 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
             where=f"connection {known.name}",
             next_step="correct the connection",
         ) from error
+
+
+def kept_offsets(consumer: Consumer, topic: str, partition: int, *, deadline: float) -> tuple[int, int]:
+    """The oldest offset that the partition keeps, and the one behind its newest.
+
+    A partition between two leaders (one is being elected, a topic was just made) is asked until `deadline`, a time of
+    `time.monotonic`. Raises KafkaException.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+    place = TopicPartition(topic, partition)
+    between = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return consumer.get_watermark_offsets(place, timeout=max(0.1, left))
+        except KafkaException as error:
+            if error.args[0].code() not in between or left <= 0:
+                raise
+        time.sleep(0.05)
 
 
 def headers(message: Message) -> dict[str, bytes]:

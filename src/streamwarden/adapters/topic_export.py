@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from streamwarden.adapters.brokers import reader
+from streamwarden.adapters.brokers import kept_offsets, reader
 from streamwarden.adapters.connections import Connection
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
@@ -141,9 +141,7 @@ def read_messages(
 
 
 def _require_kept(consumer: Consumer, wanted: TopicRange) -> None:
-    from confluent_kafka import TopicPartition
-
-    low, high = consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), timeout=SILENCE)
+    low, high = kept_offsets(consumer, wanted.topic, wanted.partition, deadline=time.monotonic() + SILENCE)
     if low > wanted.start or high < wanted.end:
         gone = min(low, wanted.end) - wanted.start if low > wanted.start else wanted.end - max(high, wanted.start)
         raise VerificationError(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from streamwarden.adapters.brokers import reader
+from streamwarden.adapters.brokers import kept_offsets, reader
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.filesystem import FileSystem
@@ -136,7 +136,7 @@ def topic_lag(
 
     Raises SourceError if the broker does not answer in time or has no such topic, ConfigError.
     """
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + ANSWER_WITHIN
     problems: list[str] = []
@@ -147,7 +147,7 @@ def topic_lag(
             raise _unknown(known, topic, found.error.str())
         lags = {}
         for partition in sorted(found.partitions):
-            first, last = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_left(deadline))
+            first, last = kept_offsets(consumer, topic, partition, deadline=deadline)
             lags[partition] = PartitionLag(
                 partition=partition,
                 planned=planned.get(partition, 0),
