@@ -206,7 +206,7 @@ def test_what_is_left_of_a_drill_is_on_this_host_and_nothing_in_the_store(
 def test_the_signs_of_its_folders_go_too(forks: DrillForks, lake: Bucket) -> None:
     """The store's client leaves one in the place of the last file."""
     lake.makedirs(f"{AT}/{RUN}/fork", exist_ok=True)
-    view = forks.make(RUN, "minutes", SPEC)
+    view = forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
     forks.clear(RUN, view)
     assert not lake.isdir(f"{AT}/{RUN}/fork")
     assert not lake.isdir(f"{AT}/{RUN}")
