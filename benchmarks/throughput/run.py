@@ -291,7 +291,7 @@ def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Itera
     """A driver under spark-submit alone, with the same settings; call what is yielded for its reports."""
     folder = data / "bare"
     (folder / files.TEMPORARY).mkdir(parents=True)
-    document, told = folder / "spec.json", folder / "reports.jsonl"
+    document, reported = folder / "spec.json", folder / "reports.jsonl"
     document.write_text(json.dumps(spec_to_dict(spec)))
     archive = class_archive.find(find_java())
     flags = class_archive.flags(archive) if archive is not None else ()
@@ -299,7 +299,7 @@ def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Itera
     conf["spark.sql.warehouse.dir"] = str(data / "warehouse")
     (folder / files.PROPERTIES).write_text(properties_text(conf))
     command = [str(spark_home() / "bin" / "spark-submit"), "--properties-file", str(folder / files.PROPERTIES)]
-    command += [str(Path(__file__).with_name("bare.py")), str(document), str(told), str(expected or "all")]
+    command += [str(Path(__file__).with_name("bare.py")), str(document), str(reported), str(expected or "all")]
     environment = driver_environment(spec, data, "sqlite://", None, own_spark=True)
     with (folder / "log").open("w") as log, on_core(core):
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -307,7 +307,7 @@ def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Itera
     def reports() -> list[Progress]:
         if process.wait(PATIENCE) != 0:
             raise SystemExit(f"the bare query failed:\n{(folder / 'log').read_text()[-2000:]}")
-        return [parse_progress(json.loads(line)) for line in told.read_text().splitlines()]
+        return [parse_progress(json.loads(line)) for line in reported.read_text().splitlines()]
 
     try:
         yield reports

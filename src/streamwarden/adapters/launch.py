@@ -20,7 +20,7 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.lifecycle.settings import CHECKPOINT_FILES
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
 from streamwarden.stream import StreamSpec
 
@@ -29,9 +29,6 @@ RUNNER: Final = Path(__file__).parent.parent / "spark" / "runner.py"
 
 SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
-
-
-WHOLE_UPLOADS: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 
 
 def driver_environment(

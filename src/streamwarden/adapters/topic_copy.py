@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters import scratch_topics
-from streamwarden.adapters.brokers import QUIET, client_settings, reader
+from streamwarden.adapters.brokers import QUIET, client_settings, kept_offsets, reader
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.topic_export import isolation_of, read_messages
 from streamwarden.adapters.topic_lag import topic_lag
@@ -191,11 +191,11 @@ def _flush(producer: Any) -> None:
 
 def _end(known: Connection, name: str, partition: int) -> int:
     """The offset that the next record of the partition gets. Raises SourceError."""
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import KafkaException
 
     client = reader(known, "copy")
     try:
-        return client.get_watermark_offsets(TopicPartition(name, partition), timeout=scratch_topics.ANSWER_WITHIN)[1]
+        return kept_offsets(client, name, partition, deadline=time.monotonic() + scratch_topics.ANSWER_WITHIN)[1]
     except KafkaException as error:
         raise _refused(known, name, error.args[0].str()) from error
     finally:

@@ -28,6 +28,9 @@ RENAMED_AT_ONCE: Final = "org.apache.spark.sql.execution.streaming.checkpointing
 """On a local disk: one rename of the operating system, which replaces what is there. Spark's own choice there
 (`FileContext`) deletes what it replaces before, and starts several `readlink` processes for each file."""
 
+WHOLE_UPLOADS: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+"""In an object store: an upload that becomes visible whole when it is completed, without a rename."""
+
 FORMAT: Final = f"{STATE_STORE}.checkpointFormatVersion"
 
 

@@ -186,14 +186,18 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
     }
     conf = own | spark_conf(spec)
     if spec.spark.manager is not Manager.LOCAL:
-        given = conf.get("spark.executor.extraJavaOptions")
         options = [executor_tag(folder.name)]
         if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has a /tmp of its own
             options.append(_IN_ITS_FOLDER)
-        conf["spark.executor.extraJavaOptions"] = " ".join([*options, given] if given else options)
+        _prepend(conf, "spark.executor.extraJavaOptions", options)
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
-    given = conf.get("spark.driver.extraJavaOptions")
-    return conf | {"spark.driver.extraJavaOptions": " ".join([*flags, given] if given else flags)}
+    _prepend(conf, "spark.driver.extraJavaOptions", flags)
+    return conf
+
+
+def _prepend(conf: dict[str, str], key: str, options: Sequence[str]) -> None:
+    """Put options of ours before those that the stream's file gives: of two of a kind the JVM takes the later."""
+    conf[key] = " ".join(filter(None, [*options, conf.get(key)]))
 
 
 def executor_tag(driver_id: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamwarden.drills.faults.base import Scene, await_exit
+from streamwarden.drills.faults.base import Scene, Strike, await_exit
+from streamwarden.drills.ports import DriverView
 from streamwarden.drills.spec import FaultKind
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.topic_copy import CopiedTopic
+from streamwarden.stream import SourceKind
 
 LOOK_EVERY = 0.5
 """Seconds between two questions to the broker."""
@@ -20,7 +22,7 @@ LOOK_EVERY = 0.5
 def require_topic(kind: FaultKind, stream: str, declared: Mapping[str, Any]) -> None:
     """Raises DrillAborted for a stream that reads no topic."""
     given = str(declared["source"]["kind"])
-    if given != "kafka":
+    if given != SourceKind.KAFKA:
         raise DrillAborted(
             f"{kind} is not applicable: the source of {stream} is of the kind {given}, which is no topic",
             expected="source.kind kafka",
@@ -79,6 +81,13 @@ def why_not_between_batches(scene: Scene) -> str | None:
     if position.gap or position.committed is None:
         return f"the stop cut batch {position.planned}: the last commit is {position.committed}"
     return None
+
+
+def struck_at(scene: Scene, view: DriverView, strike: Strike | None) -> float:
+    """When the fault struck. Of a strike that was killed nobody knows it: when the driver ended, or now if it lives."""
+    if strike is not None and strike.moment is not None:
+        return strike.moment
+    return scene.clock.now() if view.exit is None else view.exit.ended_at
 
 
 def parts(lags: Sequence[PartitionLag], topic: str) -> dict[str, dict[str, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit
-from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
+from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic, struck_at
 from streamwarden.drills.spec import FaultKind, FaultSpec
 from streamwarden.drills.waiting import wait_for
 
@@ -64,11 +64,10 @@ class PartitionsAdded:
             message = f"the new partitions have {sum(lag.last for lag in new):,} of {copied.held:,} records"
         else:
             message = f"{before} partitions became {len(lags)}, the new ones with {copied.held:,} records; {reached}"
-        happened = scene.clock.now() if view.exit is None else view.exit.ended_at
         return Proof(
             landed=bool(new) and whole and copied.held > 0,
             driver_id=scene.driver_id,
-            moment=happened if strike is None or strike.moment is None else strike.moment,
+            moment=struck_at(scene, view, strike),
             planned=position.planned if batch is None else batch - 1,
             committed=position.committed if batch is None else batch - 1,
             message=message,

@@ -20,6 +20,7 @@ from streamwarden.drills.faults.own_topic import (
     parts,
     require_topic,
     stop_between_batches,
+    struck_at,
     why_not_between_batches,
 )
 from streamwarden.drills.ports import Forks, ForkView
@@ -76,11 +77,10 @@ class RetentionPassed:
         else:
             each = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
             message = f"{gone:,} records were removed that no batch had read ({each}); {left:,} are left to read"
-        happened = scene.clock.now() if view.exit is None else view.exit.ended_at
         return Proof(
             landed=missed is None and gone > 0 and left > 0,
             driver_id=scene.driver_id,
-            moment=happened if strike is None or strike.moment is None else strike.moment,
+            moment=struck_at(scene, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

@@ -18,6 +18,7 @@ from streamwarden.drills.faults.own_topic import (
     parts,
     require_topic,
     stop_between_batches,
+    struck_at,
     why_not_between_batches,
 )
 from streamwarden.drills.ports import Forks, ForkView
@@ -74,11 +75,10 @@ class TopicRecreated:
                 f"the topic was made anew: it has {records:,} records, and "
                 f"{sum(lag.committed for lag in lags):,} were read of the old one"
             )
-        happened = scene.clock.now() if view.exit is None else view.exit.ended_at
         return Proof(
             landed=missed is None and bool(read) and len(shorter) == len(read) and records > 0,
             driver_id=scene.driver_id,
-            moment=happened if strike is None or strike.moment is None else strike.moment,
+            moment=struck_at(scene, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

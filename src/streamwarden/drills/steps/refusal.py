@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from streamwarden.drills.faults import Refused
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.drills.steps import Stage
 from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
+from streamwarden.health.checks.input_lost import CHECK as INPUT_LOST
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.restart import GiveUp, decide
 from streamwarden.stream import RestartPolicy
-
-CHECK: Final = "input_lost"
-"""The check that tells of input that is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ def _observe(stage: Stage, fault: Refused, fork: ForkView) -> dict[str, Any]:
     if view.exit is None:
         return {**told, "message": f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"}
     note_exit(stage, Step.RECOVERY, view)
-    verdict = next((each for each in ports.health.evaluate(fork) if each.check == CHECK), None)
+    verdict = next((each for each in ports.health.evaluate(fork) if each.check == INPUT_LOST.name), None)
     of_check: str | None
     if verdict is None or verdict.status not in (Status.WARNING, Status.CRITICAL):
         of_check = f"it is {verdict.status.value}: {verdict.reason}" if verdict else "it gave no verdict"
@@ -81,7 +79,7 @@ def _observe(stage: Stage, fault: Refused, fork: ForkView) -> dict[str, Any]:
     untold = {
         "the driver's exit": _exit_problem(fault, view),
         "supervision": _supervision_problem(view, ports.clock.now()),
-        f"the check {CHECK}": of_check,
+        f"the check {INPUT_LOST.name}": of_check,
     }
     problems = [f"{who}: {problem}" for who, problem in untold.items() if problem is not None]
     seconds = view.exit.ended_at - record.launched_at
@@ -89,8 +87,8 @@ def _observe(stage: Stage, fault: Refused, fork: ForkView) -> dict[str, Any]:
     message = (
         f"the fault was not told in full: {'; '.join(problems)}"
         if problems
-        else f"the driver ended {seconds:.1f} s after its launch and said why, supervision leaves it down, and {CHECK} "
-        f"says: {reason}"
+        else f"the driver ended {seconds:.1f} s after its launch and said why, supervision leaves it down, and "
+        f"{INPUT_LOST.name} says: {reason}"
     )
     return {
         **told,
