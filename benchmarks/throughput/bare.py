@@ -1,7 +1,8 @@
 """The same query under Spark alone: no runner, no listener, no lease, no store.
 
-Arguments: spec.json, where to report, and the input rows after which to stop (`all`: the query ends by itself). Its
-settings come from the same properties file as the supervised driver's. Writes Spark's own reports, one a line.
+Arguments: spec.json, where to report, the input rows after which to stop (`all`: the query ends by itself), and how the
+description of the source begins whose rows are counted. Its settings come from the same properties file as the
+supervised driver's. Writes Spark's own reports, one a line.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from streamwarden.spark.jobs import load_build
 from streamwarden.spark.sinks import start_query
 
 
-def read(query: Any) -> int:
-    """Rows that came from files so far."""
+def read(query: Any, own: str) -> int:
+    """Rows that came from the job's own source so far."""
     every = [source for report in query.recentProgress for source in json.loads(report.json)["sources"]]
-    return sum(each["numInputRows"] for each in every if each["description"].startswith("FileStreamSource"))
+    return sum(each["numInputRows"] for each in every if each["description"].startswith(own))
 
 
 if __name__ == "__main__":
@@ -31,7 +32,7 @@ if __name__ == "__main__":
     if sys.argv[3] == "all":
         query.awaitTermination()
     else:
-        while read(query) < int(sys.argv[3]) and not query.awaitTermination(1):
+        while read(query, sys.argv[4]) < int(sys.argv[3]) and not query.awaitTermination(1):
             pass
         query.stop()
     Path(sys.argv[2]).write_text("".join(report.json + "\n" for report in query.recentProgress))

@@ -48,7 +48,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import driver_properties, properties_text
 from streamwarden.progress import Progress, parse_progress
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream import SourceKind, StreamSpec, TriggerSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
 FILES = 18
@@ -133,14 +133,23 @@ def lines_of(make: Callable[[int], Iterator[str]]) -> Callable[[StreamSpec, int]
     return lambda spec, rows: write(Path(str(spec.source.path)), make(rows), rows)
 
 
-STOPPED = ("user_sessions", "user_action_counts", "flight_weather")
+def nothing(spec: StreamSpec, rows: int) -> None:
+    """The source makes its rows itself."""
+
+
+PACED = ("windowed_values",)
+"""Jobs whose source makes rows by the clock: a batch each `PACE` seconds, of as many rows as the others' have."""
+
+PACE = 3
+STOPPED = ("user_sessions", "user_action_counts", "flight_weather", *PACED)
 """Jobs that are stopped when their rows are read. A bounded run of one with a clock would read all of its input in one
-batch, and that of a join would go on with a year's weather after the last flight."""
+batch, that of a join would go on with a year's weather after the last flight, that of a source of its own never end."""
 
 INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "flight_departures": flights,
     "aircraft_rotations": flights,
     "flight_dedup": flights,
+    "flight_dedup_unbounded": flights,
     "flight_weather": flights,
     "event_windows": lines_of(event_lines),
     "event_dedup": lines_of(repeated_lines),
@@ -148,7 +157,9 @@ INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "state_evolution": lines_of(purchase_lines),
     "user_sessions": lines_of(session_lines),
     "user_action_counts": lines_of(action_lines),
+    "windowed_values": nothing,
 }
+"""`device_heartbeats` has a benchmark of its own: its work comes from timers, not from rows."""
 
 
 @dataclass(frozen=True)
@@ -230,9 +241,11 @@ def pair(job: str, root: Path, rows: int, number: int) -> tuple[Run, Run]:
     cores = sorted(os.sched_getaffinity(0))[:2]
     ours, theirs = cores if number % 2 == 0 else cores[::-1]
     expected = rows if job in STOPPED else None
+    if job in PACED:
+        expected = rows * 3 // 2  # its first batch has the rows of the start, too
     specs = []
     for kind in ("supervised", "bare"):
-        spec = bounded(job, root / kind)
+        spec = bounded(job, root / kind, rows)
         INPUTS[job](spec, rows)
         specs.append(spec)
     with bare(specs[1], root / "bare", theirs, expected) as reports:
@@ -241,13 +254,17 @@ def pair(job: str, root: Path, rows: int, number: int) -> tuple[Run, Run]:
         )
 
 
-def bounded(job: str, data: Path) -> StreamSpec:
+def bounded(job: str, data: Path, rows: int) -> StreamSpec:
     """The repository's stream, a file of each source a batch; it ends with its input."""
     spec = load_stream(PROJECT / "config/streams" / f"{job}.yaml", project=PROJECT, data=data)
     trigger = TriggerSpec(processing_time=0.0) if job in STOPPED else TriggerSpec(available_now=True)
+    source = replace(spec.source, max_files_per_trigger=1)
+    if job in PACED:
+        trigger = TriggerSpec(processing_time=float(PACE))
+        source = replace(spec.source, options={"rowsPerSecond": str(rows // FILES // PACE)})
     return replace(
         spec,
-        source=replace(spec.source, max_files_per_trigger=1),
+        source=source,
         trigger=trigger,
         spark=replace(spec.spark, master="local[1]", conf={**spec.spark.conf, **COMPILED_ONCE}),
     )
@@ -276,9 +293,9 @@ def supervised(spec: StreamSpec, data: Path, core: int, expected: int | None) ->
         with on_core(core):
             record = fleet.start(spec, launched_by="benchmark").record
         deadline = time.monotonic() + PATIENCE
-        while expected is not None and sum(map(read, reports())) < expected and time.monotonic() < deadline:
-            time.sleep(1)
         if expected is not None:
+            while sum(read(spec, each) for each in reports()) < expected and time.monotonic() < deadline:
+                time.sleep(1)
             fleet.stop(spec.name, requested_by="benchmark", reason="all is read")
         seen = fleet.wait(record.driver_id, timeout=PATIENCE)
         if seen.exit is None or seen.exit.kind not in (ExitKind.COMPLETED, ExitKind.STOPPED):
@@ -299,7 +316,8 @@ def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Itera
     conf["spark.sql.warehouse.dir"] = str(data / "warehouse")
     (folder / files.PROPERTIES).write_text(properties_text(conf))
     command = [str(spark_home() / "bin" / "spark-submit"), "--properties-file", str(folder / files.PROPERTIES)]
-    command += [str(Path(__file__).with_name("bare.py")), str(document), str(reported), str(expected or "all")]
+    script = str(Path(__file__).with_name("bare.py"))
+    command += [script, str(document), str(reported), str(expected or "all"), own_source(spec)]
     environment = driver_environment(spec, data, "sqlite://", None, own_spark=True)
     with (folder / "log").open("w") as log, on_core(core):
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -317,14 +335,19 @@ def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Itera
             process.wait(30)
 
 
-def read(report: Progress) -> int:
-    """Rows of the job's own input; a clock's do not count."""
-    return sum(source.rows for source in report.sources if source.description.startswith("FileStreamSource"))
+def read(spec: StreamSpec, report: Progress) -> int:
+    """Rows of the job's own input; those of a clock beside it do not count."""
+    return sum(source.rows for source in report.sources if source.description.startswith(own_source(spec)))
+
+
+def own_source(spec: StreamSpec) -> str:
+    """How Spark's description of the job's own source begins."""
+    return "RateStream" if spec.source.kind is SourceKind.RATE else "FileStreamSource"
 
 
 def measured(spec: StreamSpec, reports: list[Progress]) -> Run:
     """From the reports of all batches and the checkpoint."""
-    fed = [Timed(read(report), report.durations_ms["triggerExecution"] / 1000) for report in reports if read(report)]
+    fed = [Timed(rows, each.durations_ms["triggerExecution"] / 1000) for each in reports if (rows := read(spec, each))]
     last = [report for report in reports if report.operators][-1]
     return Run(
         batches=fed[WARM_UP:FILES],

@@ -147,7 +147,7 @@ class TriggerSpec:
             return
         if self.available_now:
             raise ValueError("available_now is true, allowed is one of available_now and real_time")
-        if self.processing_time not in (None, _EACH):
+        if self.processing_time is not None and self.processing_time is not _EACH:  # the default itself: nobody said it
             raise ValueError(
                 f"processing_time is {self.processing_time:g} s, allowed is one of processing_time and real_time"
             )

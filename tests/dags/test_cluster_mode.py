@@ -159,7 +159,7 @@ class resource_manager:  # noqa: N801  (a context manager)
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
     def __enter__(self) -> str:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __exit__(self, *_: object) -> None:

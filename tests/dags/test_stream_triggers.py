@@ -136,7 +136,10 @@ def test_a_backoff_ends_at_its_time(space: Workspace) -> None:
 def test_a_person_cuts_a_backoff_short(space: Workspace, wanted: Desired) -> None:
     """A start launches at once; a stop holds at once."""
     since = time.time() - 1
-    (space.fleet.set_running if wanted is Desired.RUNNING else space.fleet.set_stopped)("counted", "ann", "now")
+    if wanted is Desired.RUNNING:
+        space.fleet.set_running("counted", "ann", "now")
+    else:
+        space.fleet.request_stop("counted", requested_by="ann", reason="now")
     trigger = StandbyTrigger(stream="counted", project=str(space.project), since=since, until=since + 3600)
     assert "ann" in first_event(trigger, 10)["resume"]
 
@@ -153,7 +156,7 @@ def test_a_wish_from_before_the_backoff_does_not_cut_it(space: Workspace) -> Non
 
 def test_a_stopped_stream_waits_until_it_is_wanted(space: Workspace) -> None:
     """No time ends that wait."""
-    space.fleet.set_stopped("counted", "ann", "moving")
+    space.fleet.request_stop("counted", requested_by="ann", reason="moving")
     trigger = StandbyTrigger(stream="counted", project=str(space.project), since=time.time())
     with pytest.raises(TimeoutError):
         first_event(trigger, 0.5)

@@ -187,7 +187,7 @@ def test_a_restart_leaves_the_stream_wanted_running(yard: Yard) -> None:
     assert request is not None
     assert request.restart
     assert yard.store.stops.desired("counts") is None
-    yard.fleet.set_stopped("counts", "bob", "holiday")
+    yard.fleet.request_stop("counts", requested_by="bob", reason="holiday", batch_deadline=60)
     yard.fleet.request_stop("counts", requested_by="ann", reason="new code", restart=True)
     wish = yard.store.stops.desired("counts")
     assert wish is not None

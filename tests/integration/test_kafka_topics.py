@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.brokers import topic_id
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.flights import departures
 from streamwarden.adapters.observatory import Observatory
@@ -101,6 +102,35 @@ def test_what_a_batch_reads_is_behind_until_the_batch_is_committed(kafka: Broker
     assert (found.count, found.since, lag.waiting, lag.behind, lag.since) == (0, None, 0, 4, NOW + 1)
     reader.commit()
     assert reader.waiting().partitions["running-0"].behind == 0
+
+
+def test_a_topic_that_was_made_anew_and_grew_past_the_stream_is_told_by_its_id(kafka: Broker, tmp_path: Path) -> None:
+    """By its offsets alone it looks like the old one, with three records more."""
+    kafka.create("regrown", **FOREVER)
+    kafka.produce("regrown", ["{}"] * 5)
+    reader = Reader(tmp_path / "checkpoint", "regrown")
+    reader.plan({"0": 5})
+    reader.commit()
+    with Store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        store.migrate()
+
+        def look(minute: int) -> tuple[str, str]:
+            report = Observatory(store).evaluate([reader.spec], NOW + 60.0 * minute)
+            found = {verdict.check: verdict for verdict in report.verdicts}["input_lost"]
+            return found.status.value, found.reason
+
+        assert look(0)[0] == "OK"
+        kafka.produce("regrown", ["{}"] * 3)
+        assert look(1)[0] == "OK", "negative control: the same topic, three records longer"
+        kafka.delete("regrown")
+        kafka.create("regrown", **FOREVER)
+        kafka.produce("regrown", ["{}"] * 8)
+        status, reason = look(2)
+        assert status == "CRITICAL"
+        assert "made anew: its id is" in reason
+        waiting = reader.waiting()
+        assert (waiting.rewound, waiting.lost, waiting.count) == ((), {}, 3), "by its offsets nobody could tell"
+    assert topic_id(connection("events"), "never_made", within=2) is None
 
 
 def test_the_lag_of_a_topic_is_judged_from_look_to_look(kafka: Broker, tmp_path: Path) -> None:

@@ -104,8 +104,8 @@ def resident(values: Iterable[float], *, until: float = NOW) -> tuple[Measuremen
     return tuple(measured("resident_bytes", value, until - 10 * (len(found) - 1 - i)) for i, value in enumerate(found))
 
 
-def measured(name: str, value: float, at: float) -> Measurement:
-    return Measurement(stream=STREAM, name=name, at=at, value=value, unit="bytes", source="runner")
+def measured(name: str, value: float, at: float, source: str = "runner") -> Measurement:
+    return Measurement(stream=STREAM, name=name, at=at, value=value, unit="bytes", source=source)
 
 
 def log(

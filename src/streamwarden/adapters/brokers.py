@@ -87,6 +87,27 @@ def kept_offsets(consumer: Consumer, topic: str, partition: int, *, deadline: fl
         time.sleep(0.05)
 
 
+def topic_id(known: Connection, topic: str, *, within: float) -> str | None:
+    """The id that the cluster gave the topic when it was made: one that is deleted and made anew has another.
+
+    None: there is no such topic, or the brokers are older than ids (Kafka 2.8), or did not tell in so many seconds.
+    Raises ConfigError for a connection that names no broker.
+    """
+    from concurrent.futures import TimeoutError as TooLate
+
+    from confluent_kafka import KafkaException, TopicCollection, Uuid
+    from confluent_kafka.admin import AdminClient
+
+    settings: dict[str, Any] = {**client_settings(known), "logger": QUIET}
+    client = AdminClient(settings)  # has to live until the answer is there
+    try:
+        asked = client.describe_topics(TopicCollection([topic]), request_timeout=within)
+        found = str(asked[topic].result(timeout=within).topic_id)
+    except (KafkaException, TooLate):
+        return None
+    return None if found == str(Uuid(0, 0)) else found
+
+
 def headers(message: Message) -> dict[str, bytes]:
     """A record's headers that have a value; of several of one name the last."""
     found: Any = message.headers() or []

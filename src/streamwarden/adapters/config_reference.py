@@ -113,7 +113,8 @@ MEANINGS: Final = {
     "[clusters](../how-to/cluster.md))",
     "spark.deploy_mode": "where the driver runs: with its launcher, or in the cluster (`yarn` and `k8s` only, from "
     "Airflow only)",
-    "spark.connection": "Airflow's Spark connection; its master, queue, namespace and Kerberos key win over this file",
+    "spark.connection": "Airflow's Spark connection; in the stream's DAG its master, queue, namespace and Kerberos "
+    "key win over this file, which `streamwarden start` and drills go by",
     "spark.driver_memory": "heap of the driver's JVM",
     "spark.executors.instances": "how many executors; null: Spark's default",
     "spark.executors.cores": "cores of each executor",

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from streamwarden.errors import ProcessError
+from streamwarden.lifecycle.settings import EXECUTOR_HEAP
 
 TIMEOUT: Final = 5.0
 MOST_BYTES: Final = 16 * 2**20
@@ -103,7 +104,7 @@ def executor_limit(conf: Mapping[str, str]) -> int:
     memory off the heap and of PySpark, where they are set. A standalone worker enforces none of it: there it is what
     was planned for.
     """
-    memory = _size(conf, "spark.executor.memory", "1g", _MIB)
+    memory = _size(conf, "spark.executor.memory", f"{EXECUTOR_HEAP}b", _MIB)
     factor = conf.get("spark.executor.memoryOverheadFactor") or conf.get("spark.kubernetes.memoryOverheadFactor")
     least = _size(conf, "spark.executor.minMemoryOverhead", "384m", _MIB)
     derived = max(int(float(factor or 0.1) * memory), least)

@@ -404,10 +404,6 @@ class Fleet:
         """Record that people want this stream to run; supervisors act on it."""
         self._set_desired(stream, Desired.RUNNING, by, reason)
 
-    def set_stopped(self, stream: str, by: str, reason: str) -> None:
-        """Record that people want this stream not to run, without asking a living driver to end."""
-        self._set_desired(stream, Desired.STOPPED, by, reason)
-
     def _set_desired(self, stream: str, desired: Desired, by: str, reason: str) -> None:
         self._store.stops.set_desired(
             DesiredState(stream=stream, desired=desired, changed_by=by, reason=reason, changed_at=self._clock())

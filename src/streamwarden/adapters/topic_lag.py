@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from streamwarden.adapters.brokers import kept_offsets, reader
+from streamwarden.adapters.brokers import kept_offsets, reader, topic_id
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.filesystem import FileSystem
@@ -24,7 +24,10 @@ from streamwarden.lifecycle.fork import BoundedInput
 from streamwarden.stream import StreamSpec
 
 ANSWER_WITHIN: Final = 5.0
-"""Seconds for all that is asked of a broker: the health of the other streams waits meanwhile."""
+"""Seconds for the offsets and times that are asked of a broker: the health of the other streams waits meanwhile."""
+
+ID_WITHIN: Final = 2.0
+"""Seconds for the topic's id, which is asked once the broker has told those."""
 
 RECENT: Final = 20
 """Batches that tell how many records a batch reads."""
@@ -57,6 +60,7 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
         lost={f"{topic}-{lag.partition}": lag.lost for lag in lags if lag.lost},
         rewound=tuple(f"{topic}-{lag.partition}" for lag in lags if lag.rewound),
         partitions={f"{topic}-{lag.partition}": lag for lag in lags},
+        topic_id=topic_id(known, topic, within=ID_WITHIN),
     )
 
 

@@ -169,15 +169,6 @@ def state_stores(fs: FileSystem, path: str) -> tuple[StateStore, ...]:
         raise unreadable(path, error) from error
 
 
-def state_sizes(stores: Iterable[StateStore]) -> dict[tuple[int, int], int]:
-    """(operator, partition) -> bytes on disk, all versions and stores together."""
-    sizes: dict[tuple[int, int], int] = {}
-    for store in stores:
-        key = (store.operator, store.partition)
-        sizes[key] = sizes.get(key, 0) + store.bytes
-    return sizes
-
-
 def replay_debts(stores: Iterable[StateStore]) -> tuple[ReplayDebt, ...]:
     """One debt a store. A store that writes a snapshot with every version (no changelogs) has none to replay."""
     debts = []

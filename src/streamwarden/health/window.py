@@ -112,6 +112,7 @@ class WaitingInput:
         lost: part -> how many no committed batch has read and are not kept any more.
         rewound: parts that hold less than was read already: they were made anew.
         partitions: of a topic, each partition's offsets, under the same names as in `parts`.
+        topic_id: of a topic, the id that its cluster gave it when it was made; None: it was not told.
     """
 
     count: int
@@ -124,6 +125,7 @@ class WaitingInput:
     lost: Mapping[str, int] = field(default_factory=dict)
     rewound: tuple[str, ...] = ()
     partitions: Mapping[str, PartitionLag] = field(default_factory=dict)
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

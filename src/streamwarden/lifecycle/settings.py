@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import SparkSpec, StreamSpec
 from streamwarden.units import parse_duration
 
 STATE_STORE: Final = "spark.sql.streaming.stateStore"
@@ -21,6 +21,9 @@ HEAP_SHARE: Final = 0.25
 """Of the heap that HDFS-backed state may take: a batch holds the version it builds beside those it keeps, and the
 garbage collector needs as much room again."""
 
+EXECUTOR_HEAP: Final = 2**30
+"""Bytes: Spark's default of `spark.executor.memory`."""
+
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 """By which of Hadoop's interfaces the files of a checkpoint, and of a sink's manifest, are written and renamed."""
 
@@ -32,6 +35,11 @@ WHOLE_UPLOADS: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedC
 """In an object store: an upload that becomes visible whole when it is completed, without a rename."""
 
 FORMAT: Final = f"{STATE_STORE}.checkpointFormatVersion"
+
+
+def executor_heap(spark: SparkSpec) -> int:
+    """Bytes of heap of each executor: what the stream says, else Spark's default."""
+    return spark.executors.memory or EXECUTOR_HEAP
 
 
 def real_time_format(spec: StreamSpec) -> dict[str, str]:

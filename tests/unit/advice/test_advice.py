@@ -10,7 +10,7 @@ from streamwarden.advice.advise import advise
 from streamwarden.advice.history import History
 from streamwarden.advice.rates import Cost
 from streamwarden.lifecycle.settings import DELTAS
-from streamwarden.stream import Backend, SparkSpec, StateSpec, TriggerSpec
+from streamwarden.stream import Backend, ExecutorsSpec, SparkSpec, StateSpec, TriggerSpec
 from support.advice import batch, files, history
 from support.health_windows import NOW, driver, measured, spec
 
@@ -140,6 +140,57 @@ def test_the_limit_of_a_process_is_never_less_than_its_full_heap_needs(backend, 
     reports = [batch(0, backend=str(backend), memoryUsedBytes=1_000_000)]
     advice = memory.advise(history(reports, of, measurements=(measured("resident_bytes", peak, NOW),)))
     assert numbers(advice)["limit"] == limit
+
+
+def on_cluster(*, executors: int, used: float, limit: float) -> list:
+    """What the driver measured of its executors; the first took what is said, the others half of it."""
+    counts = [measured("executors_active", executors, NOW), measured("executors_lost", 0, NOW)]
+    for number in range(executors):
+        source = f"executor {number}"
+        counts += [
+            measured("executor_peak_bytes", used / (2 if number else 1), NOW, source=source),
+            measured("executor_limit_bytes", limit, NOW, source=source),
+        ]
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("backend", "state", "used", "settings"),
+    [
+        (Backend.ROCKSDB, 3e9, 1000 * MIB, {}),
+        (Backend.ROCKSDB, 3e9, 1900 * MIB, {"spark.executors.memory_overhead": "1351 MiB"}),
+        (Backend.HDFS, 500 * MIB, 1000 * MIB, {}),
+        (
+            Backend.HDFS,
+            1000 * MIB,
+            1000 * MIB,
+            {"spark.executors.memory": "2000 MiB", "spark.executors.memory_overhead": "384 MiB"},
+        ),
+    ],
+)
+def test_on_a_cluster_the_executors_are_what_holds_the_state(backend, state, used, settings) -> None:
+    """Two of them, each with half of it; the driver's heap, which is tiny here, has none."""
+    executors = ExecutorsSpec(instances=2, memory=1024 * MIB)
+    of = spec(
+        state=StateSpec(backend=backend),
+        spark=SparkSpec(master="spark://m:7077", driver_memory=100 * MIB, executors=executors),
+    )
+    reports = [batch(number, backend=str(backend), memoryUsedBytes=int(state)) for number in range(3)]
+    known = (
+        measured("resident_bytes", 1e9, NOW),
+        *on_cluster(executors=2, used=used, limit=2000 * MIB),
+    )
+    advice = memory.advise(history(reports, of, measurements=known))
+    assert advice.settings == settings
+    assert numbers(advice)["state in memory"] == state / 2
+    assert numbers(advice)["resident memory"] == used
+
+
+def test_nothing_is_said_of_executors_that_nobody_measured() -> None:
+    """The driver's memory says nothing of theirs."""
+    of = spec(spark=SparkSpec(master="yarn"))
+    advice = memory.advise(history([batch(0)], of, measurements=(measured("resident_bytes", 1e9, NOW),)))
+    assert (advice.status, "of the executors" in advice.says) == (Status.UNKNOWN, True)
 
 
 def test_rocksdbs_memory_is_beside_the_heap() -> None:

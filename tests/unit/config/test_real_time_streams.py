@@ -39,6 +39,12 @@ def test_a_batch_lasts_as_long_as_the_file_says_and_nothing_starts_one(project: 
             "processing_time",
             "one of processing_time",
         ),
+        (
+            "{real_time: 10 seconds}",
+            "{real_time: 10s, processing_time: 2s}",  # the default, said
+            "processing_time",
+            "one of processing_time",
+        ),
         ("{real_time: 10 seconds}", "{real_time: 10s, available_now: true}", "available_now", "one of available_now"),
         ("source: {kind: kafka, connection: c, topic: t}", "source: {path: in}", "source.kind", "kafka"),
         ("topic: t}", "topic: t, max_offsets_per_trigger: 9}", "source.max_offsets_per_trigger", "whatever comes"),

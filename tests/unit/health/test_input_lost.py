@@ -1,7 +1,10 @@
 """Records that went before any batch read them."""
 
+from dataclasses import replace
+
 import pytest
 
+from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.checks import input_lost
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
@@ -11,8 +14,15 @@ from support.health_windows import judge, log, spec, window
 TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
 
 
-def verdict(waiting: WaitingInput | None, source: SourceSpec = TOPIC) -> Verdict:
-    return judge(input_lost.CHECK, window(spec=spec(source=source), waiting=waiting, log=log(3, 3)))
+def verdict(
+    waiting: WaitingInput | None,
+    source: SourceSpec = TOPIC,
+    *,
+    before: Verdict | None = None,
+    at: LogPosition | None = log(3, 3),  # noqa: B008 (it is frozen)
+) -> Verdict:
+    previous = {} if before is None else {before.check: before}
+    return judge(input_lost.CHECK, window(spec=spec(source=source), waiting=waiting, log=at, previous=previous))
 
 
 def waits(**found: object) -> WaitingInput:
@@ -34,6 +44,43 @@ def test_each_record_that_is_gone_is_one_too_many(waiting: WaitingInput | None, 
     found = verdict(waiting)
     assert found.status is status
     assert told in found.reason
+
+
+def test_a_topic_with_another_id_was_made_anew_however_far_it_has_grown() -> None:
+    """CRITICAL for as long as this checkpoint is in use; looks that saw nothing in between forget nothing."""
+    first = verdict(waits(topic_id="one"))
+    blind = verdict(None, before=first)
+    no_log = verdict(waits(topic_id="two"), before=blind, at=None)
+    silent = verdict(waits(), before=no_log)
+    assert [first.status, blind.status, no_log.status, silent.status] == [
+        Status.OK,
+        Status.UNKNOWN,
+        Status.UNKNOWN,
+        Status.OK,
+    ]
+    found = verdict(waits(topic_id="two"), before=silent)
+    untold = verdict(waits(), before=found)
+    unasked = verdict(None, before=untold)
+    again = verdict(waits(), before=unasked)
+    assert [found.status, untold.status, unasked.status, again.status] == [
+        Status.CRITICAL,
+        Status.CRITICAL,
+        Status.UNKNOWN,
+        Status.CRITICAL,
+    ]
+    assert "its id is two, and one is that" in again.reason
+
+
+@pytest.mark.parametrize("way_out", ["a new checkpoint", "another topic", "another cluster"])
+def test_what_begins_anew_is_held_against_the_topic_that_it_finds(way_out: str) -> None:
+    first = verdict(waits(topic_id="one"))
+    if way_out == "a new checkpoint":
+        found = verdict(waits(topic_id="two"), before=first, at=replace(log(0, 0), query_id="another"))
+    else:
+        changed = {"topic": "other"} if way_out == "another topic" else {"connection": "mirror"}
+        found = verdict(waits(topic_id="two"), replace(TOPIC, **changed), before=first)
+    assert found.status is Status.OK
+    assert found.evidence["topic_id"] == "two"
 
 
 def test_a_folder_of_files_has_no_retention() -> None:

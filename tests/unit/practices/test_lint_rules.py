@@ -13,6 +13,7 @@ from streamwarden.practices.rules import RULES
 from streamwarden.stream import (
     Backend,
     Encoding,
+    ExecutorsSpec,
     OutputMode,
     SinkKind,
     SinkSpec,
@@ -64,6 +65,13 @@ def processor(text: str, **state: Any) -> Facts:
 
 def drilled(**changes: Any) -> tuple[DrillFacts, ...]:
     return (DrillFacts(**{"name": "kill", "schedule": "@daily", "last_at": NOW - DAY, "last_passed": True, **changes}),)
+
+
+def on_executors(count: int) -> Any:
+    executors = ExecutorsSpec(instances=count, memory=2**30)
+    checkpoint = "hdfs://name/checkpoint"
+    spark = SparkSpec(master="spark://m:7077", executors=executors)
+    return spec(checkpoint=checkpoint, state=StateSpec(backend=Backend.HDFS), spark=spark)
 
 
 def script(sink: str) -> Facts:
@@ -129,6 +137,13 @@ CASES = {
         facts(of=spec(state=StateSpec(backend=Backend.HDFS)), history=history(state_memory=10**9)),
         facts(of=spec(state=StateSpec(backend=Backend.HDFS)), history=history(state_memory=10**8)),
         "more than 25%",
+        origin=Origin.HISTORY,
+    ),
+    "large state on the heaps of executors": Case(
+        "SW102",
+        facts(of=on_executors(2), history=history(state_memory=2**30)),
+        facts(of=on_executors(4), history=history(state_memory=2**30)),
+        "a heap of 2.1 GB",
         origin=Origin.HISTORY,
     ),
     "a local checkpoint under a cluster": Case(

@@ -12,7 +12,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How many records of the topic can never be read."""
     limits_in_force = thresholds.of(CHECK.name)
     if window.log is None or window.log.planned is None:
-        return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned")
+        return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned", evidence=_known(window))
     kind = window.spec.source.kind
     if kind is SourceKind.SCRIPT:
         return CHECK.verdict(
@@ -22,16 +22,52 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.OK, "the source is no topic: no retention can pass the stream", 0.0)
     waiting = window.waiting
     if waiting is None:
-        return CHECK.verdict(window, Status.UNKNOWN, "the broker did not tell which offsets it keeps")
+        told = "the broker did not tell which offsets it keeps"
+        return CHECK.verdict(window, Status.UNKNOWN, told, evidence=_known(window))
+    known = _kept(window, window.log.query_id)
+    found = waiting.topic_id or known.get("found_id")
+    read = known.get("topic_id") or found
     lost = sum(waiting.lost.values())
-    evidence: dict[str, object] = {"lost_by_partition": dict(waiting.lost), "made_anew": list(waiting.rewound)}
+    evidence: dict[str, object] = {
+        "lost_by_partition": dict(waiting.lost),
+        "made_anew": list(waiting.rewound),
+        "topic": _topic(window),
+        "query_id": window.log.query_id,
+        "topic_id": read,
+        "found_id": found,
+    }
     if waiting.rewound:
         reason = f"the topic was made anew: {', '.join(waiting.rewound)} hold less than was read already"
+        return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence)
+    if found != read:
+        reason = (
+            f"the topic was made anew: its id is {found}, and {read} is that of the topic which this "
+            "checkpoint has read. It has grown beyond the stream's offsets: what lies before them is not read"
+        )
         return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence)
     if lost:
         reason = f"{lost:,} records went before any batch read them ({', '.join(waiting.lost)})"
         return CHECK.verdict(window, CHECK.grade(lost, limits_in_force), reason, float(lost), evidence)
     return CHECK.verdict(window, Status.OK, "every record that is not read yet is kept", 0.0, evidence)
+
+
+def _known(window: Window) -> dict[str, object]:
+    """What earlier looks told of the topic: `topic_id` is that of the one which was read, `found_id` that of the one
+    which is there. Goes from verdict to verdict: a look that was told less forgets nothing."""
+    before = window.previous.get(CHECK.name)
+    names = ("topic", "query_id", "topic_id", "found_id")
+    return {} if before is None else {name: before.evidence[name] for name in names if name in before.evidence}
+
+
+def _kept(window: Window, query_id: str | None) -> dict[str, object]:
+    """`_known`, if it is of this topic and of the query that the checkpoint has now; else nothing."""
+    known = _known(window)
+    return known if (known.get("topic"), known.get("query_id")) == (_topic(window), query_id) else {}
+
+
+def _topic(window: Window) -> str:
+    """A connection of another name may be to another cluster, whose topic is another one by intent."""
+    return f"{window.spec.source.topic} at the connection {window.spec.source.connection}"
 
 
 CHECK = Check(
@@ -44,7 +80,9 @@ CHECK = Check(
     reads=(
         "The oldest and the newest offset of each partition, asked of the broker, beside the `offsets/` of the newest "
         "committed batch. One before the oldest: the retention passed the stream. One beyond the newest, committed or "
-        "planned: the topic was made anew, which is CRITICAL by itself. Of a source that is no topic nothing is read."
+        "planned: the topic was made anew, which is CRITICAL by itself. So is a topic whose id is not the one that the "
+        "first look at this checkpoint found (brokers older than Kafka 2.8 have none): it may have grown beyond the "
+        "stream's offsets, and Spark reads on from there. Of a source that is no topic nothing is read."
     ),
     unknown="No batch was planned yet, the broker does not answer, or the job is a script with a source of its own.",
     advice=(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, flag
+from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_heap, flag
 from streamwarden.practices.facts import Bound, Facts, Kind
 from streamwarden.practices.finding import Finding, Origin, Rule, Severity
-from streamwarden.stream import Backend
+from streamwarden.stream import Backend, Manager, SparkSpec
 from streamwarden.units import MB, format_size
 
 SNAPSHOT_EACH_COMMIT: Final = 100 * MB
@@ -36,10 +36,11 @@ def judge(facts: Facts) -> Iterable[Finding]:
                 told = f"{each.name} runs on RocksDB only, and the backend is hdfs"
                 yield RULE.finding(facts, told, each.origin, each.where, severity=Severity.ERROR)
         memory = facts.history.state_memory if facts.history else None
-        if memory is not None and memory > HEAP_SHARE * spec.spark.driver_memory:
+        heap = _heap(spec.spark)
+        if memory is not None and heap is not None and memory > HEAP_SHARE * heap:
             told = (
-                f"HDFS-backed state takes {format_size(memory)} of a heap of {format_size(spec.spark.driver_memory)}, "
-                f"more than {HEAP_SHARE:.0%}"
+                f"HDFS-backed state takes {format_size(memory)} of a heap of {format_size(heap)}, more than "
+                f"{HEAP_SHARE:.0%}"
             )
             yield RULE.finding(facts, told, Origin.HISTORY, where)
         growing = [each for each in operators if each.bound is Bound.NONE]
@@ -51,6 +52,13 @@ def judge(facts: Facts) -> Iterable[Finding]:
     else:
         told = f"{backend} is a provider of somebody's own: what it keeps where is not known"
         yield RULE.unknown(facts, told, Origin.DECLARATION, where)
+
+
+def _heap(spark: SparkSpec) -> int | None:
+    """Bytes of heap for state: the driver's, or that of all executors; None: nobody says how many there will be."""
+    if spark.manager is Manager.LOCAL:
+        return spark.driver_memory
+    return None if spark.executors.instances is None else spark.executors.instances * executor_heap(spark)
 
 
 def _rocksdb(facts: Facts, remote: bool) -> Iterable[Finding]:
@@ -77,11 +85,12 @@ RULE = Rule(
         "of memory. RocksDB keeps it on disk, but takes native memory without a limit unless it is given one."
     ),
     reads=(
-        "`state.backend`, `state.changelog`, `checkpoint`, `spark.master`, `spark.driver_memory`, Spark's settings in "
-        f"force; the operators; `memoryUsedBytes` of the newest report (more than {HEAP_SHARE:.0%} of the heap is too "
-        f"much for HDFS-backed); bytes under `state/` (more than {format_size(SNAPSHOT_EACH_COMMIT)} is too much for a "
-        "snapshot with each commit). transformWithState on the HDFS-backed provider is an error: the query fails. "
-        "Whether a folder under a cluster's master is one that all hosts mount cannot be told from here: it is named."
+        "`state.backend`, `state.changelog`, `checkpoint`, `spark.master`, `spark.driver_memory` or, on a cluster, "
+        "`spark.executors`; Spark's settings in force; the operators; `memoryUsedBytes` of the newest report (more "
+        f"than {HEAP_SHARE:.0%} of the heap is too much for HDFS-backed); bytes under `state/` (more than "
+        f"{format_size(SNAPSHOT_EACH_COMMIT)} is too much for a snapshot with each commit). transformWithState on the "
+        "HDFS-backed provider is an error: the query fails. Whether a folder under a cluster's master is one that all "
+        "hosts mount cannot be told from here: it is named."
     ),
     remedy=(
         "`state: {backend: rocksdb, changelog: true}`; a checkpoint that all executors see; leave `boundedMemoryUsage` "
