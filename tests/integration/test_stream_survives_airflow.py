@@ -142,7 +142,7 @@ def test_kill_of_the_task_process_while_it_launches(installation: Installation) 
     airflow.pause(COUNTED, False)
     driver_id = _kill_at_launch(installation, None)
     after = installation.live_driver()
-    assert after.driver_id == driver_id
+    assert after.driver_id == driver_id, installation.story()
     assert installation.try_number() == 2
     task = airflow.task(COUNTED)
     assert task is not None
@@ -246,14 +246,18 @@ def test_a_killed_driver_is_noticed_within_two_seconds_and_restarted(installatio
 
 
 def test_kill_of_the_supervisor_while_it_launches(installation: Installation) -> None:
-    """restart_stream asks for a restart; the process that supervises the task dies as the new driver is born."""
+    """restart_stream asks for a restart and dies; the supervisor of the stream's task dies as the new driver is born.
+
+    Both tasks are tried again: the one does not ask again, the other does not launch again.
+    """
     before, airflow = installation.live_driver(), installation.airflow
     run_id = airflow.trigger("restart_stream", stream="counted", reason="new code")
+    _kill_when_asked(installation, before.driver_id)
     driver_id = _kill_at_launch(installation, before.driver_id, supervisor=True)
     exit = installation.exit_of(before.driver_id)
     assert exit.kind is ExitKind.STOPPED
     after = installation.live_driver(other_than=before.driver_id)
-    assert after.driver_id == driver_id
+    assert after.driver_id == driver_id, installation.story()
     installation.unharmed(after)
     _succeeds(airflow, "restart_stream", run_id)
 
@@ -394,6 +398,19 @@ def _kill_at_launch(installation: Installation, before: str | None, *, superviso
     assert task is not None
     assert task["state"] != "deferred", "the task was over before it could be killed: this proves nothing"
     return driver_id
+
+
+def _kill_when_asked(installation: Installation, driver_id: str) -> None:
+    """SIGKILL to the task process of restart_stream in the moment in which its request is known."""
+    airflow, stops = installation.airflow, installation.space.store.stops
+    runner = wait_for(
+        "the process that restarts", lambda: airflow.runner_of("restart_stream", "restart"), timeout=LONG, poll=0.02
+    )
+    wait_for("its request", lambda: stops.pending(driver_id), timeout=LONG, poll=0.001)
+    os.kill(runner, signal.SIGKILL)
+    task = airflow.task("restart_stream", "restart")
+    assert task is not None
+    assert task["state"] != "deferred", "the task was over before it could be killed: this proves nothing"
 
 
 def _succeeds(airflow: Airflow, dag_id: str, run_id: str) -> None:

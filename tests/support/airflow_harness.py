@@ -232,9 +232,9 @@ class Airflow:
 
     # Processes
 
-    def runner_of(self, dag_id: str) -> int | None:
+    def runner_of(self, dag_id: str, task_id: str = "run") -> int | None:
         """Pid of the process that runs this DAG's task now, by the title that Airflow gives it; None if none does."""
-        task = self.task(dag_id)
+        task = self.task(dag_id, task_id)
         title = f"airflow worker -- {task['id']}".encode() if task is not None else b""
         for pid in session_members(self.processes["scheduler"].pid) if title else ():
             if title in command_of(pid):

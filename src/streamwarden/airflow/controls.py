@@ -11,12 +11,14 @@ from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.adapters.config import load_catalog
+from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.stop import Desired, overtaken
 
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until somebody starts it again.",
@@ -36,11 +38,16 @@ class ControlOperator(BaseOperator):
     def execute(self, context: Any) -> None:
         stream, reason, who = context["params"]["stream"], context["params"]["reason"], _who(context)
         try:
-            fleet = workspace(self.project).fleet
+            space = workspace(self.project)
+            if context["ti"].try_number > 1 and (since := self._overtaken(space, stream, context)):
+                self.log.info("%s of %s was tried before and is not asked for again: %s", self.verb, stream, since)
+                return
             if self.verb == "start":
-                fleet.set_running(stream, who, reason)
+                space.fleet.set_running(stream, who, reason)
             else:
-                request = fleet.request_stop(stream, requested_by=who, reason=reason, restart=self.verb == "restart")
+                request = space.fleet.request_stop(
+                    stream, requested_by=who, reason=reason, restart=self.verb == "restart"
+                )
         except StreamwardenError as error:
             raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
         self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
@@ -63,6 +70,16 @@ class ControlOperator(BaseOperator):
         record = workspace(self.project).store.drivers.get(event["driver_id"])
         if record is not None and record.exit is not None:
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
+
+    def _overtaken(self, space: Workspace, stream: str, context: Any) -> str | None:
+        """What happened since this run began that makes another try needless."""
+        return overtaken(
+            context["dag_run"].start_date.timestamp(),
+            wish=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,
+            restart=self.verb == "restart",
+            state=space.store.stops.desired(stream),
+            latest=space.store.drivers.latest(stream),
+        )
 
     def _make_sure_it_is_supervised(self, stream: str, context: Any) -> None:
         dag_id = f"stream_{stream}"

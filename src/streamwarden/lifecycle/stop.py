@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from streamwarden.lifecycle.driver import DriverRecord
+
 
 class Desired(StrEnum):
     RUNNING = "running"
@@ -46,3 +48,17 @@ class StopBook(Protocol):
     def pending(self, driver_id: str) -> StopRequest | None: ...
     def set_desired(self, state: DesiredState) -> None: ...
     def desired(self, stream: str) -> DesiredState | None: ...
+
+
+def overtaken(
+    asked_at: float, *, wish: Desired, restart: bool, state: DesiredState | None, latest: DriverRecord | None
+) -> str | None:
+    """Why a wish of `asked_at` (Unix seconds) that is carried out again, since its first try died, is left alone.
+
+    None: it still stands. A restart asked for a newer driver, whoever launched it; and a newer wish wins.
+    """
+    if state is not None and state.changed_at > asked_at and state.desired is not wish:
+        return f"{state.changed_by} wanted it {state.desired} since: {state.reason}"
+    if restart and latest is not None and latest.launched_at > asked_at:
+        return f"driver {latest.driver_id} was launched since"
+    return None
