@@ -4,7 +4,7 @@ The driver's Spark asks through Hadoop's S3A, whatever reads a checkpoint or an 
 fsspec over pyarrow's client, and both take the standard variables `AWS_…` where a stream names no connection. The
 connection is one of Airflow's Amazon provider: login and password are the access key, and in `extra` stand
 `aws_session_token`, `region_name`, `endpoint_url` (or `service_config: {s3: {endpoint_url}}`), and
-`config_kwargs: {s3: {addressing_style}}`.
+`config_kwargs: {s3: {addressing_style}}`. No standard variable says the latter, so `STREAMWARDEN_S3_ADDRESSING` does.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 KEYS: Final = ("AWS_ACCESS_KEY_ID", *SECRETS)
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_ADDRESSING: Final = "STREAMWARDEN_S3_ADDRESSING"
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _CONNECT_WITHIN: Final = 5.0
 _ANSWER_WITHIN: Final = 60.0
@@ -106,14 +107,14 @@ def of_connection(known: Connection) -> Access:
             where=f"connection {known.name}",
             next_step="add it to the connection",
         )
-    style = _inner(extra, "config_kwargs", "s3", "addressing_style") or ("path" if endpoint else "virtual")
+    style = _text(_inner(extra, "config_kwargs", "s3", "addressing_style"))
     return Access(
         key=key,
         secret=secret,
         token=_text(extra.get("aws_session_token")),
         region=region,
         endpoint=endpoint.rstrip("/") if endpoint else None,
-        path_style=style == "path",
+        path_style=_by_path(style, endpoint),
     )
 
 
@@ -123,7 +124,8 @@ def environment(known: Access) -> dict[str, str | None]:
     found: dict[str, str | None] = dict.fromkeys((*_ENDPOINTS, *_REGIONS))
     if known.key is not None:  # a token of the person who starts the driver does not go with another's key
         found |= dict(zip(KEYS, (known.key, known.secret, known.token), strict=True))
-    return found | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region}
+    style = "path" if known.path_style else "virtual"
+    return found | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region, _ADDRESSING: style}
 
 
 def spark_settings(known: Access) -> dict[str, str]:
@@ -182,8 +184,13 @@ def _of_environment(environ: Mapping[str, str]) -> Access:
         token=token if key and secret else None,
         region=next((environ[name] for name in _REGIONS if environ.get(name)), None),
         endpoint=endpoint.rstrip("/") if endpoint else None,
-        path_style=endpoint is not None,
+        path_style=_by_path(environ.get(_ADDRESSING), endpoint),
     )
+
+
+def _by_path(style: str | None, endpoint: str | None) -> bool:
+    """Other stores than Amazon's want the bucket in the path, unless somebody says otherwise."""
+    return style == "path" if style else endpoint is not None
 
 
 def _inner(extra: Mapping[str, Any], *keys: str) -> Any:

@@ -81,8 +81,9 @@ def advise(history: History) -> Advice:
         says = f"state takes {format_size(state)} {where}; a heap of {format_size(heap)} is enough."
     says += f" Give {holder.name} {format_size(limit)}: the largest seen was {format_size(holder.peak)}."
     if holder.given is not None and holder.given < limit:
-        settings["spark.executors.memory_overhead"] = f"{math.ceil((limit - heap_wanted) / _MIB)} MiB"
         says += f" It has {format_size(holder.given)}, and is killed when it passes that."
+        if holder.given + heap_wanted - heap < limit:  # a larger heap raises the limit by as much
+            settings["spark.executors.memory_overhead"] = f"{math.ceil((limit - heap_wanted) / _MIB)} MiB"
     status = Status.CHANGE if settings else Status.KEEP
     return Advice(topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings)
 

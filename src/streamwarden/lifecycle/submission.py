@@ -46,7 +46,9 @@ _IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
 """A killed executor leaves RocksDB's library, 15 MB: in its work folder, where the worker's cleanup finds it."""
 
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
-_REDACTED: Final = "(?i)secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv"
+_REDACTION: Final = "spark.redaction.regex"
+_REDACTED: Final = "(?i:secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv)"
+"""Spark's own words for secrets, and what holds a driver's environment: Spark's UI shows every other setting."""
 _EXECUTORS_ARE_SEEN: Final = {
     # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
     "spark.ui.enabled": "true",
@@ -156,8 +158,7 @@ def cluster_environment(
             )
         else:
             found[f"spark.kubernetes.driverEnv.{name}"] = value
-    # Spark's own words for secrets do not cover environments, and its UI shows every setting.
-    return {"spark.redaction.regex": _REDACTED, **found} if found else {}
+    return found
 
 
 def _is_local(path: str) -> bool:
@@ -190,6 +191,8 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has a /tmp of its own
             options.append(_IN_ITS_FOLDER)
         _prepend(conf, "spark.executor.extraJavaOptions", options)
+    if not here:
+        conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, "spark.driver.extraJavaOptions", flags)
     return conf

@@ -97,9 +97,12 @@ def test_without_a_connection_the_environment_says_where_and_who() -> None:
     assert access(None, {}) == Access()
 
 
-def test_what_a_driver_finds_in_its_environment_leads_back_to_the_same_store() -> None:
+@pytest.mark.parametrize("style", ["path", "virtual"])
+def test_what_a_driver_finds_in_its_environment_leads_back_to_the_same_store(style: str) -> None:
     """Whoever runs in the driver and knows no connection reads the same place."""
-    found = access("lake", conn(ELSEWHERE | {"region_name": "r"}))
+    wanted = {"region_name": "r", "config_kwargs": {"s3": {"addressing_style": style}}}
+    found = access("lake", conn(ELSEWHERE | wanted))
+    assert found.path_style is (style == "path")
     told = {name: value for name, value in environment(found).items() if value is not None}
     assert access(None, told) == found
 

@@ -160,13 +160,15 @@ def on_cluster(*, executors: int, used: float, limit: float) -> list:
         (Backend.ROCKSDB, 3e9, 1000 * MIB, {}),
         (Backend.ROCKSDB, 3e9, 1900 * MIB, {"spark.executors.memory_overhead": "1351 MiB"}),
         (Backend.HDFS, 500 * MIB, 1000 * MIB, {}),
+        (Backend.HDFS, 1000 * MIB, 1000 * MIB, {"spark.executors.memory": "2000 MiB"}),
         (
             Backend.HDFS,
             1000 * MIB,
-            1000 * MIB,
-            {"spark.executors.memory": "2000 MiB", "spark.executors.memory_overhead": "384 MiB"},
+            3000 * MIB,
+            {"spark.executors.memory": "2000 MiB", "spark.executors.memory_overhead": "1750 MiB"},
         ),
     ],
+    ids=["enough", "beside the heap", "on the heap", "a larger heap is a larger limit", "and is not always enough"],
 )
 def test_on_a_cluster_the_executors_are_what_holds_the_state(backend, state, used, settings) -> None:
     """Two of them, each with half of it; the driver's heap, which is tiny here, has none."""

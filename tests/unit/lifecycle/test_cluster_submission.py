@@ -5,6 +5,7 @@ The names are read from Spark's jars. Whether a cluster of that kind does what t
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +109,17 @@ def test_a_driver_in_the_cluster_is_given_no_folder_of_the_launching_host() -> N
     conf = driver_properties(stream(KUBERNETES), Path("/d/f"), python="python3", jvm_flags=["-XX:SharedArchiveFile=x"])
     assert not [value for value in conf.values() if "/d/f" in value or "SharedArchiveFile" in value]
     assert "-XX:+ExitOnOutOfMemoryError" in conf["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.parametrize("own", [None, "iban|birthday"], ids=["Spark's words", "with the stream's own"])
+def test_what_sparks_ui_hides_of_a_driver_in_the_cluster(own: str | None) -> None:
+    """Its environment, which holds passwords, is among the settings that the UI shows; the file's words add to that."""
+    spark = replace(KUBERNETES, conf={"spark.redaction.regex": own} if own else {})
+    hidden = re.compile(driver_properties(stream(spark), Path("/d/f"), python="python3")["spark.redaction.regex"])
+    for key in ("spark.kubernetes.driverEnv.X", "spark.yarn.appMasterEnv.X", "spark.my.PassWord", "spark.access.key"):
+        assert hidden.search(key)
+    assert bool(hidden.search("spark.my.iban")) is (own is not None)
+    assert not hidden.search("spark.sql.shuffle.partitions")
 
 
 def test_executors_of_every_cluster_can_be_seen() -> None:
