@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +72,7 @@ class Cluster:
         self.down = False
         self.ends_as: ExitRecord | None = None
         self.remembered = TaskState()
+        self.dag_run = SimpleNamespace(start_date=datetime.now(UTC))
         self.waits: Callable[[float], None] = self.move_on
 
     @property
@@ -107,7 +109,7 @@ class Cluster:
         operator = StreamOperator(task_id="run", stream="counted", project=str(self.space.project), **kwargs)
         ti = SimpleNamespace(dag_id="stream_counted", run_id="r", try_number=1, stats_tags={})
         try:
-            return operator.execute({"ti": ti, "task_state_store": self.remembered})
+            return operator.execute({"ti": ti, "dag_run": self.dag_run, "task_state_store": self.remembered})
         except TaskDeferred as deferred:
             return deferred.trigger
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.supervision_incidents import close_incident, open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
-from streamwarden.airflow.supervision_incidents import close_incident, open_incident
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError
 from support.airflow_project import make_project

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from streamwarden.adapters.store.stops import Stops
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.lifecycle.stop import Desired
+from streamwarden.errors import StoreError
+from streamwarden.lifecycle.stop import Desired, DesiredState
 from support.airflow_project import add_stream, make_project
 
 
@@ -86,6 +88,21 @@ def test_a_mark_that_shows_late_or_through_an_outage_is_still_obeyed(
 ) -> None:
     """The API server is away for a moment, then still says deferred, then failed."""
     airflow_says(monkeypatch, OSError("connection refused"), "deferred", "failed")
+    asyncio.run(driver_trigger(space).on_kill())
+    assert wish(space) is Desired.STOPPED
+
+
+def test_a_mark_is_obeyed_through_an_outage_of_the_store(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody marks it twice: the wish is tried until the store takes it."""
+    airflow_says(monkeypatch, "failed")
+    real, outages = Stops.set_desired, [StoreError("the database server cannot be reached")] * 2
+
+    def taken_at_last(stops: Stops, state: DesiredState) -> None:
+        if outages:
+            raise outages.pop()
+        real(stops, state)
+
+    monkeypatch.setattr(Stops, "set_desired", taken_at_last)
     asyncio.run(driver_trigger(space).on_kill())
     assert wish(space) is Desired.STOPPED
 

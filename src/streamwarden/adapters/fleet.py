@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder
 from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
+from streamwarden.adapters.supervision_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
@@ -122,6 +123,7 @@ class Fleet:
                 self._store.leases.bind(lease, process, ttl=LEASE_TTL, now=self._clock())
                 self._store.drivers.bound(record.driver_id, process)
         self._prune(spec.name)
+        self._close_incident(spec.name)
         return Started(record, reattached=False)
 
     def submit(
@@ -240,7 +242,13 @@ class Fleet:
     def _reattached(self, record: DriverRecord, by: str) -> Started:
         event = DriverEvent(driver_id=record.driver_id, at=self._clock(), kind="reattached", detail={"by": by})
         self._store.drivers.event(event)
+        self._close_incident(record.stream)
         return Started(record, reattached=True)
+
+    def _close_incident(self, stream: str) -> None:
+        """A driver runs: the stream is no longer down. Whoever follows the driver does the same, so it may fail."""
+        with contextlib.suppress(StoreError):
+            close_incident(self._store.incidents, stream, self._clock())
 
     def _abandon(self, record: DriverRecord, lease: Lease, error: Exception) -> None:
         """A launch that failed leaves neither a lease nor a driver without an end."""

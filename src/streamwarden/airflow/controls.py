@@ -16,7 +16,7 @@ from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.stop import Desired, overtaken
 
@@ -25,6 +25,10 @@ VERBS: Final = {
     "restart": "Stops a stream at a batch boundary and starts it again at once, with its YAML file as it is now.",
     "start": "Lets a stream run that was stopped or left down, with a fresh restart budget.",
 }
+
+
+TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
+"""Through some minutes without the store, or without Airflow's own API; a wish is carried out once all the same."""
 
 
 class ControlOperator(BaseOperator):
@@ -45,9 +49,13 @@ class ControlOperator(BaseOperator):
             if self.verb == "start":
                 space.fleet.set_running(stream, who, reason)
             else:
+                if self.verb == "restart":  # nobody else would start it again
+                    self._make_sure_it_is_supervised(stream, context)
                 request = space.fleet.request_stop(
                     stream, requested_by=who, reason=reason, restart=self.verb == "restart"
                 )
+        except StoreError:
+            raise  # tried again: half a wish is none
         except StreamwardenError as error:
             raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
         self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
@@ -116,7 +124,7 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         catchup=False,
         max_active_runs=16,
         tags=sorted({TAG, "control"}),
-        default_args={"owner": "streamwarden", "retries": 2, "retry_delay": timedelta(seconds=5)},
+        default_args={"owner": "streamwarden", **TRIED_AGAIN},
         params={
             "stream": stream,
             "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),

@@ -19,16 +19,27 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from streamwarden.adapters.supervision_incidents import close_incident, open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
-from streamwarden.airflow.supervision_incidents import close_incident, open_incident
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.supervisor import Down, Finished, Hold, Launch, Move, Wait, Watch, gave_up, next_move
+from streamwarden.lifecycle.supervisor import (
+    Down,
+    Finished,
+    Hold,
+    Launch,
+    Move,
+    Wait,
+    Watch,
+    gave_up,
+    missed_stop,
+    next_move,
+)
 from streamwarden.stream import DeployMode, RestartPolicy, StreamSpec
 from streamwarden.units import format_duration
 
@@ -96,6 +107,7 @@ class StreamOperator(SparkSubmitOperator):
             stops=space.store.stops,
             observe=space.fleet.observe,
             now=time.time(),
+            since=context["dag_run"].start_date.timestamp(),
             watched=watched,
         )
         self._carry_out(move, space, spec, context)
@@ -105,7 +117,7 @@ class StreamOperator(SparkSubmitOperator):
             self._follow_in_cluster(move, space, spec, context)
         elif isinstance(move, Watch):
             self.log.info("reattached to driver %s", move.driver_id)
-            self._watch(move.driver_id)
+            self._watch(move.driver_id, space)
         elif isinstance(move, Launch):
             self._launch(move, space, spec, context)
         elif isinstance(move, Wait):
@@ -138,10 +150,9 @@ class StreamOperator(SparkSubmitOperator):
         except (ConfigError, JobError, ProcessError) as error:
             self._launch_failed(error, began, space, context)
         else:
-            close_incident(space.store.incidents, self.stream, time.time())
             how = "reattached to" if started.reattached else "launched"
             self.log.info("%s driver %s in %s", how, started.record.driver_id, started.record.folder)
-            self._watch(started.record.driver_id)
+            self._watch(started.record.driver_id, space)
 
     # Cluster mode
 
@@ -159,7 +170,7 @@ class StreamOperator(SparkSubmitOperator):
         """
         if isinstance(move, Watch) and cluster_mode.followed(self, context) is None:
             self.log.info("following driver %s, which another run submitted, by its lease", move.driver_id)
-            self._watch(move.driver_id)
+            self._watch(move.driver_id, space)
         began = time.time()
         try:
             with self._spark_connection(spec):
@@ -200,9 +211,10 @@ class StreamOperator(SparkSubmitOperator):
             cluster_mode.point_at(self, order.hook, folder, order.spec.spark.manager)
             return str(super(StreamOperator, self).submit_job(context))
 
-        fleet = workspace(self.project).fleet
-        record, application = fleet.submit(order.spec, launched_by=_who(context), through=through, env=order.env)
+        space = workspace(self.project)
+        record, application = space.fleet.submit(order.spec, launched_by=_who(context), through=through, env=order.env)
         cluster_mode.forget_the_last_end(self, context)
+        self._catch_up(record.driver_id, space)
         self.log.info("submitted driver %s as %s", record.driver_id, application)
         return application
 
@@ -233,12 +245,21 @@ class StreamOperator(SparkSubmitOperator):
             raise AirflowFailException(f"{self.stream} could not be started: {error}") from error
 
     def _leave_down(self, move: Down, space: Workspace) -> None:
-        verdict, now = move.verdict, time.time()
-        open_incident(space.store.incidents, self.stream, verdict.reason, verdict.next_step, now)
-        space.store.drivers.event(gave_up(move, now))
+        verdict = move.verdict
+        open_incident(space.store.incidents, self.stream, verdict.reason, verdict.next_step, time.time())
+        space.store.drivers.event(gave_up(move))
         raise AirflowFailException(f"{self.stream} stays down: {verdict.reason}; next: {verdict.next_step}")
 
-    def _watch(self, driver_id: str) -> None:
+    def _catch_up(self, driver_id: str, space: Workspace) -> None:
+        """What whoever launched this driver may have had no time for: the wish of a person, the end of an incident."""
+        wish = missed_stop(self.stream, driver_id, space.store.stops)
+        if wish is not None:
+            self.log.info("%s wanted %s stopped while it was launched: %s", wish.changed_by, self.stream, wish.reason)
+            space.fleet.request_stop(self.stream, requested_by=wish.changed_by, reason=wish.reason)
+        close_incident(space.store.incidents, self.stream, time.time())
+
+    def _watch(self, driver_id: str, space: Workspace) -> None:
+        self._catch_up(driver_id, space)
         trigger = DriverTrigger(stream=self.stream, project=self.project, driver_id=driver_id)
         self.defer(trigger=trigger, method_name="resume")
 

@@ -29,6 +29,9 @@ POLL: Final = 0.5
 ASK_AGAIN: Final = 1.0
 """Seconds between two looks at what people want."""
 
+ASKS_FOR: Final = 600.0
+"""Seconds that a stop which a person asked for by a mark is tried again while the store is down."""
+
 STATE_SETTLES: Final = 20.0
 """Seconds that a cancelled trigger goes on asking for its task's state before it leaves the driver alone."""
 
@@ -64,7 +67,15 @@ class _StreamTrigger(BaseTrigger):
         if state != "failed":
             self.log.info("%s is %s: the driver of %s goes on, the next try reattaches", where, state, self.stream)
             return
-        await asyncio.to_thread(self._request_stop, where)
+        deadline = time.monotonic() + ASKS_FOR
+        while True:
+            try:
+                return await asyncio.to_thread(self._request_stop, where)
+            except StoreError as error:
+                if time.monotonic() > deadline:
+                    raise
+                self.log.warning("%s cannot be asked to stop yet: %s", self.stream, error)
+            await asyncio.sleep(ASK_AGAIN)
 
     async def _settled_state(self, ti: Any) -> str | None:
         """The task instance's state once it is no longer deferred; `deferred` if only the trigger moved."""

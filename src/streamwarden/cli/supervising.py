@@ -10,7 +10,7 @@ from streamwarden.cli.following import LogTail
 from streamwarden.cli.output import say, text
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.supervisor import Down, Finished, Hold, Launch, Move, Wait, Watch, supervise
+from streamwarden.lifecycle.supervisor import Blind, Down, Finished, Hold, Launch, Move, Wait, Watch, supervise
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class _Voice:
         self._fleet = fleet
         self._log: LogTail | None = None
 
-    def announce(self, move: Move) -> None:
+    def announce(self, move: Move | Blind) -> None:
         self.drain()
         match move:
             case Watch(driver_id=driver):
@@ -61,6 +61,8 @@ class _Voice:
             case Wait(until=until, reason=reason, attempt=attempt):
                 wait = format_duration(max(0.0, until - time.time()))
                 say(f"[yellow]restart {attempt} in {wait}[/]: {text(reason)}")
+            case Blind(reason=reason):
+                say(f"[yellow]waiting for the store[/], a driver that lives goes on: {text(reason)}")
             case Hold(state=state):
                 say(f"[yellow]held[/]: stopped by {text(state.changed_by)} ({text(state.reason)}); waiting for a start")
             case Down(verdict=verdict):

@@ -58,6 +58,12 @@ LOST_INPUT: Final = _cause(
 
 CAUSES: Final = (
     _cause(
+        r"\bStore(?:Error|Busy)\b",
+        curable=True,
+        next_step="bring the store of Streamwarden back (`streamwarden status` says where it is); the stream then goes "
+        "on where it stood",
+    ),
+    _cause(
         r"\bSinkError\b",
         curable=True,
         next_step="bring back what the sink writes to (the database, the broker, its topic), or look at its log; the "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from streamwarden.errors import LeaseHeld
+from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverBook, DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.restart import GiveUp, decide
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopBook
@@ -46,6 +46,7 @@ class Launcher(Protocol):
 
     def start(self, spec: StreamSpec, *, launched_by: str) -> Launched: ...
     def observe(self, driver_id: str) -> Observed: ...
+    def request_stop(self, stream: str, *, requested_by: str, reason: str) -> object: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +82,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Down:
-    """The stream stays down until a person acts."""
+    """The stream stays down until a person acts; so it was decided at `at` (Unix seconds)."""
 
     driver_id: str
     verdict: GiveUp
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,13 @@ class Finished:
 
     driver_id: str
     exit: ExitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blind:
+    """The store does not answer: nothing is decided, and a driver that lives goes on."""
+
+    reason: str
 
 
 Move = Watch | Launch | Wait | Hold | Down | Finished
@@ -106,12 +115,15 @@ def next_move(
     stops: StopBook,
     observe: Callable[[str], Observed],
     now: float,
+    since: float,
     watched: str | None = None,
 ) -> Move:
     """Decide about `stream`. Raises StoreError if the store is down: nothing is decided on half the truth.
 
     Args:
         observe: looks at a driver and records its exit if it has ended.
+        since: when the caller's supervision began (Unix seconds), whoever carried it out until now. That the stream
+            stays down holds for it until a person starts the stream; for one that begins later it is the start.
         watched: the driver that the caller was following when it ended; None for a caller that just came.
     """
     latest = drivers.latest(stream)
@@ -127,10 +139,13 @@ def next_move(
         return Launch(reason="first launch")
     if latest.exit is not None and latest.exit.kind is ExitKind.COMPLETED and latest.driver_id == watched:
         return Finished(driver_id=latest.driver_id, exit=latest.exit)
-    history = unforgiven(drivers.history(stream, now - HISTORY), state, drivers)
-    decision = decide(history, policy, now)
+    left = _left_down(latest.driver_id, drivers, since)
+    if left is not None and (state is None or state.changed_at <= left.at):
+        return left
+    history = drivers.history(stream, now - HISTORY) or (latest,)  # one that was launched before may end only now
+    decision = decide(unforgiven(history, state, drivers), policy, now)
     if isinstance(decision, GiveUp):
-        return Down(driver_id=latest.driver_id, verdict=decision)
+        return Down(driver_id=latest.driver_id, verdict=decision, at=now)
     if decision.after > 0:
         return Wait(until=now + decision.after, reason=decision.reason, attempt=decision.attempt)
     return Launch(reason=decision.reason, attempt=decision.attempt)
@@ -152,10 +167,40 @@ def unforgiven(
     return ordered
 
 
-def gave_up(down: Down, at: float) -> DriverEvent:
+def gave_up(down: Down) -> DriverEvent:
     """The event to record when `down` is carried out, so that the next start begins with a fresh budget."""
-    detail = {"reason": down.verdict.reason, "next_step": down.verdict.next_step}
-    return DriverEvent(driver_id=down.driver_id, at=at, kind=GAVE_UP, detail=detail)
+    verdict = down.verdict
+    detail = {
+        "reason": verdict.reason,
+        "next_step": verdict.next_step,
+        "exhausted": str(verdict.exhausted).lower(),
+    }
+    return DriverEvent(driver_id=down.driver_id, at=down.at, kind=GAVE_UP, detail=detail)
+
+
+def _left_down(driver_id: str, drivers: DriverBook, since: float) -> Down | None:
+    """What was decided after this driver, later than `since`: the next try of the one who decided it repeats it."""
+    events = [event for event in drivers.events(driver_id) if event.kind == GAVE_UP and event.at > since]
+    if not events:
+        return None
+    newest = max(events, key=lambda event: event.at)
+    verdict = GiveUp(
+        reason=newest.detail["reason"],
+        next_step=newest.detail["next_step"],
+        exhausted=newest.detail["exhausted"] == "true",
+    )
+    return Down(driver_id=driver_id, verdict=verdict, at=newest.at)
+
+
+def missed_stop(stream: str, driver_id: str, stops: StopBook) -> DesiredState | None:
+    """The wish to stop that a living driver was not told of: it was being launched, and nobody was there to be told.
+
+    To be looked at after each launch. Who asks writes the wish and then looks for a driver, who launches writes the
+    driver and then looks for a wish: one of them sees the other.
+    """
+    state = stops.desired(stream)
+    wanted_stopped = state is not None and state.desired is Desired.STOPPED
+    return state if wanted_stopped and stops.pending(driver_id) is None else None
 
 
 def supervise(
@@ -167,47 +212,60 @@ def supervise(
     launched_by: str,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-    announce: Callable[[Move], None],
+    announce: Callable[[Move | Blind], None],
     poll: float = 1.0,
 ) -> Down | Finished:
-    """Keep `spec` running in the foreground until it finished or stays down. Raises StoreError, ProcessError.
+    """Keep `spec` running in the foreground until it finished or stays down; a store that is down is waited for.
+
+    Raises ConfigError or ProcessError for a driver that cannot be launched.
 
     Args:
         announce: told of each move that differs from the one before.
         poll: seconds between two looks; a dead driver is noticed within two of them.
     """
-    watched: str | None = None
-    before: Move | None = None
+    began, watched = clock(), None
+    before: Move | Blind | None = None
     while True:
-        move = next_move(
-            spec.name,
-            spec.restart,
-            drivers=drivers,
-            stops=stops,
-            observe=launcher.observe,
-            now=clock(),
-            watched=watched,
-        )
-        if not _same(move, before):
-            announce(move)
-        before = move
-        if isinstance(move, Down):
-            drivers.event(gave_up(move, clock()))
-            return move
-        if isinstance(move, Finished):
-            return move
-        if isinstance(move, Launch):
-            try:
+        move: Move | Blind
+        try:
+            move = next_move(
+                spec.name,
+                spec.restart,
+                drivers=drivers,
+                stops=stops,
+                observe=launcher.observe,
+                now=clock(),
+                since=began,
+                watched=watched,
+            )
+            if not _same(move, before):
+                announce(move)
+            before = move
+            if isinstance(move, Down):
+                drivers.event(gave_up(move))
+            if isinstance(move, Down | Finished):
+                return move
+            if isinstance(move, Launch):
                 watched = launcher.start(spec, launched_by=launched_by).record.driver_id
-            except LeaseHeld:
-                # A claim whose launch is still under way, or a driver that another host follows: look again.
-                watched = None
-        elif isinstance(move, Watch):
-            watched = move.driver_id
+            elif isinstance(move, Watch):
+                watched = move.driver_id
+                wish = missed_stop(spec.name, watched, stops)
+                if wish is not None:
+                    launcher.request_stop(spec.name, requested_by=wish.changed_by, reason=wish.reason)
+        except LeaseHeld:
+            # A claim whose launch is still under way, or a driver that another host follows: look again.
+            watched = None
+        except StoreError as error:
+            move = Blind(reason=str(error))
+            if not _same(move, before):
+                announce(move)
+            before = move
         sleep(poll)
 
 
-def _same(move: Move, before: Move | None) -> bool:
+def _same(move: Move | Blind, before: Move | Blind | None) -> bool:
+    if isinstance(move, Blind):
+        return isinstance(before, Blind)
     if isinstance(move, Wait) and isinstance(before, Wait):
         return move.attempt == before.attempt
     return move == before

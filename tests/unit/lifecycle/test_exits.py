@@ -114,6 +114,14 @@ def test_an_unknown_error_before_the_query_started_would_come_again() -> None:
     assert failure("KeyError", "job.py:3: KeyError: 'x'", at=1, cut_batch=None, built=False).curable is False
 
 
+@pytest.mark.parametrize("error_class", ["StoreError", "StoreBusy"])
+def test_a_store_that_was_away_while_a_driver_started_is_no_reason_to_stay_down(error_class: str) -> None:
+    """The job had not begun: nothing of it would fail again."""
+    record = failure(error_class, "the database server cannot be reached", at=1, cut_batch=None, built=False)
+    assert record.curable
+    assert "bring the store of Streamwarden back" in record.next_step
+
+
 def test_another_writer_on_the_logs_is_a_fence() -> None:
     record = failure("CONCURRENT_STREAM_LOG_UPDATE", "Concurrent update", at=1, cut_batch=True, built=True)
     assert record.kind is ExitKind.FENCED

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from streamwarden.errors import LeaseHeld
+from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 from streamwarden.lifecycle.supervisor import (
+    Blind,
     Down,
     Finished,
     Hold,
@@ -45,6 +46,9 @@ class World:
     curable: bool = True
     refuse: int = 0
     at: dict[float, Callable[[], None]] = field(default_factory=dict)
+    requests: dict[str, StopRequest] = field(default_factory=dict)
+    store_is_down: bool = False
+    while_launching: Callable[[], None] = lambda: None
 
     # DriverBook
     def launched(self, record: DriverRecord) -> None:
@@ -62,6 +66,8 @@ class World:
         return self.records.get(driver_id)
 
     def latest(self, stream: str) -> DriverRecord | None:
+        if self.store_is_down:
+            raise StoreError("the database server cannot be reached")
         return max(self.records.values(), key=lambda record: record.launched_at, default=None)
 
     def history(self, stream: str, since: float) -> list[DriverRecord]:
@@ -72,7 +78,9 @@ class World:
 
     # StopBook
     def request(self, request: StopRequest) -> None: ...
-    def pending(self, driver_id: str) -> StopRequest | None: ...
+    def pending(self, driver_id: str) -> StopRequest | None:
+        return self.requests.get(driver_id)
+
     def set_desired(self, state: DesiredState) -> None:
         self.state = state
 
@@ -104,9 +112,22 @@ class World:
             launched_at=self.now,
             started_at=self.now,
         )
+        self.while_launching()
         self.launches.append(self.now)
         self.launched(record)
         return World.Begun(record)
+
+    def request_stop(self, stream: str, *, requested_by: str, reason: str) -> None:
+        newest = self.latest(stream)
+        assert newest is not None
+        self.requests[newest.driver_id] = StopRequest(
+            driver_id=newest.driver_id,
+            requested_by=requested_by,
+            reason=reason,
+            requested_at=self.now,
+            batch_deadline=self.now + 120,
+            kill_deadline=self.now + 150,
+        )
 
     def observe(self, driver_id: str) -> World.Seen:
         record = self.records[driver_id]
@@ -126,11 +147,20 @@ class World:
     def want(self, desired: Desired, by: str = "ann") -> None:
         self.state = DesiredState(stream="s", desired=desired, changed_by=by, reason="r", changed_at=self.now)
 
-    def move(self, watched: str | None = None) -> Move:
-        return next_move("s", POLICY, drivers=self, stops=self, observe=self.observe, now=self.now, watched=watched)
+    def move(self, watched: str | None = None, since: float | None = None) -> Move:
+        return next_move(
+            "s",
+            POLICY,
+            drivers=self,
+            stops=self,
+            observe=self.observe,
+            now=self.now,
+            since=self.now if since is None else since,
+            watched=watched,
+        )
 
-    def run(self) -> tuple[Down | Finished, list[Move]]:
-        moves: list[Move] = []
+    def run(self) -> tuple[Down | Finished, list[Move | Blind]]:
+        moves: list[Move | Blind] = []
         end = supervise(
             SPEC,
             launcher=self,
@@ -279,6 +309,72 @@ def test_the_event_says_why_and_what_to_do() -> None:
     world = World(script=[(1, ExitKind.FAILED)], curable=False)
     end, _ = world.run()
     assert isinstance(end, Down)
-    event = gave_up(end, 5.0)
+    event = gave_up(end)
+    assert (event.driver_id, event.at) == (end.driver_id, end.at)
     assert event.detail["reason"] == end.verdict.reason
     assert event.detail["next_step"] == end.verdict.next_step
+
+
+def test_what_was_left_down_stays_down_for_a_try_that_follows_one_that_died() -> None:
+    """The decision was recorded, and its process died before anybody learned of it; the next try belongs to the same
+    supervision and repeats it, in the same words. A run that begins later is a person's start."""
+    began, world = 1000.0, World(script=[(1, ExitKind.FAILED)] * 2, curable=False)
+    end, _ = world.run()
+    world.now += 60
+    assert world.move(since=began) == end
+    assert isinstance(world.move(since=world.now), Launch)
+    world.want(Desired.RUNNING)
+    assert isinstance(world.move(since=began), Launch), "a start is a start, whoever still supervises"
+
+
+def test_a_second_supervisor_starts_nothing_that_the_first_left_down() -> None:
+    """The DAG and `start --supervise` beside each other: one of them is a second later."""
+    world = World(script=[(30, ExitKind.FAILED)] * 2, curable=False)
+    began = world.now
+    first, _ = world.run()
+    assert isinstance(first, Down)
+    assert isinstance(world.move(watched="d0", since=began), Down)
+    assert len(world.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "curable", "move"),
+    [(ExitKind.FAILED, False, Down), (ExitKind.FENCED, True, Wait), (ExitKind.KILLED, True, Wait)],
+)
+def test_the_end_of_a_driver_that_ran_for_weeks_is_judged_as_any_other(
+    kind: ExitKind, curable: bool, move: type[Move]
+) -> None:
+    """Nothing else was launched within the day that is looked at."""
+    weeks = 21 * 86400.0
+    world = World(script=[(weeks, kind)], curable=curable)
+    world.start(SPEC, launched_by="somebody")
+    world.now += weeks + 1
+    assert isinstance(world.move(), move)
+
+
+def test_a_stop_that_is_asked_for_in_the_middle_of_a_launch_reaches_the_driver() -> None:
+    """Who asked saw no living driver; the one that was just being launched is told after all, and only once."""
+    world = World(script=[(1, ExitKind.KILLED), (60, ExitKind.STOPPED)])
+    world.start(SPEC, launched_by="somebody")
+    world.while_launching = lambda: world.want(Desired.STOPPED, by="ann")
+    world.at = {1200.0: lambda: world.want(Desired.RUNNING, by="bob")}
+    world.script.append((5, ExitKind.COMPLETED))
+    world.at[1199.0] = lambda: setattr(world, "while_launching", lambda: None)
+    end, _ = world.run()
+    assert isinstance(end, Finished)
+    assert list(world.requests) == ["d1"]
+    assert (world.requests["d1"].requested_by, world.requests["d1"].reason) == ("ann", "r")
+    assert world.requests["d1"].requested_at <= world.launches[1] + 2
+
+
+def test_a_store_that_is_away_is_waited_for() -> None:
+    """Ten minutes without it: said once, nothing is launched, and then it goes on as before."""
+    world = World(script=[(700, ExitKind.COMPLETED)])
+    world.at = {
+        1010.0: lambda: setattr(world, "store_is_down", True),
+        1610.0: lambda: setattr(world, "store_is_down", False),
+    }
+    end, moves = world.run()
+    assert isinstance(end, Finished)
+    assert [type(move) for move in moves] == [Launch, Watch, Blind, Watch, Finished]
+    assert len(world.launches) == 1

@@ -1,0 +1,182 @@
+"""stop_stream, restart_stream and start_stream when a try of theirs dies, the store is away, or nobody supervises.
+
+The store is real, and so is the process that stands for a driver; what Airflow says is given.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.store.database import StoreBusy
+from streamwarden.adapters.store.stops import Stops
+from streamwarden.adapters.supervision_incidents import open_incident
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow import controls
+from streamwarden.airflow.controls import ControlOperator
+from streamwarden.airflow.operators import StreamOperator
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.errors import StoreError
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.stop import Desired, StopRequest
+from support.airflow_project import add_stream, make_project
+
+
+@pytest.fixture
+def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+    """The workspace that a task of this project opens."""
+    root = make_project(tmp_path / "project")
+    add_stream(root, "counted")
+    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
+    workspace.cache_clear()
+    yield workspace(str(root))
+    workspace(str(root)).close()
+    workspace.cache_clear()
+
+
+def driver(space: Workspace, driver_id: str = "counted-1", launched_at: float | None = None) -> DriverRecord:
+    """A driver that lives: this very process stands for it."""
+    now = time.time()
+    record = DriverRecord(
+        driver_id=driver_id,
+        stream="counted",
+        checkpoint=space.stream("counted").checkpoint,
+        token=1,
+        folder=str(space.data / "nowhere"),
+        launched_by="test",
+        launched_at=now if launched_at is None else launched_at,
+        process=processes.identity(os.getpid()),
+    )
+    space.store.drivers.launched(record)
+    return record
+
+
+def context(*, try_number: int = 1, began: float, paused: bool = False) -> dict[str, Any]:
+    """What Airflow tells a task whose run began at `began`."""
+    dag = SimpleNamespace(is_paused=paused)
+    return {
+        "params": {"stream": "counted", "reason": "new code"},
+        "ti": SimpleNamespace(dag_id="d", run_id="r", try_number=try_number, get_dag=lambda dag_id: dag),
+        "dag_run": SimpleNamespace(start_date=datetime.fromtimestamp(began, UTC), triggering_user_name="ann"),
+    }
+
+
+def carry_out(space: Workspace, verb: str, given: dict[str, Any]) -> str:
+    """One try of the verb's task: `waits` for a driver's end, or it is `done`."""
+    try:
+        ControlOperator(task_id=verb, verb=verb, project=str(space.project)).execute(given)
+    except TaskDeferred:
+        return "waits"
+    return "done"
+
+
+def asked(space: Workspace, driver_id: str = "counted-1") -> StopRequest | None:
+    return space.store.stops.pending(driver_id)
+
+
+def test_a_restart_that_is_tried_again_leaves_the_new_driver_alone(space: Workspace) -> None:
+    """The first try asked and died; by the second the new driver runs. A new run of the DAG is a new wish."""
+    began = time.time() - 60
+    driver(space, launched_at=began + 30)
+    assert carry_out(space, "restart", context(began=began, try_number=2)) == "done"
+    assert asked(space) is None
+    assert carry_out(space, "restart", context(began=time.time(), try_number=1)) == "waits"
+    assert asked(space) is not None
+
+
+def test_a_restart_that_died_before_it_asked_asks_now(space: Workspace) -> None:
+    began = time.time()
+    driver(space, launched_at=began - 60)
+    assert carry_out(space, "restart", context(began=began, try_number=2)) == "waits"
+    request = asked(space)
+    assert request is not None
+    assert (request.restart, request.requested_by) == (True, "ann (Airflow)")
+
+
+def test_a_stop_that_is_tried_again_does_not_undo_a_later_start(space: Workspace) -> None:
+    began = time.time() - 60
+    driver(space, launched_at=began - 60)
+    space.fleet.set_running("counted", "bob", "it was the wrong stream")
+    assert carry_out(space, "stop", context(began=began, try_number=2)) == "done"
+    assert asked(space) is None
+    state = space.store.stops.desired("counted")
+    assert state is not None
+    assert state.desired is Desired.RUNNING
+
+
+def test_a_wish_that_the_store_took_half_of_is_tried_again(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is locked between the wish and the request: the task fails so that Airflow tries it again."""
+    began = time.time()
+    driver(space, launched_at=began - 60)
+    with monkeypatch.context() as patched:
+        patched.setattr(Stops, "request", _locked)
+        with pytest.raises(StoreError):
+            carry_out(space, "stop", context(began=began))
+    assert asked(space) is None
+    assert carry_out(space, "stop", context(began=began, try_number=2)) == "waits"
+    assert asked(space) is not None
+
+
+def _locked(*_: object) -> None:
+    raise StoreBusy("the store is locked")
+
+
+@pytest.mark.parametrize("refusal", [None, "the API answered 401"])
+def test_a_restart_stops_nothing_that_nobody_would_start_again(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch, refusal: str | None
+) -> None:
+    """The stream's DAG is paused (somebody started the driver by hand): it is unpaused first, or the driver goes on."""
+    monkeypatch.setattr(controls, "unpause", lambda dag_id: refusal)
+    began = time.time()
+    driver(space, launched_at=began - 60)
+    given = context(began=began, paused=True)
+    if refusal is None:
+        assert carry_out(space, "restart", given) == "waits"
+        assert asked(space) is not None
+    else:
+        with pytest.raises(AirflowFailException, match="401"):
+            carry_out(space, "restart", given)
+        assert asked(space) is None
+
+
+def follow(space: Workspace) -> None:
+    """A try of the stream's own task, which finds the driver and goes on following it."""
+    given = context(began=time.time())
+    with pytest.raises(TaskDeferred):
+        StreamOperator(task_id="run", stream="counted", project=str(space.project)).execute(given)
+
+
+def test_who_follows_a_driver_tells_it_of_a_stop_that_came_while_it_was_launched(space: Workspace) -> None:
+    """Whoever asked saw no driver, and the process that launched it died before it could look."""
+    assert space.fleet.request_stop("counted", requested_by="ann", reason="moving the data") is None
+    driver(space)
+    follow(space)
+    request = asked(space)
+    assert request is not None
+    assert (request.requested_by, request.reason, request.restart) == ("ann", "moving the data", False)
+    follow(space)
+    assert asked(space) == request, "and it is told once"
+
+
+def test_a_stream_that_is_wanted_running_is_followed_and_nothing_else(space: Workspace) -> None:
+    driver(space)
+    follow(space)
+    assert asked(space) is None
+
+
+def test_the_incident_of_a_stream_that_was_down_ends_with_whoever_follows_its_driver(space: Workspace) -> None:
+    """Whoever launched it (a try that died at once, a person's `streamwarden start`) did not come to it."""
+    open_incident(space.store.incidents, "counted", "out of budget", "read the log", time.time())
+    driver(space)
+    follow(space)
+    assert list(space.store.incidents.open("counted")) == []
