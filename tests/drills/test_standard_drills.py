@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters import keeper
 from streamwarden.adapters.replay import replay
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.journal import DrillRun, Step
@@ -149,8 +150,9 @@ def drivers(workspace: Workspace) -> list:
 
 
 def await_drivers(workspace: Workspace, count: int, process: subprocess.Popen[bytes]) -> None:
+    """Until that many were launched, the last of them with its keeper: from then on it lives without its launcher."""
     deadline = time.monotonic() + 300
-    while len(drivers(workspace)) < count:
+    while len(found := drivers(workspace)) < count or not (Path(found[-1].folder) / keeper.KEEPER).exists():
         assert process.poll() is None, "the step ended before it launched a driver"
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -242,7 +242,7 @@ def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, mon
     monkeypatch.delenv("AIRFLOW_CONN_EVENTS")
     (problem,) = nowhere.look().problems
     assert "the connection 'events' is not known here" in problem
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40
 
 
 def test_records_become_files_in_the_order_in_which_a_job_sees_them(kafka: Broker, tmp_path: Path) -> None:
@@ -315,9 +315,9 @@ def test_a_record_of_somebody_else_ends_a_replay(kafka: Broker) -> None:
 
 def test_a_person_replays_into_a_topic_from_the_shell(kafka: Broker, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "streamwarden.cli", "replay", "--to", "kafka:events/typed", "--limit", "10"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "10 flights sent, 0 were there; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
-    wrong = subprocess.run([*command[:5], "kafka:events"], capture_output=True, text=True, timeout=60)
+    wrong = subprocess.run([*command[:5], "kafka:events"], capture_output=True, text=True, timeout=200)
     assert wrong.returncode == 2
     assert "is not kafka:CONNECTION/TOPIC" in " ".join(wrong.stderr.replace("│", "").split())

@@ -101,7 +101,7 @@ def test_a_topic_that_is_there_is_told_by_its_partitions_and_one_that_is_not_by_
 def test_a_user_that_is_not_let_in_is_told_so_without_the_password(kafka: Broker) -> None:
     extra = {**kafka.settings, "sasl.password": "the-wrong-word"}
     with pytest.raises(ConfigError, match="does not let this user in") as told:
-        require_topic(Connection(name="events", extra=extra), "there", within=2)
+        require_topic(Connection(name="events", extra=extra), "there", within=6)
     assert "correct the connection 'events' (AIRFLOW_CONN_EVENTS)" in told.value.next_step
     assert "the-wrong-word" not in str(told.value)
 

@@ -149,7 +149,6 @@ def story(made: Project) -> Story:
     until(
         "the end of the last session",
         lambda: ended(spec) >= found.sent,
-        timeout=60,
         poll=0.2,
         told=lambda: made.log(third),
     )

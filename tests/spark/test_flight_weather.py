@@ -95,7 +95,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
         one, other = (Path(folder) for folder in specs[0].source.folders)
         publish(one, flights(), name="flights-")
         publish(other, weather(), name="weather-")
-        yield survive(made, specs)
+        yield survive(made, specs, after=3)  # the batch with malformed rows has long been reported
 
 
 @pytest.mark.parametrize("backend", OUTER)

@@ -150,7 +150,7 @@ class Airflow:
         self.cli("db", "migrate", timeout=240)
         for component in COMPONENTS:
             self.start(component)
-        wait_for("the API server", self.answers, timeout=120, explain=lambda: self.tail("api-server"))
+        wait_for("the API server", self.answers, timeout=240, explain=lambda: self.tail("api-server"))
 
     def down(self) -> None:
         """Stop every component, then end what the killed ones left (a killed scheduler's workers live on)."""
@@ -172,15 +172,29 @@ class Airflow:
     # The REST API, as a person in the UI would use it
 
     def call(self, method: str, path: str, json: Any = None, **params: Any) -> Any:
-        """One request; its JSON. Fails with the body for a status that is no success."""
+        """One request; its JSON. Fails with the body for a status that is no success.
+
+        SQLite that is locked for too long makes Airflow answer 500: that is asked again, as a person would.
+        """
         if self._token is None:
-            self._token = httpx.get(f"{self.url}/auth/token", timeout=30).json()["access_token"]
+            self._token = self._request("GET", "/auth/token").json()["access_token"]
         headers = {"Authorization": f"Bearer {self._token}"}
-        answer = httpx.request(
-            method, f"{self.url}/api/v2{path}", json=json, params=params or None, headers=headers, timeout=30
-        )
+        answer = self._request(method, f"/api/v2{path}", json=json, params=params or None, headers=headers)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
+
+    def _request(self, method: str, path: str, **what: Any) -> httpx.Response:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                answer = httpx.request(method, f"{self.url}{path}", timeout=30, **what)
+                if answer.status_code < 500 or time.monotonic() > deadline:
+                    return answer
+            except httpx.TransportError as error:
+                repeatable = method == "GET" or isinstance(error, httpx.ConnectError)  # else it may have been taken
+                if not repeatable or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
 
     def dag_ids(self) -> set[str]:
         return {dag["dag_id"] for dag in self.call("GET", "/dags", limit=100)["dags"]}

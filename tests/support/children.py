@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 _FORK = multiprocessing.get_context("fork")
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 class Child:

@@ -79,7 +79,7 @@ class Project:
         self.input = self.data / "input"
         self.input.mkdir(parents=True)
         self.url = url or f"sqlite:///{self.data / 'streamwarden.db'}"
-        self.store = Store(self.url)
+        self.store = Store(self.url, busy_timeout=30)  # a disk that stalls is no failure of a test
         self.store.migrate()
         self.fleet = Fleet(self.store, self.data)
         self.published = 0

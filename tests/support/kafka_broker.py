@@ -23,7 +23,7 @@ from support.airflow_harness import free_port
 from support.certificates import Authority
 
 JARS = Path(__file__).with_suffix(".xml")
-STARTS_WITHIN = 60.0
+STARTS_WITHIN = 180.0
 USER, PASSWORD = "streamwarden", "not-in-any-log"
 
 SETTINGS = """
@@ -166,12 +166,12 @@ class Broker:
 
     def create(self, topic: str, *, partitions: int = 1, **config: str) -> None:
         admin = self.admin()  # it has to live until the answer is there
-        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=20)
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=60)
 
     def delete(self, topic: str) -> None:
         """And wait until it is gone."""
         admin = self.admin()
-        admin.delete_topics([topic])[topic].result(timeout=20)
+        admin.delete_topics([topic])[topic].result(timeout=60)
         deadline = time.monotonic() + 20
         while topic in admin.list_topics(timeout=5).topics:
             assert time.monotonic() < deadline, f"{topic} is still there"
@@ -180,20 +180,20 @@ class Broker:
         """Remove the records before the offset, as a retention does."""
         admin = self.admin()
         (done,) = admin.delete_records([TopicPartition(topic, partition, before)]).values()
-        done.result(timeout=20)
+        done.result(timeout=60)
 
     def ends(self, topic: str, partitions: int) -> list[int]:
         """The offset that the next record of each partition gets."""
         consumer = Consumer({**self.settings, "group.id": "test", "log_level": 0})
         try:
             places = [TopicPartition(topic, number) for number in range(partitions)]
-            return [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
+            return [consumer.get_watermark_offsets(place, timeout=60)[1] for place in places]
         finally:
             consumer.close()
 
     def add_partitions(self, topic: str, total: int) -> None:
         admin = self.admin()
-        admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=20)
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=60)
 
     def produce(
         self, topic: str, values: Iterable[str | bytes | None], *, partitions: Sequence[int] = (0,), at: int = 0

@@ -16,7 +16,7 @@ def racer(url: str) -> Callable[[Line], None]:
     """Waits for the start, claims, names itself, tells its token (None for a loser), and lives on until killed."""
 
     def race(line: Line) -> None:
-        with Store(url, busy_timeout=20) as store:
+        with Store(url, busy_timeout=60) as store:
             me = identity(os.getpid())
             assert me is not None
             line.say("ready")

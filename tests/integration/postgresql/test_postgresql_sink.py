@@ -170,7 +170,8 @@ def test_a_deadlock_is_tried_again(base: Base) -> None:
     """A person's transaction and the sink's upsert lock two rows in opposite order: PostgreSQL ends one of them."""
     sink = base.sink(key=["user_id"], replaces=True, waits=(0.0,) * 5)
     sink.write(batch(0, FIRST))
-    base.ask("ALTER ROLE CURRENT_USER SET deadlock_timeout = '100ms'")
+    # PostgreSQL looks for a deadlock once in a wait: by then the person must be waiting too.
+    base.ask("ALTER ROLE CURRENT_USER SET deadlock_timeout = '3s'")
     began, asked = threading.Event(), []
 
     def give() -> Iterator[tuple[int, int]]:
