@@ -13,14 +13,14 @@ from streamwarden.lifecycle.topic_copy import Feed
 from support.drill_world import Killed, World, drill
 
 
-def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0) -> DrillRun:
+def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
     """A new engine for each step, as Airflow's tasks have it; a killed step is tried again."""
     run_id = world.engine(drill(kind)).begin(kind.value, run_id="scheduled-1")
     for step in Step:
         try:
             world.engine(drill(kind)).step(run_id, step)
         except Killed:
-            world.sleep(1.0)
+            world.sleep(retry_after)
             world.engine(drill(kind)).step(run_id, step)
         world.sleep(pause)
     return world.journals.runs[run_id]
@@ -84,6 +84,50 @@ def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: FaultKin
     assert (world.input.anew is not None) is (kind is FaultKind.TOPIC_RECREATED)
     assert any(world.input.first.values()) is (kind is FaultKind.RETENTION_PASSED)
     assert all(driver.exit for driver in world.drivers.values())
+
+
+@pytest.mark.parametrize("where", ["before_grow", "after_grow"])
+def test_the_recovery_counts_from_the_partitions_that_came_whoever_tells_of_them(where: str) -> None:
+    """The new records are read long before the next try looks; if it is the one that adds them, it counts anew."""
+    world = World(die_at=where, total_batches=24)
+    result = run_in_processes(world, FaultKind.PARTITIONS_ADDED, retry_after=40.0)
+    assert result.passed, result.reason
+    recovery = result.facts["recovery"]
+    assert world.input.grown_at is not None
+    assert recovery["recovery_seconds"] == pytest.approx(recovery["first_commit_at"] - world.input.grown_at)
+    assert recovery["recovery_seconds"] > 2.0, "the batch alone takes as long"
+
+
+def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> None:
+    """The driver died with the process that was adding them: nobody can say what is new of what it then reads."""
+    world = World(die_at="after_grow", total_batches=24)
+    engine = world.engine(drill(FaultKind.PARTITIONS_ADDED))
+    run_id = engine.begin("partitions_added")
+    engine.step(run_id, Step.STEADY_STATE)
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.FAULT)
+    world.kill("d2")
+    world.input.sent = 0.5
+    result = engine.step(run_id, Step.FAULT)
+    assert "an attempt before this one had added them" in result.facts["halted"]["reason"]
+
+
+def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
+    """The driver takes a batch's time to obey, and the next try asks once more."""
+    world = World(batch_seconds=30.0)
+    engine = world.engine(drill(FaultKind.CONTROLLED_RESTART))
+    run_id = engine.begin("controlled_restart")
+    engine.step(run_id, Step.STEADY_STATE)
+    world.die_at = "after_stop"
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.FAULT)
+    world.sleep(10.0)
+    for step in Step:
+        result = engine.step(run_id, step)
+    asked_at = world.drivers[result.facts["fault"]["driver_id"]].stop_asked_at
+    assert result.facts["fault"]["moment"] == asked_at
+    recovery = result.facts["recovery"]
+    assert recovery["recovery_seconds"] == pytest.approx(recovery["first_commit_at"] - asked_at)
 
 
 def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> None:

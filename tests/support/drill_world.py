@@ -45,6 +45,7 @@ class SimulatedDriver:
     next_event: float
     exit: ExitRecord | None = None
     stop_asked: bool = False
+    stop_asked_at: float | None = None  # for the first time
     doomed: bool = False  # fails at its next event
 
 
@@ -296,6 +297,8 @@ class World:
         self.signals.append(f"stop {driver_id}: {reason}")
         driver = self.drivers[driver_id]
         driver.stop_asked = True
+        if driver.stop_asked_at is None:
+            driver.stop_asked_at = self.time
         if self.stop_cuts and len(self.planned) > len(self.committed):
             self._end(driver, ExitKind.STOPPED, cut_batch=True)
         elif len(self.planned) == len(self.committed) and not self.stop_is_late:
