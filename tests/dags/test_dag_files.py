@@ -154,7 +154,10 @@ def test_a_drills_steps_are_its_tasks_and_the_report_links_to_its_page() -> None
     dag = drill_dags(str(REPOSITORY / "dags" / "drills.py"))["drill_kill_driver"]
     order = [task.task_id for task in dag.topological_sort()]
     assert order == ["steady_state", "fault", "recovery", "verification", "heal", "report"]
-    assert {task.trigger_rule.value for task in dag.tasks} == {"all_done"}
+    assert [task.trigger_rule.value for task in dag.tasks[:4]] == ["all_done"] * 4
+    assert [task.trigger_rule.value for task in dag.tasks[4:]] == ["all_done_setup_success"] * 2, (
+        "and there is no setup"
+    )
     assert [link.name for link in dag.get_task("report").operator_extra_links] == ["Drill report"]
     assert "flight_departures" in str(dag.doc_md)
 

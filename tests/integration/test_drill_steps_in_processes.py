@@ -13,14 +13,14 @@ from streamwarden.lifecycle.topic_copy import Feed
 from support.drill_world import Killed, World, drill
 
 
-def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0) -> DrillRun:
+def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
     """A new engine for each step, as Airflow's tasks have it; a killed step is tried again."""
     run_id = world.engine(drill(kind)).begin(kind.value, run_id="scheduled-1")
     for step in Step:
         try:
             world.engine(drill(kind)).step(run_id, step)
         except Killed:
-            world.sleep(1.0)
+            world.sleep(retry_after)
             world.engine(drill(kind)).step(run_id, step)
         world.sleep(pause)
     return world.journals.runs[run_id]
@@ -84,6 +84,50 @@ def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: FaultKin
     assert (world.input.anew is not None) is (kind is FaultKind.TOPIC_RECREATED)
     assert any(world.input.first.values()) is (kind is FaultKind.RETENTION_PASSED)
     assert all(driver.exit for driver in world.drivers.values())
+
+
+@pytest.mark.parametrize("where", ["before_grow", "after_grow"])
+def test_the_recovery_counts_from_the_partitions_that_came_whoever_tells_of_them(where: str) -> None:
+    """The new records are read long before the next try looks; if it is the one that adds them, it counts anew."""
+    world = World(die_at=where, total_batches=24)
+    result = run_in_processes(world, FaultKind.PARTITIONS_ADDED, retry_after=40.0)
+    assert result.passed, result.reason
+    recovery = result.facts["recovery"]
+    assert world.input.grown_at is not None
+    assert recovery["recovery_seconds"] == pytest.approx(recovery["first_commit_at"] - world.input.grown_at)
+    assert recovery["recovery_seconds"] > 2.0, "the batch alone takes as long"
+
+
+def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> None:
+    """The driver died with the process that was adding them: nobody can say what is new of what it then reads."""
+    world = World(die_at="after_grow", total_batches=24)
+    engine = world.engine(drill(FaultKind.PARTITIONS_ADDED))
+    run_id = engine.begin("partitions_added")
+    engine.step(run_id, Step.STEADY_STATE)
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.FAULT)
+    world.kill("d2")
+    world.input.sent = 0.5
+    result = engine.step(run_id, Step.FAULT)
+    assert "an attempt before this one had added them" in result.facts["halted"]["reason"]
+
+
+def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
+    """The driver takes a batch's time to obey, and the next try asks once more."""
+    world = World(batch_seconds=30.0)
+    engine = world.engine(drill(FaultKind.CONTROLLED_RESTART))
+    run_id = engine.begin("controlled_restart")
+    engine.step(run_id, Step.STEADY_STATE)
+    world.die_at = "after_stop"
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.FAULT)
+    world.sleep(10.0)
+    for step in Step:
+        result = engine.step(run_id, step)
+    asked_at = world.drivers[result.facts["fault"]["driver_id"]].stop_asked_at
+    assert result.facts["fault"]["moment"] == asked_at
+    recovery = result.facts["recovery"]
+    assert recovery["recovery_seconds"] == pytest.approx(recovery["first_commit_at"] - asked_at)
 
 
 def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> None:
@@ -171,6 +215,122 @@ def test_after_an_abort_the_other_steps_are_skipped_by_name() -> None:
     }
     assert result.status is DrillStatus.ABORTED
     assert [each for each in EXPERIMENT if each not in outcomes] == []
+
+
+def test_a_healing_that_did_not_pass_is_done_again() -> None:
+    """The broker was away for seconds; what the first healing could not do says nothing of the drill."""
+    world = World(clear_failures=1)
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    for step in EXPERIMENT:
+        engine.step(run_id, step)
+    first = engine.step(run_id, Step.HEAL)
+    assert first.facts["steps"]["heal"]["outcome"] == "failed"
+    assert "the broker does not answer" in first.facts["heal"]["message"]
+    engine.step(run_id, Step.HEAL)
+    result = engine.step(run_id, Step.REPORT)
+    assert world.cleared == 1
+    assert result.passed, result.reason
+
+
+def test_a_run_that_was_told_of_before_it_was_healed_is_healed_and_told_of_anew() -> None:
+    """The store was away during all tries of the healing, and back for the report."""
+    world = World(total_batches=500)
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    engine.step(run_id, Step.STEADY_STATE, park=False)
+    world.journals.down = True
+    with pytest.raises(StoreError):
+        engine.step(run_id, Step.HEAL)
+    world.journals.down = False
+    told = engine.step(run_id, Step.REPORT)
+    assert world.drivers["d1"].exit is None
+    assert "| healing | not done |" in world.summaries[run_id]
+    world.sleep(60.0)
+    healed = engine.step(run_id, Step.HEAL)
+    assert world.drivers["d1"].exit is not None
+    assert world.cleared == 1
+    assert healed.ended_at == told.ended_at, "the drill was over then"
+    assert "| healing | driver ended: d1; removed: fork/input" in world.summaries[run_id]
+    assert world.documents[run_id]["facts"]["heal"]["clean"]
+    assert engine.step(run_id, Step.REPORT) == engine.step(run_id, Step.HEAL) == healed
+
+
+def test_a_verdict_for_want_of_healing_is_given_anew_when_it_is_healed() -> None:
+    """Also if the process died between the two: the next one finds that the report is of before."""
+    world = World(clear_failures=2)
+    engine = world.engine(drill())
+    run_id = engine.begin("kill_driver")
+    for step in Step:
+        told = engine.step(run_id, step)
+    assert told.status is DrillStatus.FAILED
+    assert "healing is incomplete: the broker does not answer" in told.reason
+    assert engine.step(run_id, Step.HEAL).status is DrillStatus.FAILED, "it is still away"
+    write, world.write = world.write, _dies  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        engine.step(run_id, Step.HEAL)
+    world.write = write  # type: ignore[method-assign]
+    result = engine.step(run_id, Step.HEAL)
+    assert world.cleared == 1
+    assert result.passed, result.reason
+    assert world.documents[run_id]["verdict"] == "PASSED"
+
+
+def _dies(*_: object) -> str:
+    raise Killed("write")
+
+
+def test_what_a_run_left_is_healed_by_the_next_run_of_its_drill() -> None:
+    world = World(clear_failures=1)
+    engine = world.engine(drill())
+    left = engine.run("kill_driver")
+    assert left.status is DrillStatus.FAILED
+    for of_the_first in (world.drivers, world.planned, world.committed):
+        of_the_first.clear()
+    assert engine.run("kill_driver").passed
+    assert world.journals.runs[left.run_id].facts["heal"]["clean"]
+    assert world.cleared == 2
+
+
+def test_a_run_whose_steps_nobody_goes_on_with_is_healed_by_the_one_that_follows() -> None:
+    """Somebody marked the DAG run as failed between `down` and `up`: no task of it runs any more."""
+    world = World(total_batches=500)
+    spec = drill(FaultKind.SERVICE_OUTAGE)
+    engine = world.engine(spec)
+    left = engine.begin(spec.name, "scheduled-1")
+    engine.step(left, Step.STEADY_STATE)
+    world.die_at = "before_up"
+    with pytest.raises(Killed):
+        engine.step(left, Step.FAULT)
+    assert world.service.away_since is not None
+    assert engine.heal_abandoned(spec.name) == [], "who cannot know that it is over leaves it alone"
+    assert engine.heal_abandoned(spec.name, running=left) == []
+    assert [each.run_id for each in engine.heal_abandoned(spec.name, running="scheduled-2")] == [left]
+    assert world.service.away_since is None
+    assert world.cleared == 1
+    assert "the step fault did not finish" in world.journals.runs[left].reason
+    assert engine.heal_abandoned(spec.name, running="scheduled-2") == []
+
+
+def test_a_run_in_another_process_is_no_abandoned_one() -> None:
+    world = World()
+    engine = world.engine(drill())
+    running = engine.begin("kill_driver", "by-hand-1")
+    with world.tenure(running):
+        assert engine.heal_abandoned("kill_driver", running="scheduled-2") == []
+    assert world.journals.runs[running].ended_at is None
+
+
+def test_a_run_that_has_begun_needs_no_file_any_more() -> None:
+    """The drill's YAML broke, or was deleted, in the middle of it."""
+    world = World()
+    run_id = world.engine(drill()).begin("kill_driver", "nightly-7")
+    world.engine(drill()).step(run_id, Step.STEADY_STATE)
+    without = world.engine()
+    assert without.begin("kill_driver", "nightly-7") == run_id
+    for step in Step:
+        result = without.step(run_id, step)
+    assert result.passed, result.reason
 
 
 @pytest.mark.parametrize("run_id", ["../../etc", "", "a/b", "a b", ".hidden"])

@@ -40,6 +40,7 @@ class SimulatedTopic:
         self.removes = True  # what is asked to be removed is
         self.sees_partitions = True  # the stream reads of the new ones
         self.driver_dies = False  # when the partitions are added
+        self.sent = 1.0  # of the records that were held back
         self.unread = 0  # records that no batch has read, although the logs say so
 
         self.world = world
@@ -47,6 +48,7 @@ class SimulatedTopic:
         self.forks: dict[str, ForkView] = {}
         self.head = self.held = 0  # batches
         self.grown = False
+        self.grown_at: float | None = None
         self.first = dict.fromkeys(PARTITIONS, 0)
         self.anew: Mapping[int, int] | None = None
         self.renewals = 0
@@ -98,7 +100,7 @@ class SimulatedTopic:
             last = UNIT * self.head if self.anew is None else self.anew[number]
             lags.append(self._lag(number, last, 0))
         for number in PARTITIONS if self.grown else ():
-            lags.append(self._lag(len(PARTITIONS) + number, UNIT * self.held, self.head))
+            lags.append(self._lag(len(PARTITIONS) + number, int(UNIT * self.held * self.sent), self.head))
         assert fork.copied is not None, world
         return lags
 
@@ -116,7 +118,7 @@ class SimulatedTopic:
         world = self.world
         world._maybe_die("before_grow")
         if not self.grown:
-            self.grown = True
+            self.grown, self.grown_at = True, world.time
             world.total_batches += self.held if self.sees_partitions else 0
             for driver in world.drivers.values():
                 if driver.exit is None:

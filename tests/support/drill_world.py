@@ -20,7 +20,7 @@ from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, Entry
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
 from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, OutageSpec, Service, VerificationSpec
-from streamwarden.errors import DrillError, StoreError, StreamwardenError
+from streamwarden.errors import CheckpointError, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.recovery import SnapshotFacts
@@ -45,6 +45,7 @@ class SimulatedDriver:
     next_event: float
     exit: ExitRecord | None = None
     stop_asked: bool = False
+    stop_asked_at: float | None = None  # for the first time
     doomed: bool = False  # fails at its next event
 
 
@@ -122,6 +123,7 @@ class World:
     verifier_error: StreamwardenError | None = None
     judge_says: bool | None = None
     locked: bool = False
+    clear_failures: int = 0  # as if the broker were away
     die_at: str | None = None  # the call in which the step's process is killed, once
 
     def __post_init__(self) -> None:
@@ -258,6 +260,9 @@ class World:
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         self._maybe_die("clear")
+        if self.clear_failures:
+            self.clear_failures -= 1
+            raise CheckpointError("the broker does not answer")
         self.cleared += 1
         return ["fork/input", "fork/checkpoint/state"] if fork else []
 
@@ -296,6 +301,8 @@ class World:
         self.signals.append(f"stop {driver_id}: {reason}")
         driver = self.drivers[driver_id]
         driver.stop_asked = True
+        if driver.stop_asked_at is None:
+            driver.stop_asked_at = self.time
         if self.stop_cuts and len(self.planned) > len(self.committed):
             self._end(driver, ExitKind.STOPPED, cut_batch=True)
         elif len(self.planned) == len(self.committed) and not self.stop_is_late:

@@ -10,9 +10,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, CronTriggerTimetable, TriggerRule
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from streamwarden.adapters.config import load_drills
+from streamwarden.adapters.config import load_drills, spec_from_dict
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
@@ -25,6 +25,12 @@ from streamwarden.errors import ConfigError
 
 SLACK: Final = 600.0
 """Seconds a step may take beyond its own deadlines before Airflow ends it: start-up of Spark, a loaded machine."""
+
+RETRY: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+"""Only a store that was away or a step still under way in another process is tried again, and a healing."""
+
+HEAL_RETRY: Final[dict[str, Any]] = {"retries": 20, "retry_delay": timedelta(seconds=30)}
+"""More than those of the other steps: what is left broken or running stays so, and a broker may be away for minutes."""
 
 
 class DrillReportLink(BaseOperatorLink):
@@ -43,7 +49,8 @@ class DrillStepOperator(BaseOperator):
     """Runs one step of a drill: red if the step failed, skipped if it had to be left out.
 
     The engine decides which steps still make sense after a failure (a late recovery is verified too), so every task
-    runs whatever became of the one before it. A retried step that has finished changes nothing.
+    runs whatever became of the one before it. A retried step that has finished changes nothing. A healing that did not
+    pass is tried again.
     """
 
     def __init__(self, *, drill: str, project: str, step: str, **kwargs: Any) -> None:
@@ -59,29 +66,48 @@ class DrillStepOperator(BaseOperator):
         if done.get("outcome") == "skipped":
             raise AirflowSkipException(done["message"])
         if done.get("outcome") != "passed":
-            raise AirflowFailException(f"{self.step} of drill {self.drill}: {done.get('message', 'no outcome')}")
+            failed = AirflowException if self.step == Step.HEAL else AirflowFailException
+            raise failed(f"{self.step} of drill {self.drill}: {done.get('message', 'no outcome')}")
 
     def advance(self, context: Any) -> DrillRun:
         """Do the step. Raises StoreError or DrillError where trying again helps."""
         space = workspace(self.project)
         run_id = drill_run_id(self.drill, context["run_id"])
         self.log.info("drill run %s", run_id)
-        with published(_connections(space, self.drill)):
+        with published(_connections(space, self.drill, run_id)):
             engine = space.drill_engine()
+            if self.step == Step.STEADY_STATE:
+                # One run of a DAG is active at a time: whoever marked another one as over left it to this one.
+                for left in engine.heal_abandoned(self.drill, running=run_id):
+                    self.log.warning("the run %s was left: %s", left.run_id, left.facts["steps"][Step.HEAL]["message"])
             try:
                 # The first task begins the run; a later one does so only if the first was never able to.
                 engine.begin(self.drill, run_id=run_id)
             except ConfigError as error:
-                raise AirflowFailException(str(error)) from error
+                raise AirflowFailException(str(_what_is_wrong(space, self.drill) or error)) from error
             return engine.step(run_id, Step(self.step))
 
 
-def _connections(space: Workspace, drill: str) -> tuple[str, ...]:
-    """Those of the drill's stream. A file that broke in the middle of a drill must not keep it from healing."""
+def _connections(space: Workspace, drill: str, run_id: str) -> tuple[str, ...]:
+    """Those of the run's fork, or else of its stream. A file that broke in the middle of a drill must not keep it from
+    healing."""
+    run = space.store.journals.get(run_id)
+    fork = run.facts.get("fork") if run is not None else None
     try:
-        return space.stream(space.drill(drill).stream).connections
+        if fork is not None:
+            return spec_from_dict(fork["spec"]).connections
+        return space.stream(space.drill(drill).stream if run is None else run.stream).connections
     except ConfigError:
         return ()
+
+
+def _what_is_wrong(space: Workspace, drill: str) -> ConfigError | None:
+    """With the drill's file; None: nothing."""
+    try:
+        space.drill(drill)
+    except ConfigError as error:
+        return error
+    return None
 
 
 class DrillReportOperator(DrillStepOperator):
@@ -108,11 +134,11 @@ def drill_run_id(drill: str, dag_run_id: str) -> str:
 
 
 def drill_dags(dag_file: str) -> dict[str, DAG]:
-    """DAG id -> DAG for every drill of the project. A broken file gives a DAG that says so and cannot run."""
+    """DAG id -> DAG for every drill of the project. A broken file gives a DAG that says so and begins nothing."""
     project = project_of(dag_file)
     drills, broken = load_drills(project)
     dags = [drill_dag(spec, project) for spec in drills.values()]
-    dags += [broken_drill_dag(stem, error) for stem, error in broken.items()]
+    dags += [broken_drill_dag(stem, error, project) for stem, error in broken.items()]
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -131,41 +157,39 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         tags=sorted({TAG, "drill", *spec.tags}),
         default_args={
             "owner": spec.owner,
-            # Only a store that was away or a step still under way in another process is tried again.
-            "retries": 3,
-            "retry_delay": timedelta(seconds=10),
+            **RETRY,
             "execution_timeout": timedelta(seconds=longest),
         },
     ) as dag:
-        previous: BaseOperator | None = None
-        for step in Step:
-            kind = DrillReportOperator if step is Step.REPORT else DrillStepOperator
-            task = kind(
-                task_id=step.value,
-                drill=spec.name,
-                project=str(project),
-                step=step.value,
-                trigger_rule=TriggerRule.ALL_DONE,
-            )
-            if previous is not None:
-                previous >> task
-            previous = task
+        _add_steps(spec.name, project)
     return dag
 
 
-class BrokenDrillOperator(BaseOperator):
-    """Stands for the steps of a drill whose file is broken: says what is wrong with it."""
+def _add_steps(drill: str, project: Path) -> None:
+    """One task each, in their order, to the DAG of this context."""
+    previous: BaseOperator | None = None
+    for step in Step:
+        kind = DrillReportOperator if step is Step.REPORT else DrillStepOperator
+        task = kind(
+            task_id=step.value,
+            drill=drill,
+            project=str(project),
+            step=step.value,
+            trigger_rule=TriggerRule.ALL_DONE,
+            **(HEAL_RETRY if step is Step.HEAL else {}),
+        )
+        if step in (Step.HEAL, Step.REPORT):
+            # Whoever marks the run as failed or successful skips the tasks that wait, but no teardown. The report is
+            # one too, so that it stays the last word: a leaf that was skipped would make the run a success.
+            task.as_teardown(on_failure_fail_dagrun=True)
+        if previous is not None:
+            previous >> task
+        previous = task
 
-    def __init__(self, *, message: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.message = message
 
-    def execute(self, context: Any) -> None:
-        raise AirflowFailException(self.message)
-
-
-def broken_drill_dag(stem: str, error: ConfigError) -> DAG:
-    """A DAG without a schedule whose docs show what is wrong with the file."""
+def broken_drill_dag(stem: str, error: ConfigError, project: Path) -> DAG:
+    """A DAG without a schedule whose docs show what is wrong with the file. Its tasks are those of the drill: a run
+    that had begun goes on, as it was then, and is healed; a new one fails with what is wrong."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", stem)
     with DAG(
         dag_id=f"drill_{name}",
@@ -177,7 +201,7 @@ def broken_drill_dag(stem: str, error: ConfigError) -> DAG:
         catchup=False,
         max_active_runs=1,
         tags=sorted({TAG, "drill", "broken-config"}),
-        default_args={"owner": "streamwarden", "retries": 0},
+        default_args={"owner": "streamwarden", **RETRY},
     ) as dag:
-        BrokenDrillOperator(task_id=Step.STEADY_STATE.value, message=str(error))
+        _add_steps(stem, project)
     return dag

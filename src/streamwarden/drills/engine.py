@@ -3,13 +3,14 @@
     begin -> steady_state -> fault -> recovery -> verification -> heal -> report
 
 State passes only through the journal store. A step that is repeated after it finished changes nothing; one that was
-killed is taken up where it stood. Healing and the report always run.
+killed is taken up where it stood. Healing and the report always run; a healing that did not pass runs again when it is
+repeated, also after the report, which is then written anew.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -66,8 +67,11 @@ class Engine:
     def begin(self, drill: str, run_id: str | None = None) -> str:
         """Open a run and return its id. An id that exists already is returned as it is: a retry begins nothing new.
 
-        Raises ConfigError for a drill that is not configured, DrillError for an id that is no safe path.
+        Raises ConfigError for a drill that is not configured (a run that has begun needs no file any more), DrillError
+        for an id that is no safe path.
         """
+        if run_id is not None and self._journals.get(check_run_id(run_id)) is not None:
+            return run_id
         spec = self._drills.get(drill)
         if spec is None:
             raise ConfigError(
@@ -77,11 +81,9 @@ class Engine:
                 next_step="run `streamwarden validate`",
             )
         now = self._ports.clock.now()
-        run_id = check_run_id(run_id) if run_id is not None else new_run_id(drill, now)
-        if self._journals.get(run_id) is None:
-            facts = {"drill": drill_to_dict(spec), "versions": dict(self._ports.archive.versions())}
-            run = DrillRun(run_id=run_id, drill=drill, stream=spec.stream, started_at=now, facts=facts)
-            self._journals.save(run)
+        run_id = new_run_id(drill, now) if run_id is None else run_id
+        facts = {"drill": drill_to_dict(spec), "versions": dict(self._ports.archive.versions())}
+        self._journals.save(DrillRun(run_id=run_id, drill=drill, stream=spec.stream, started_at=now, facts=facts))
         return run_id
 
     def step(self, run_id: str, step: Step, *, park: bool = True) -> DrillRun:
@@ -96,19 +98,10 @@ class Engine:
         """
         with self._ports.archive.lock(run_id):
             ledger = Ledger(check_run_id(run_id), self._journals, self._ports.clock)
-            if ledger.run.ended_at is not None or step.value in ledger.facts.get("steps", {}):
-                return ledger.run
-            if step is Step.REPORT:
+            if step is not Step.REPORT and not _is_done(ledger.run, step):
+                self._do(ledger, step, park)
+            if (step is Step.REPORT or ledger.run.ended_at is not None) and not _is_done(ledger.run, Step.REPORT):
                 self._report(ledger)
-                return ledger.run
-            obstacle = _obstacle(ledger, step)
-            if obstacle is not None:
-                ledger.note(step, "skipped", obstacle)
-                ledger.finish_step(step, "skipped", obstacle)
-                return ledger.run
-            ledger.note(step, "began", f"step {step.value} began")
-            result = self._work(ledger, step, park)
-            ledger.finish_step(step, "passed" if result.ok else "failed", result.message)
             return ledger.run
 
     def run(self, drill: str, run_id: str | None = None) -> DrillRun:
@@ -116,7 +109,6 @@ class Engine:
 
         If this very process is killed, the next run of the drill heals what it left.
         """
-        self._heal_abandoned(drill)
         run_id = self.begin(drill, run_id)
         with self._ports.archive.tenure(run_id) as ours:
             if not ours:
@@ -125,10 +117,11 @@ class Engine:
                 )
             ledger = Ledger(run_id, self._journals, self._ports.clock)
             ledger.put(one_process=True)
-            return self._run_all(run_id)
+            return self._run_all(drill, run_id)
 
-    def _run_all(self, run_id: str) -> DrillRun:
+    def _run_all(self, drill: str, run_id: str) -> DrillRun:
         try:
+            self.heal_abandoned(drill)
             for step in EXPERIMENT:
                 self.step(run_id, step, park=False)
         except BaseException as error:
@@ -142,15 +135,39 @@ class Engine:
                 final = self.step(run_id, Step.REPORT)
         return final
 
-    def _heal_abandoned(self, drill: str) -> None:
-        """End runs of this drill whose one process was killed. Runs with a process a step have a healing step."""
+    def heal_abandoned(self, drill: str, *, running: str | None = None) -> Sequence[DrillRun]:
+        """Heal the runs of this drill that nobody else will, and report them: those whose one process was killed, those
+        whose steps nobody goes on with, and those that ended with something left. Returns them as they are now.
+
+        Raises StoreError, or DrillError if another process is at work on one of them: both are worth a retry.
+
+        Args:
+            running: the run with a process a step that goes on: any other of that kind does not. None: not known, so
+                none of them is touched before it has ended.
+        """
+        healed = []
         for run in self._journals.recent(drill=drill):
-            if run.ended_at is not None or not run.facts.get("one_process"):
+            if run.ended_at is not None:
+                left = not _is_done(run, Step.HEAL)
+            else:
+                left = running is not None or bool(run.facts.get("one_process"))
+            if run.run_id == running or not left:
                 continue
             with self._ports.archive.tenure(run.run_id) as abandoned:
                 if abandoned:
                     self.step(run.run_id, Step.HEAL)
-                    self.step(run.run_id, Step.REPORT)
+                    healed.append(self.step(run.run_id, Step.REPORT))
+        return healed
+
+    def _do(self, ledger: Ledger, step: Step, park: bool) -> None:
+        obstacle = _obstacle(ledger, step)
+        if obstacle is not None:
+            ledger.note(step, "skipped", obstacle)
+            ledger.finish_step(step, "skipped", obstacle)
+            return
+        ledger.note(step, "began", f"step {step.value} began")
+        result = self._work(ledger, step, park)
+        ledger.finish_step(step, "passed" if result.ok else "failed", result.message)
 
     def _work(self, ledger: Ledger, step: Step, park: bool) -> StepResult:
         stage = Stage(ledger=ledger, ports=self._ports, fault=self._faults[ledger.spec.fault.kind], park=park)
@@ -176,12 +193,24 @@ class Engine:
         outcome = decide(ledger.spec, ledger.facts)
         now = self._ports.clock.now()
         ledger.note(Step.REPORT, "verdict", outcome.reason, status=outcome.status.value, deviated=outcome.deviated)
-        run = replace(ledger.run, status=outcome.status, deviated=outcome.deviated, reason=outcome.reason, ended_at=now)
+        ended_at = now if ledger.run.ended_at is None else ledger.run.ended_at
+        run = replace(
+            ledger.run, status=outcome.status, deviated=outcome.deviated, reason=outcome.reason, ended_at=ended_at
+        )
         entries = self._journals.entries(run.run_id)
         path = self._ports.archive.write(run.run_id, document(run, entries), summary(run, entries))
         done = {"outcome": "passed" if run.passed else "failed", "message": outcome.reason, "at": now}
         steps = {**run.facts.get("steps", {}), Step.REPORT.value: done}
         ledger.save(replace(run, facts={**run.facts, "journal": path, "steps": steps}))
+
+
+def _is_done(run: DrillRun, step: Step) -> bool:
+    """Whether nothing is left to do. Of a run that has ended, only a healing that did not pass and the report of it may
+    be."""
+    done = run.facts.get("steps", {}).get(step.value)
+    if step is Step.HEAL:
+        return done is not None and done["outcome"] == "passed"
+    return done is not None or (step is not Step.REPORT and run.ended_at is not None)
 
 
 def _obstacle(ledger: Ledger, step: Step) -> str | None:

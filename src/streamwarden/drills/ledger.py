@@ -67,9 +67,14 @@ class Ledger:
         self.note(step, status.value, reason)
 
     def finish_step(self, step: Step, outcome: str, message: str) -> None:
-        """Record that a step is over: `passed`, `failed` (it halted the drill or found a deviation) or `skipped`."""
+        """Record that a step is over: `passed`, `failed` (it halted the drill or found a deviation) or `skipped`.
+
+        A report that was written before says no longer all: it counts as not written.
+        """
         done = {"outcome": outcome, "message": message, "at": self._clock.now()}
-        self.put(steps={**self.run.facts.get("steps", {}), step.value: done})
+        steps = {**self.run.facts.get("steps", {}), step.value: done}
+        steps.pop(Step.REPORT.value, None)
+        self.put(steps=steps)
 
     def save(self, run: DrillRun) -> None:
         self._journals.save(run)

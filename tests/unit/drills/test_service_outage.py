@@ -134,6 +134,8 @@ def test_a_service_that_is_not_brought_back_fails_the_drill_and_its_healing() ->
     assert not result.facts["heal"]["clean"]
     assert world.service.commands == ["down", "up", "up"], "the healing tried it once more"
     assert world.drivers["d1"].exit is not None, "the driver is ended all the same"
+    assert world.cleared == 1, "and what it had is removed"
+    assert "removed: fork/input" in result.facts["heal"]["message"]
 
 
 def test_a_service_that_does_not_answer_after_up_is_not_back() -> None:

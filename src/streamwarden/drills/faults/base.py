@@ -35,7 +35,12 @@ class Aftermath(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One driver of one fork, about to be struck."""
+    """One driver of one fork, about to be struck.
+
+    Args:
+        marked: when a strike that its process did not live to tell of was begun, in Unix seconds; None: not known.
+        keep: writes that moment to the journal.
+    """
 
     run_id: str
     fork: ForkView
@@ -49,9 +54,18 @@ class Scene:
     executors: Executors
     services: Services
     clock: Clock
+    marked: float | None
+    keep: Callable[[float], None]
 
     def observe(self) -> DriverView:
         return self.drivers.observe(self.driver_id)
+
+    def mark(self) -> float:
+        """The moment of the strike, now, in Unix seconds: in the journal before anything is done, for the process that
+        takes the strike up if this one is killed. It costs a write to the store. Raises StoreError."""
+        moment = self.clock.now()
+        self.keep(moment)
+        return moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +178,16 @@ def prove_as_seen(scene: Scene, strike: Strike | None, judge: Callable[[Strike],
         message=strike.message if strike else "the process that struck died before it could tell what it had done",
         evidence=dict(strike.evidence) if strike else {},
     )
+
+
+def moment_of(scene: Scene, view: DriverView, strike: Strike | None) -> float:
+    """When the fault struck, in Unix seconds. Of a strike that was killed: as it was marked; else when the driver
+    ended, or now if it lives."""
+    if strike is not None and strike.moment is not None:
+        return strike.moment
+    if scene.marked is not None:
+        return scene.marked
+    return scene.clock.now() if view.exit is None else view.exit.ended_at
 
 
 def await_exit(scene: Scene, *, deadline: float) -> DriverView:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit, moment_of
 from streamwarden.drills.spec import FaultSpec
 from streamwarden.lifecycle.driver import ExitKind
 
@@ -30,7 +30,8 @@ class ControlledRestart:
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
         if not scene.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
-        moment = scene.clock.now()
+        # A request may have reached the driver before the process that made it died: the first one counts.
+        moment = scene.mark() if scene.marked is None else scene.marked
         reason = f"drill {scene.run_id}: controlled restart"
         scene.drivers.request_stop(scene.fork, scene.driver_id, by=f"drill:{scene.run_id}", reason=reason)
         await_exit(scene, deadline=deadline)
@@ -53,12 +54,10 @@ class ControlledRestart:
             message = "the stop was obeyed only at the end of the input: no batch is left that a restart could commit"
         else:
             message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
-        struck_at = strike.moment if strike else None
-        ended_at = exit.ended_at if exit else scene.clock.now()
         return Proof(
             landed=stopped and whole and left > 0,
             driver_id=scene.driver_id,
-            moment=ended_at if struck_at is None else struck_at,
+            moment=moment_of(scene, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

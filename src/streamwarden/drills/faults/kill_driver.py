@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit, moment_of
 from streamwarden.drills.spec import FaultSpec
 
 POLL = 0.003
@@ -52,8 +52,6 @@ class KillDriver:
         offsets = planned is not None and scene.checkpoint.is_planned(scene.fork, planned)
         commits = planned is not None and scene.checkpoint.is_committed(scene.fork, planned)
         killed = view.exit is not None and view.exit.signal == signal.SIGKILL
-        struck_at = strike.moment if strike else None
-        ended_at = view.exit.ended_at if view.exit else scene.clock.now()
         if view.alive or view.exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
         elif not killed:
@@ -65,7 +63,7 @@ class KillDriver:
         return Proof(
             landed=killed and not view.alive and offsets and not commits,
             driver_id=scene.driver_id,
-            moment=ended_at if struck_at is None else struck_at,
+            moment=moment_of(scene, view, strike),
             planned=planned,
             committed=position.committed,
             message=message,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamwarden.drills.faults.base import Scene, Strike, await_exit
-from streamwarden.drills.ports import DriverView
+from streamwarden.drills.faults.base import Scene, await_exit
 from streamwarden.drills.spec import FaultKind
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
@@ -81,13 +80,6 @@ def why_not_between_batches(scene: Scene) -> str | None:
     if position.gap or position.committed is None:
         return f"the stop cut batch {position.planned}: the last commit is {position.committed}"
     return None
-
-
-def struck_at(scene: Scene, view: DriverView, strike: Strike | None) -> float:
-    """When the fault struck. Of a strike that was killed nobody knows it: when the driver ended, or now if it lives."""
-    if strike is not None and strike.moment is not None:
-        return strike.moment
-    return scene.clock.now() if view.exit is None else view.exit.ended_at
 
 
 def parts(lags: Sequence[PartitionLag], topic: str) -> dict[str, dict[str, int]]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit
-from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic, struck_at
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
 from streamwarden.drills.spec import FaultKind, FaultSpec
 from streamwarden.drills.waiting import wait_for
 
@@ -34,10 +34,15 @@ class PartitionsAdded:
         return None
 
     def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        missed = await_all_read(scene, deadline=deadline)
-        if missed is not None:
-            return Strike(moment=None, message=missed)
-        moment = scene.clock.now()
+        if len(scene.source.lags(scene.fork)) == len(copy_of(scene).partitions):
+            missed = await_all_read(scene, deadline=deadline)
+            if missed is not None:
+                return Strike(moment=None, message=missed)
+            moment = scene.mark()
+        elif scene.marked is not None:  # its process died in the midst of it: what came since then is part of it
+            moment = scene.marked
+        else:
+            return Strike(moment=None, message="an attempt before this one had added them")
         scene.source.grow(scene.fork)
         new = _new_partitions(scene)
         wait_for(
@@ -58,16 +63,18 @@ class PartitionsAdded:
         batch = scene.source.first_reach(scene.fork, _new_partitions(scene)) if new else None
         position = scene.checkpoint.position(scene.fork)
         reached = "no batch reads of them yet" if batch is None else f"batch {batch} is the first that reads of them"
+        told = f": {strike.message}" if strike else ""
         if not new:
-            message = f"the topic has {before} partitions, as before" + (f": {strike.message}" if strike else "")
+            message = f"the topic has {before} partitions, as before{told}"
         elif not whole:
-            message = f"the new partitions have {sum(lag.last for lag in new):,} of {copied.held:,} records"
+            sent = sum(lag.last for lag in new)
+            message = f"the new partitions have {sent:,} of {copied.held:,} records{told}"
         else:
             message = f"{before} partitions became {len(lags)}, the new ones with {copied.held:,} records; {reached}"
         return Proof(
             landed=bool(new) and whole and copied.held > 0,
             driver_id=scene.driver_id,
-            moment=struck_at(scene, view, strike),
+            moment=moment_of(scene, view, strike),
             planned=position.planned if batch is None else batch - 1,
             committed=position.committed if batch is None else batch - 1,
             message=message,

@@ -14,13 +14,12 @@ from math import ceil
 from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import (
     copy_of,
     parts,
     require_topic,
     stop_between_batches,
-    struck_at,
     why_not_between_batches,
 )
 from streamwarden.drills.ports import Forks, ForkView
@@ -60,8 +59,9 @@ class RetentionPassed:
         }
         if not before:
             return Strike(moment=None, message="the fork had read its whole topic: no record was left to remove")
+        moment = scene.mark()
         scene.source.forget(scene.fork, before)
-        return Strike(moment=scene.clock.now(), message=f"unread records of {len(before)} partitions were removed")
+        return Strike(moment=moment, message=f"unread records of {len(before)} partitions were removed")
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
         copied, view, lags = copy_of(scene), scene.observe(), scene.source.lags(scene.fork)
@@ -80,7 +80,7 @@ class RetentionPassed:
         return Proof(
             landed=missed is None and gone > 0 and left > 0,
             driver_id=scene.driver_id,
-            moment=struck_at(scene, view, strike),
+            moment=moment_of(scene, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit
+from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import (
     await_all_read,
     copy_of,
     parts,
     require_topic,
     stop_between_batches,
-    struck_at,
     why_not_between_batches,
 )
 from streamwarden.drills.ports import Forks, ForkView
@@ -55,8 +54,9 @@ class TopicRecreated:
             lag.partition: max(0, lag.committed - max(1, lag.committed // SHARE))
             for lag in scene.source.lags(scene.fork)
         }
+        moment = scene.mark()
         scene.source.remake(scene.fork, leave)
-        return Strike(moment=scene.clock.now(), message=f"the topic was made anew with {sum(leave.values()):,} records")
+        return Strike(moment=moment, message=f"the topic was made anew with {sum(leave.values()):,} records")
 
     def prove(self, scene: Scene, strike: Strike | None) -> Proof:
         copied, view, lags = copy_of(scene), scene.observe(), scene.source.lags(scene.fork)
@@ -78,7 +78,7 @@ class TopicRecreated:
         return Proof(
             landed=missed is None and bool(read) and len(shorter) == len(read) and records > 0,
             driver_id=scene.driver_id,
-            moment=struck_at(scene, view, strike),
+            moment=moment_of(scene, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

@@ -90,6 +90,7 @@ def is_complete(stage: Stage, fork: ForkView, view: DriverView) -> bool:
 
 def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
     """The driver as a fault sees it."""
+    announced = stage.ledger.facts.get("strike") or {}
     return Scene(
         run_id=stage.ledger.run.run_id,
         fork=fork,
@@ -103,6 +104,8 @@ def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
         executors=stage.ports.executors,
         services=stage.ports.services,
         clock=stage.ports.clock,
+        marked=announced.get("moment"),
+        keep=lambda moment: stage.ledger.put(strike={**announced, "moment": moment}),
     )
 
 

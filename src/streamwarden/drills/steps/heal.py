@@ -1,4 +1,4 @@
-"""Undo the fault, end the fork's driver and remove scratch. Always runs; may run again."""
+"""Undo the fault, end the fork's driver and remove scratch. Always runs; may run again, until it passes."""
 
 from __future__ import annotations
 
@@ -6,35 +6,52 @@ from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import Stage, StepResult
 from streamwarden.drills.steps.fork_driver import await_end, note_exit, scene_of
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import DrillError, StoreError, StreamwardenError
 
 END_WITHIN = 30.0
 """Seconds from SIGKILL until the driver's keeper must have recorded its end."""
 
 
 def heal(stage: Stage) -> StepResult:
-    """Leave nothing broken, nothing running and no scratch; what is evidence stays."""
-    ledger, ports = stage.ledger, stage.ports
-    fork = ledger.fork
-    still_broken = _undo(stage, fork)
-    ended = None
-    record = ports.drivers.latest(fork) if fork else None
-    if fork and record and ports.drivers.observe(record.driver_id).exit is None:
-        ports.drivers.kill(record.driver_id)  # a fork's work is worth nothing: no batch boundary is waited for
-        view = await_end(stage, fork, record.driver_id, deadline=ports.clock.now() + END_WITHIN)
-        note_exit(stage, Step.HEAL, view)
-        if view.alive:
-            message = f"driver {record.driver_id} is still alive {END_WITHIN:.0f} s after SIGKILL"
-            return _unclean(stage, "; ".join(filter(None, (still_broken, message))))
-        ended = record.driver_id
-    if still_broken is not None:
-        return _unclean(stage, still_broken)
-    keep = ledger.spec.fork.keep
-    removed = [] if keep else list(ports.forks.clear(ledger.run.run_id, fork))
+    """Leave nothing broken, nothing running and no scratch; what is evidence stays. Raises StoreError.
+
+    What cannot be done is told, and may be done by healing again. A service that stays away keeps nothing else from
+    being done; a driver that does not end keeps its scratch.
+    """
+    ledger, fork, keep = stage.ledger, stage.ledger.fork, stage.ledger.spec.fork.keep
+    left = _undo(stage, fork)
+    try:
+        ended = _end_driver(stage, fork)
+        removed = [] if keep else list(stage.ports.forks.clear(ledger.run.run_id, fork))
+    except StoreError:
+        raise
+    except StreamwardenError as error:
+        return _unclean(stage, "; ".join(filter(None, (left, str(error)))))
     message = f"driver ended: {ended or 'none was left'}; removed: {', '.join(removed) or 'nothing'}"
+    if left is not None:
+        return _unclean(stage, f"{left}; {message}")
     ledger.put(heal={"clean": True, "message": message, "kept": keep, "removed": removed})
     ledger.note(Step.HEAL, "healed", message)
     return StepResult(ok=True, message=message)
+
+
+def _end_driver(stage: Stage, fork: ForkView | None) -> str | None:
+    """The id of the driver that was ended; None if none was left. Raises DrillError if it does not end."""
+    ports = stage.ports
+    record = ports.drivers.latest(fork) if fork else None
+    if fork is None or record is None or ports.drivers.observe(record.driver_id).exit is not None:
+        return None
+    ports.drivers.kill(record.driver_id)  # a fork's work is worth nothing: no batch boundary is waited for
+    view = await_end(stage, fork, record.driver_id, deadline=ports.clock.now() + END_WITHIN)
+    note_exit(stage, Step.HEAL, view)
+    if view.alive:
+        raise DrillError(
+            f"driver {record.driver_id} is still alive {END_WITHIN:.0f} s after SIGKILL",
+            expected="a process that ends",
+            where=record.folder,
+            next_step="look whether it hangs in the kernel (`ps`: state D), then heal again",
+        )
+    return record.driver_id
 
 
 def _undo(stage: Stage, fork: ForkView | None) -> str | None:
@@ -56,5 +73,6 @@ def _undo(stage: Stage, fork: ForkView | None) -> str | None:
 
 
 def _unclean(stage: Stage, message: str) -> StepResult:
+    stage.ledger.note(Step.HEAL, "unhealed", message)
     stage.ledger.put(heal={"clean": False, "message": message})
     return StepResult(ok=False, message=message)
