@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.errors import VerificationError
 from streamwarden.verification.oracle import RunFacts
-from streamwarden.verification.windows import watermarks
+from streamwarden.verification.windows import least_watermarks
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ def replayed_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, 
 
     Args:
         sides: name of the folder that a file lies in -> the source that reads it. The query's watermark is the least of
-            theirs: 0 until each of them has had an event.
+            theirs: 0 until each of them has had an event; see `least_watermarks` for a query that was restarted.
 
     A file that no batch read is a problem; one that two batches read counts once, in the first, and is a problem too.
     Raises VerificationError if a file cannot be read, is of no side, or a batch is not in the facts.
@@ -157,8 +157,8 @@ def _replayed(
         if batch is not None and moving:
             known = tops[id(side)][batch]
             tops[id(side)][batch] = max(moving) if known is None else max(known, *moving)
-    each = [watermarks(tops[id(side)], side.delay or 0) for side in sides]
-    marks = {batch: min(side[batch] for side in each) for batch in sorted(facts.watermarks)}
+    each, delays = [tops[id(side)] for side in sides], [side.delay or 0 for side in sides]
+    marks = least_watermarks(each, delays, facts.watermarks)
     return Replayed(
         batches=batches,
         marks=marks,

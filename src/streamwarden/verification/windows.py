@@ -13,7 +13,7 @@ All times are Unix milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,6 +77,39 @@ def watermarks(highest: Mapping[int, int | None], delay: int) -> dict[int, int]:
         if top is not None:
             current = max(current, top - delay)
     return result
+
+
+def least_watermarks(
+    highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], logged: Mapping[int, int]
+) -> dict[int, int]:
+    """The watermark of each batch of a query with several sources: the least of theirs, 0 until each has had an event.
+
+    How far each source is stands in the driver's memory alone; the offset log keeps the least. A restart therefore
+    forgets it, and the watermark stands still until each source has had an event again (measured on Spark 4.3: the
+    `WatermarkTracker` of a new run knows one number). Which batches followed a restart is not in the checkpoint, so
+    any may have: of what the input and such restarts allow, the logged watermark is taken, or else the largest.
+
+    Args:
+        highest: for each source, the largest event time in each batch (None: it had no event), Unix milliseconds.
+        delays: for each source, milliseconds.
+        logged: batch -> the watermark in the offset log, Unix milliseconds.
+    """
+    result: dict[int, int] = {}
+    forgotten: tuple[int | None, ...] = (None,) * len(delays)
+    known, current = {forgotten}, 0
+    for batch in sorted(logged):
+        allowed: dict[int, set[tuple[int | None, ...]]] = {}
+        for tops in known:
+            least = min(0 if top is None else top - delay for top, delay in zip(tops, delays, strict=True))
+            allowed.setdefault(max(current, least), set()).add(tops)
+        current = result[batch] = logged[batch] if logged[batch] in allowed else max(allowed)
+        here = [tops[batch] for tops in highest]
+        known = {tuple(map(_newer, before, here)) for before in {*allowed[current], forgotten}}
+    return result
+
+
+def _newer(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def aggregate(

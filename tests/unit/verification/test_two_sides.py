@@ -62,6 +62,26 @@ def test_a_watermark_that_one_side_alone_would_make_is_reported(files: dict[str,
     assert [problem.split(":")[1] for problem in problems] == [" batch 1", " batch 2"]
 
 
+RESTARTED = {0: 0, 1: 0, 2: 15 * MINUTE, 3: 15 * MINUTE}
+
+
+def test_a_watermark_stands_after_a_restart_until_both_sides_have_had_an_event(
+    files: dict[str, Path], facts: RunFacts
+) -> None:
+    """Killed in batch 2, which reads of one side only: the new driver does not know how far the other one was."""
+    run = replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED), SIDES)
+    assert run.problems == ()
+    assert run.marks == RESTARTED
+
+
+def test_a_restart_explains_no_other_watermark(files: dict[str, Path], facts: RunFacts) -> None:
+    """It neither goes back, nor does it stand in the midst of what the sides say, nor beyond it."""
+    for wrong in (0, 14, 20, 39, 41, 100):
+        logged = {**MARKS, 3: wrong * MINUTE}
+        problems = replayed_sides(list(files.values()), replace(facts, watermarks=logged), SIDES).problems
+        assert [problem.split(":")[1] for problem in problems] == [" batch 3"], wrong
+
+
 def test_a_file_of_no_side_leaves_no_verdict(files: dict[str, Path], facts: RunFacts, tmp_path: Path) -> None:
     (tmp_path / "middle").mkdir()
     stray = tmp_path / "middle" / "e"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.windows import Row, Sliding, aggregate, watermarks
+from streamwarden.verification.windows import Row, Sliding, aggregate, least_watermarks, watermarks
 
 HOUR = Sliding(60, 15)
 
@@ -46,6 +46,31 @@ def test_the_watermark_never_goes_back_nor_below_the_epoch() -> None:
 def test_watermarks_only_grow(tops: list[int | None], delay: int) -> None:
     marks = list(watermarks(dict(enumerate(tops)), delay).values())
     assert marks == sorted(marks)
+
+
+Tops = list[int | None]
+tops_of_batches = st.lists(st.one_of(st.none(), st.integers(0, 50)), min_size=6, max_size=6)
+
+
+@given(tops_of_batches, st.integers(0, 20), st.lists(st.integers(0, 50), min_size=6, max_size=6))
+def test_of_one_source_the_offset_log_says_all_so_a_restart_explains_nothing(
+    tops: Tops, delay: int, logged: list[int]
+) -> None:
+    highest = dict(enumerate(tops))
+    assert least_watermarks([highest], [delay], dict(enumerate(logged))) == watermarks(highest, delay)
+
+
+@given(tops_of_batches, tops_of_batches, st.sets(st.integers(0, 5)))
+def test_of_two_sources_whatever_restarts_leave_is_explained(one: Tops, other: Tops, restarts: set[int]) -> None:
+    """A tracker as Spark has it: each source's own watermark is forgotten by a restart, the least of them is not."""
+    logged, current = {}, 0
+    newest: list[int | None] = [None, None]
+    for batch, tops in enumerate(zip(one, other, strict=True)):
+        current = logged[batch] = max(current, min(0 if top is None else top - 5 for top in newest))
+        if batch in restarts:
+            newest = [None, None]
+        newest = [max(known or 0, top) if top is not None else known for known, top in zip(newest, tops, strict=True)]
+    assert least_watermarks([dict(enumerate(one)), dict(enumerate(other))], [5, 5], logged) == logged
 
 
 def row(at: int, group: str = "a") -> Row:
