@@ -101,6 +101,24 @@ def test_a_pid_that_another_program_has_now_is_no_running_driver(cli: CommandLin
     assert answer.code == Exit.BAD
 
 
+def test_a_driver_of_another_host_whose_lease_has_lapsed_is_told_as_not_known(cli: CommandLine) -> None:
+    """The store may have been away, and the driver not have found it back yet: one look is no reason to end its run."""
+    cli.project.stream("a")
+    elsewhere = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
+    record = driver(cli, process=elsewhere)
+    with cli.store() as store:
+        claim = store.leases.acquire(record.checkpoint, stream="a", holder=record.driver_id, ttl=30, now=NOW - 60)
+        store.leases.bind(claim, elsewhere, ttl=30, now=NOW - 40)
+    answer = cli("status", "--json")
+    stream = answer.json["streams"][0]
+    assert (stream["state"], stream["last_exit"], answer.code) == ("unseen", None, Exit.BAD)
+    assert "did not renew its lease" in stream["problem"]
+    with cli.store() as store:
+        lease = store.leases.current(record.checkpoint)
+        assert lease is not None
+        assert lease.released_at is None
+
+
 def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: ProcessIdentity) -> None:
     cli.project.stream("a")
     driver(cli, process=living)
