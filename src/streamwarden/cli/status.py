@@ -29,7 +29,8 @@ class StreamStatus:
     Args:
         since: when the query of the living driver started, or the driver was launched.
         executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
-        malformed: input rows that could not be used, and were kept aside.
+        malformed: input rows that could not be used.
+        not_kept: those of them that are not in the quarantine and never will be: their input was gone too early.
         worst: the worst verdict of the last evaluation; worst_checks: whose it is, unless it is OK.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
     """
@@ -46,6 +47,7 @@ class StreamStatus:
     batches: int = 0
     rows: int = 0
     malformed: int = 0
+    not_kept: int = 0
     state_bytes: float | None = None
     worst: Status = Status.UNKNOWN
     worst_checks: tuple[str, ...] = ()
@@ -128,6 +130,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         batches=total.batches,
         rows=total.rows,
         malformed=total.malformed,
+        not_kept=_not_kept(space, name) if total.malformed else 0,
         state_bytes=measured,
         worst=level,
         worst_checks=() if level is Status.OK else tuple(each.check for each in verdicts if each.status is level)[:3],
@@ -137,3 +140,21 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         problem=broken or (describe(ended) if ended is not None else _UNSEEN if lapsed else ""),
         log=str(space.fleet.log_path(record.driver_id)) if record else None,
     )
+
+
+def _not_kept(space: Workspace, stream: str) -> int:
+    """Malformed rows of the batches that the quarantine gave up, each batch once, as long as the store has them."""
+    from streamwarden.lifecycle.folder import QUARANTINE_GAP
+
+    gaps = sorted(
+        {
+            (event.detail["query_id"], int(event.detail["first"]), int(event.detail["last"]))
+            for event in space.store.drivers.events_of(stream, QUARANTINE_GAP)
+        }
+    )
+    rows, query, counted = 0, "", -1
+    for query_id, first, last in gaps:
+        counted = counted if query_id == query else -1
+        rows += space.store.batches.malformed(stream, query_id, max(first, counted + 1), last)
+        query, counted = query_id, max(counted, last)
+    return rows

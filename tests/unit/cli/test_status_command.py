@@ -13,7 +13,8 @@ from streamwarden.adapters.executors import Executor
 from streamwarden.cli.exits import Exit
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.folder import QUARANTINE_GAP
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.spark.executors import measurements
 from support.command_line import CommandLine
@@ -69,7 +70,7 @@ def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None
     assert (stream["stream"], stream["state"], stream["worst"]) == ("a", "new", "UNKNOWN")
 
 
-def test_rows_that_were_kept_aside_are_told_beside_the_rows(cli: CommandLine) -> None:
+def test_malformed_rows_are_told_beside_the_rows(cli: CommandLine) -> None:
     cli.project.stream("a")
     counted = {
         "input": {"read": 600, "malformed": 7},
@@ -80,7 +81,23 @@ def test_rows_that_were_kept_aside_are_told_beside_the_rows(cli: CommandLine) ->
         for number in range(2):
             store.batches.upsert_progress("a", report(number, observedMetrics=counted))
     assert cli("status", "--json").json["streams"][0]["malformed"] == 2 * 9
-    assert "(18 kept aside)" in cli("status").out.replace("\n", " ")
+    assert "(18 malformed)" in cli("status").out.replace("\n", " ")
+
+
+def test_malformed_rows_that_are_not_kept_aside_are_told_as_such(cli: CommandLine) -> None:
+    """A gap that two drivers told, each as far as it knew, counts once."""
+    cli.project.stream("a")
+    record = driver(cli)
+    with cli.store() as store:
+        for number in range(4):
+            store.batches.upsert_progress("a", report(number, observedMetrics={"input": {"malformed": 5}}))
+        query = report(0).query_id
+        for first, last in ((0, 0), (0, 1), (1, 1)):
+            gap = {"query_id": query, "first": str(first), "last": str(last), "reason": "gone"}
+            store.drivers.event(DriverEvent(driver_id=record.driver_id, at=NOW, kind=QUARANTINE_GAP, detail=gap))
+    stream = cli("status", "--json").json["streams"][0]
+    assert (stream["malformed"], stream["not_kept"]) == (20, 10)
+    assert "(20 malformed, 10 of them not kept)" in " ".join(cli("status").out.split())
 
 
 def test_a_driver_whose_process_lives_is_running(cli: CommandLine, living: ProcessIdentity) -> None:
