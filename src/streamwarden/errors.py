@@ -10,6 +10,7 @@
     ├── SinkError              what a stream writes to (a database, a topic) cannot be reached or refuses for now
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── SourceError            what a stream reads from cannot be reached, or does not hold what it should
+    │   └── InputGone          what a batch read cannot be read again, by anybody
     ├── JobError               the job's module cannot be imported or does not build a query
     ├── DrillError
     │   └── DrillAborted       a precondition of a drill does not hold: nothing was broken
@@ -89,6 +90,10 @@ class ProcessError(StreamwardenError):
 
 class SourceError(StreamwardenError):
     """What a stream reads from cannot be reached, or does not hold what it should."""
+
+
+class InputGone(SourceError):
+    """What a batch read cannot be read again: nobody knows any more what it was, or it is not kept any more."""
 
 
 class JobError(StreamwardenError):

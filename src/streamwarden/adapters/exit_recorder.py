@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from streamwarden.adapters import keeper, processes
 from streamwarden.adapters.backfill import fill_from_logs, load_spill
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.lapses import Lapses
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import ProcessExit, compose
+from streamwarden.lifecycle.lease import Lease
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -27,26 +29,27 @@ class ExitRecorder:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
+        self._lapses = Lapses(processes.is_alive, clock)
 
-    def is_alive(self, record: DriverRecord) -> bool:
-        """By its process on this host, by its lease on another."""
+    def is_alive(self, record: DriverRecord) -> bool | None:
+        """By its process on this host, by its lease on another; None: the lease has lapsed, and may be renewed yet."""
         folder = Path(record.folder)
         process = record.process or files.read_process(folder)
-        if process is None:
-            if (folder / files.EXIT).exists():
-                return False
-            lease = self._store.leases.current(record.checkpoint)
-            return lease is not None and lease.holder == record.driver_id and self._clock() < lease.expires_at
-        alive = processes.is_alive(process)
-        if alive is None:
-            lease = self._store.leases.current(record.checkpoint)
-            return (
-                lease is not None
-                and lease.holder == record.driver_id
-                and lease.released_at is None
-                and self._clock() < lease.expires_at
-            )
-        return alive
+        if process is None and (folder / files.EXIT).exists():
+            return False
+        seen = processes.is_alive(process) if process is not None else None
+        if seen is not None:
+            return seen
+        lease = self._store.leases.current(record.checkpoint)
+        if lease is None or lease.holder != record.driver_id:
+            return False
+        if lease.process is None:  # a launch that is under way, or failed: then its launcher says so
+            return self._clock() < lease.expires_at
+        return self.is_held(lease)
+
+    def is_held(self, lease: Lease | None) -> bool | None:
+        """Whether `lease` excludes another writer; see `Lapses.is_held`."""
+        return self._lapses.is_held(lease)
 
     def record_exit(self, record: DriverRecord) -> ExitRecord:
         """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
@@ -65,7 +68,7 @@ class ExitRecorder:
         lease = self._store.leases.current(record.checkpoint)
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
             self._store.leases.release(lease, now=self._clock())
-        if folder.is_dir():
+        if is_seen_dead(folder, record.process):
             shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else found
@@ -103,6 +106,12 @@ class ExitRecorder:
             return log_position(*open_path(record.checkpoint, _connection(folder))).gap > 0
         except (StreamwardenError, OSError):
             return None
+
+
+def is_seen_dead(folder: Path, process: ProcessIdentity | None = None) -> bool:
+    """Whether the end of the folder's driver was seen: then nobody uses its temporary files any more."""
+    known = process or files.read_process(folder)
+    return (folder / files.EXIT).exists() or (known is not None and processes.is_alive(known) is False)
 
 
 def _connection(folder: Path) -> str | None:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.exit_recorder import ExitRecorder
+from streamwarden.adapters.exit_recorder import ExitRecorder, is_seen_dead
 from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
 from streamwarden.adapters.supervision_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.lease import Lease, is_held
+from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 from streamwarden.stream import NAME_PATTERN, DeployMode, StreamSpec
 
@@ -33,6 +33,9 @@ LEASE_TTL: Final = 30.0
 SUBMIT_TTL: Final = 600.0
 """Seconds that a cluster has to start a driver that was submitted to it; longer, and another one may be submitted, and
 the late one finds its claim taken and ends."""
+
+_ASK_AGAIN: Final = 0.5
+"""Seconds between two looks at a lease that has lapsed."""
 
 KEPT_FOLDERS: Final = 50
 """Folders of ended drivers that are kept for each stream; older ones are removed at the next start."""
@@ -48,11 +51,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A driver seen now. `exit` is None while it lives."""
+    """A driver seen now. `exit` is None while it lives.
+
+    `lapsed`: its process cannot be seen and its lease has lapsed; `alive` until it has not renewed for `lapses.GRACE`.
+    """
 
     alive: bool
     exit: ExitRecord | None
     record: DriverRecord
+    lapsed: bool = False
 
 
 class Fleet:
@@ -198,10 +205,14 @@ class Fleet:
         return record, lease
 
     def _living(self, spec: StreamSpec) -> DriverRecord | None:
-        """The driver that holds this checkpoint now; records the end of one that does not live any more."""
-        lease = self._store.leases.current(spec.checkpoint)
+        """The driver that holds this checkpoint now; records the end of one that does not live any more.
+
+        Takes `lapses.GRACE` where the lease has lapsed of a driver that cannot be seen.
+        """
+        while (held := self._exits.is_held(lease := self._store.leases.current(spec.checkpoint))) is None:
+            time.sleep(_ASK_AGAIN)
         if lease is not None and lease.process is not None:  # without one a launch is under way: acquire() decides
-            if is_held(lease, now=self._clock(), alive=processes.is_alive):
+            if held:
                 return self._record_of(lease, spec)
             with contextlib.suppress(ProcessError):
                 self.observe(lease.holder)
@@ -270,9 +281,7 @@ class Fleet:
         root = self._data / "drivers" / stream
         folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.name, reverse=True)
         for index, folder in enumerate(folders[1:]):
-            process = files.read_process(folder)
-            ended = (folder / files.EXIT).exists() or (process is not None and processes.is_alive(process) is False)
-            if not ended:
+            if not is_seen_dead(folder):
                 continue
             target = folder if index >= KEPT_FOLDERS else folder / files.TEMPORARY
             shutil.rmtree(target, ignore_errors=True)
@@ -293,8 +302,9 @@ class Fleet:
             )
         if record.exit is not None:
             return Observation(False, record.exit, record)
-        if self._exits.is_alive(record):
-            return Observation(True, None, record)
+        alive = self._exits.is_alive(record)
+        if alive is not False:
+            return Observation(True, None, record, lapsed=alive is None)
         return Observation(False, self._exits.record_exit(record), self._store.drivers.get(driver_id) or record)
 
     def wait(

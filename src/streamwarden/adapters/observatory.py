@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from streamwarden.adapters.lapses import GRACE
 from streamwarden.adapters.notify import Notification, compose
 from streamwarden.adapters.processes import is_alive
 from streamwarden.adapters.surroundings import Surroundings, survey
@@ -164,6 +165,7 @@ class Observatory:
         for spec in specs:
             surroundings = seen[spec.name]
             history = self._drivers(spec.name, drivers[spec.name])
+            before = previous.get(spec.name, {})
             window = Window(
                 spec=spec,
                 now=now,
@@ -172,10 +174,10 @@ class Observatory:
                 measurements=measurements[spec.name],
                 drivers=history,
                 log=surroundings.log,
-                driver_alive=self._is_alive(spec, history, now),
+                driver_alive=self._is_alive(history, now, before),
                 state=surroundings.state,
                 waiting=surroundings.waiting,
-                previous=previous.get(spec.name, {}),
+                previous=before,
             )
             yield window, surroundings.problems
 
@@ -209,7 +211,7 @@ class Observatory:
         newest = self._store.drivers.latest(stream)
         return () if newest is None else (newest,)
 
-    def _is_alive(self, spec: StreamSpec, drivers: Sequence[DriverRecord], now: float) -> bool | None:
+    def _is_alive(self, drivers: Sequence[DriverRecord], now: float, before: Mapping[str, Verdict]) -> bool | None:
         if not drivers:
             return None
         newest = drivers[-1]
@@ -219,7 +221,13 @@ class Observatory:
         if seen is not None:
             return seen
         # another host, or a launch that is not bound yet: the lease decides
-        return is_held(self._store.leases.current(newest.checkpoint), now=now, alive=self._alive)
+        lease = self._store.leases.current(newest.checkpoint)
+        if is_held(lease, now=now, alive=self._alive):
+            return True
+        if lease is None or lease.released_at is not None:
+            return False
+        # Right after an outage nobody has renewed yet; a lease that had lapsed at the last verdict has no such excuse.
+        return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
 
     def _advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
         streams = {verdict.stream for verdict in verdicts}

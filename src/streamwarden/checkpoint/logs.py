@@ -19,7 +19,7 @@ from streamwarden.checkpoint.layout import (
     parse_object,
     read_log_file,
 )
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import CheckpointError, InputGone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +143,37 @@ def all_offsets(fs: FileSystem, path: str) -> dict[int, OffsetRecord]:
         except (FileNotFoundError, Damaged):
             continue
     return found
+
+
+def first_told(fs: FileSystem, path: str) -> int | None:
+    """The first batch of which the offset log still tells what it read: that takes its predecessor's file, too.
+
+    None if the log is empty. Raises OSError.
+    """
+    kept = batch_ids(list_or_empty(fs, path, OFFSETS))
+    return (kept[0] + 1 if kept[0] else 0) if kept else None
+
+
+def require_range(fs: FileSystem, path: str, batch: int) -> None:
+    """Raises InputGone if the offset log tells no more what `batch` read, CheckpointError if it should and does not."""
+    kept = all_offsets(fs, path)
+    wanted = [each for each in (batch - 1, batch) if each >= 0]
+    if all(each in kept for each in wanted):
+        return
+    expected = " and ".join(f"{OFFSETS}/{each}" for each in wanted)
+    if kept and wanted[0] < min(kept):
+        raise InputGone(
+            f"what batch {batch} read is not known any more: the offset log begins at {min(kept)}",
+            expected=expected,
+            where=path,
+            next_step="nothing can be done for this batch; raise spark.sql.streaming.minBatchesToRetain",
+        )
+    raise CheckpointError(
+        f"the offset log does not say what batch {batch} read",
+        expected=expected,
+        where=path,
+        next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
+    )
 
 
 def watermarks(fs: FileSystem, path: str) -> dict[int, int]:

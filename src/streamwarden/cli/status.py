@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from streamwarden.health.verdict import Status, Verdict, worst
 
@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
     from streamwarden.lifecycle.driver import ExitRecord
 
-State = Literal["running", "starting", "stopped", "completed", "down", "new", "broken"]
-"""running: its query runs; starting: a driver lives, no query yet; stopped: people want it stopped; completed: its
-query ended by itself; down: its driver ended, people want it running; new: it never had a driver; broken: its YAML
-file cannot be used and no driver lives."""
+State = Literal["running", "starting", "unseen", "stopped", "completed", "down", "new", "broken"]
+"""running: its query runs; starting: a driver lives, no query yet; unseen: its driver is on another host and did not
+renew its lease in time; stopped: people want it stopped; completed: its query ended by itself; down: its driver ended,
+people want it running; new: it never had a driver; broken: its YAML file cannot be used and no driver lives."""
+
+_UNSEEN: Final = (
+    "its driver, on another host, did not renew its lease in time: gone, or the store was away; "
+    "a supervisor finds out within seconds, as does `streamwarden start`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +29,10 @@ class StreamStatus:
     Args:
         since: when the query of the living driver started, or the driver was launched.
         executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
-        malformed: input rows that could not be used, and were kept aside.
+        malformed: input rows that could not be used.
+        not_kept: those of them that are not in the quarantine and never will be: their input was gone too early.
         worst: the worst verdict of the last evaluation; worst_checks: whose it is, unless it is OK.
-        problem: why the newest driver ended, or what is wrong with the file; empty while all is well.
+        problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
     """
 
     stream: str
@@ -41,6 +47,7 @@ class StreamStatus:
     batches: int = 0
     rows: int = 0
     malformed: int = 0
+    not_kept: int = 0
     state_bytes: float | None = None
     worst: Status = Status.UNKNOWN
     worst_checks: tuple[str, ...] = ()
@@ -52,7 +59,7 @@ class StreamStatus:
 
     @property
     def in_trouble(self) -> bool:
-        return self.state in ("down", "broken") or self.worst is Status.CRITICAL
+        return self.state in ("down", "broken", "unseen") or self.worst is Status.CRITICAL
 
 
 def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
@@ -85,13 +92,15 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
 
     record = space.store.drivers.latest(name)
     wish = space.store.stops.desired(name)
-    alive = False
+    alive = lapsed = False
     if record is not None and record.exit is None:
         seen = space.fleet.observe(record.driver_id)
-        record, alive = seen.record, seen.alive
+        record, alive, lapsed = seen.record, seen.alive, seen.lapsed
     ended = record.exit if record is not None else None
     state: State
-    if alive:
+    if lapsed:
+        state = "unseen"
+    elif alive:
         state = "running" if record is not None and record.started_at is not None else "starting"
     elif broken:
         state = "broken"
@@ -121,12 +130,31 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         batches=total.batches,
         rows=total.rows,
         malformed=total.malformed,
+        not_kept=_not_kept(space, name) if total.malformed else 0,
         state_bytes=measured,
         worst=level,
         worst_checks=() if level is Status.OK else tuple(each.check for each in verdicts if each.status is level)[:3],
         judged_at=max((each.at for each in verdicts), default=None),
         incidents=incidents,
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else ""),
+        problem=broken or (describe(ended) if ended is not None else _UNSEEN if lapsed else ""),
         log=str(space.fleet.log_path(record.driver_id)) if record else None,
     )
+
+
+def _not_kept(space: Workspace, stream: str) -> int:
+    """Malformed rows of the batches that the quarantine gave up, each batch once, as long as the store has them."""
+    from streamwarden.lifecycle.folder import QUARANTINE_GAP
+
+    gaps = sorted(
+        {
+            (event.detail["query_id"], int(event.detail["first"]), int(event.detail["last"]))
+            for event in space.store.drivers.events_of(stream, QUARANTINE_GAP)
+        }
+    )
+    rows, query, counted = 0, "", -1
+    for query_id, first, last in gaps:
+        counted = counted if query_id == query else -1
+        rows += space.store.batches.malformed(stream, query_id, max(first, counted + 1), last)
+        query, counted = query_id, max(counted, last)
+    return rows

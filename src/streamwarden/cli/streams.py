@@ -77,12 +77,20 @@ def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
         age(each.since, now),
         batch,
         number(each.batches),
-        number(each.rows) + (f" [yellow]({number(each.malformed)} kept aside)[/]" if each.malformed else ""),
+        number(each.rows) + _malformed(each),
         size(each.state_bytes),
         status_word(each.worst) + (f" ({', '.join(each.worst_checks)})" if each.worst_checks else ""),
         f"[red]{each.incidents}[/]" if each.incidents else "0",
         text(each.problem) if each.problem else NONE,
     )
+
+
+def _malformed(each: StreamStatus) -> str:
+    """` (18 malformed, 7 of them not kept)`, if there are any."""
+    if not each.malformed:
+        return ""
+    lost = f", [red]{number(each.not_kept)} of them not kept[/]" if each.not_kept else ""
+    return f" [yellow]({number(each.malformed)} malformed{lost})[/]"
 
 
 def _executors(each: StreamStatus) -> str:

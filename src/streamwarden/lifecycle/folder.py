@@ -44,6 +44,10 @@ TEMPORARY: Final = "tmp"
 QUERY_STARTED: Final = "query_started"
 """Kind of the event that names the query and the run; the file keeps it while the store is down."""
 
+QUARANTINE_GAP: Final = "quarantine_gap"
+"""Kind of the event that names batches (`first` to `last` of the query `query_id`) whose malformed rows are not kept
+aside and never will be, with the reason."""
+
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
     """`write_text` of `document` as JSON."""

@@ -60,7 +60,8 @@ def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:
     """Whether `lease` still excludes another writer.
 
     A process that can be seen decides: alive holds even past the expiry (the store may have been down, and the holder
-    goes on), dead does not hold even before it. Where it cannot be seen, the expiry decides.
+    goes on), dead does not hold even before it. Where it cannot be seen, the expiry decides; after an outage that would
+    be too early, so whoever means to act on a lapse looks for longer (`adapters.lapses`).
     """
     if lease is None or lease.released_at is not None:
         return False

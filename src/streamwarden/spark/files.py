@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import ConfigError
 from streamwarden.spark.rows import CORRUPT, Rules, malformed_column, parsed, reason, schema_of, unusable, with_corrupt
@@ -46,7 +47,10 @@ class FileSource:
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        names = list(file_source_log(fs, checkpoint, place).get(batch, ()))
+        read = file_source_log(fs, checkpoint, place)
+        if batch not in read:
+            require_range(fs, checkpoint, batch)
+        names = list(read.get(batch, ()))
         schema = self.rules.schema
         if not names:
             return spark.createDataFrame([], "raw STRING, file STRING, number INT, reason STRING, parsed STRING")

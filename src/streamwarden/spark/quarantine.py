@@ -8,29 +8,45 @@ When a batch's report counts malformed rows, the batch's input is read once more
 
 What a batch reads is fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
 itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
+
+No batch is in the way of the others for long. One whose input is gone is told as a gap and left behind. One that fails
+for another reason (a storage that is away) is passed over after a few attempts: it is tried again every few minutes and
+at the next start, until it is kept or its input is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import queue
+import re
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
 from streamwarden.adapters.files import FsspecFiles, LocalFiles, open_path
 from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.errors import StreamwardenError
+from streamwarden.checkpoint.logs import first_told, log_position
+from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.spark.sources import Source, metric, registered
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 _RETRY_EVERY: Final = 10.0
+_ATTEMPTS: Final = 5
+"""Attempts, _RETRY_EVERY apart, before a batch is passed over."""
+
+_PASSED_EVERY: Final = 300.0
+"""Seconds between two attempts of what was passed over."""
+
 _FIRST_BATCH_WAIT: Final = 60.0
+
+_GONE: Final = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost|PATH_NOT_FOUND|FILE_NOT_EXIST")
+"""What Spark says of records that the retention took, and of files that somebody removed. A storage that is away for a
+moment looks the same, so this counts at the last attempt only."""
 
 _Counted: TypeAlias = tuple[str, int, int | None]
 """A batch: query id, batch id, and its number of malformed rows, or None when no report told."""
@@ -44,14 +60,22 @@ def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list
 
 
 class Quarantines:
-    """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches."""
+    """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches.
 
-    def __init__(self, spec: StreamSpec) -> None:
+    Args:
+        tell: called on that thread with the detail of a `QUARANTINE_GAP`.
+    """
+
+    def __init__(self, spec: StreamSpec, tell: Callable[[dict[str, str]], None] = lambda gap: None) -> None:
         self._spec = spec
+        self._tell = tell
         self._queue: queue.SimpleQueue[_Counted | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._marks: dict[str, int] = {}
+        self._passed: dict[int, _Counted] = {}
+        self._ahead: set[int] = set()
+        self._told: set[tuple[int, int]] = set()
 
     def seen(self, progress: Progress) -> None:
         """Take note of a batch's report; never waits."""
@@ -85,17 +109,23 @@ class Quarantines:
         if left is None:
             return
         items = _in_order(left, counted)
+        again_at = time.monotonic() + _PASSED_EVERY
         while True:
-            for query_id, batch, count in items:
-                while not self._handle(spark, sources, query_id, batch, count):
-                    if self._closing.wait(_RETRY_EVERY):
-                        return
+            for each in items:
+                if not self._settle(spark, sources, each):
+                    return
             if not open_end:
                 return
-            item = self._queue.get()
-            open_end = item is not None
-            # At the end, the checkpoint tells of the batches whose report did not come in time.
-            items = [item] if item is not None else self._left_over() or []
+            items = []
+            with contextlib.suppress(queue.Empty):
+                item = self._queue.get(timeout=_PASSED_EVERY if self._passed else None)
+                open_end = item is not None
+                # At the end, the checkpoint tells of the batches whose report did not come in time.
+                items = [item] if item is not None else self._left_over() or []
+            if open_end and time.monotonic() >= again_at:
+                for passed in list(self._passed.values()):
+                    self._handle(spark, sources, passed, last=True)
+                again_at = time.monotonic() + _PASSED_EVERY
 
     def _counted_so_far(self) -> list[_Counted | None]:
         """What is queued when the first report has come, or after a minute without one."""
@@ -115,39 +145,80 @@ class Quarantines:
                 position = log_position(*open_path(self._spec.checkpoint))
                 if position.query_id is None or position.committed is None:
                     return []
-                first = self._done(position.query_id) + 1
+                first = self._begin(position.query_id, position.committed)
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
             except (StreamwardenError, OSError) as error:
                 if not told:
-                    print(f"streamwarden: quarantine: {shortened(str(error))}", file=sys.stderr, flush=True)
+                    _say(shortened(str(error)))
                 told = True
                 if self._closing.wait(_RETRY_EVERY):
                     return None
 
-    def _handle(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, count: int | None) -> bool:
-        """Write one batch's malformed rows (`count`; None: not known) and move the mark. False: try again later."""
-        try:
-            if batch <= self._done(query_id):
+    def _begin(self, query_id: str, committed: int) -> int:
+        """The first batch to look at. Those beyond the mark that the offset log tells nothing of are one gap."""
+        first = self._done(query_id) + 1
+        told = first_told(*open_path(self._spec.checkpoint))
+        # What was passed over, or written beyond it, is known one by one.
+        if told is None or self._passed or not first < told <= committed + 1:
+            return first
+        self._settled(query_id, told - 1)
+        if self._mark_place(query_id) is not None:  # without a mark nobody knows whether they were kept
+            self._gap(query_id, first, told - 1, f"the offset log tells what batches read from {told} on only")
+        return told
+
+    def _settle(self, spark: Any, sources: Mapping[int, Source], item: _Counted) -> bool:
+        """Deal with one batch, in a few attempts; what then still fails is passed over. False: the driver ends."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            if self._handle(spark, sources, item, last=attempt == _ATTEMPTS):
                 return True
-            if count != 0:
-                self._write(spark, sources, query_id, batch)
-            self._mark(query_id, batch)
+            if attempt < _ATTEMPTS and self._closing.wait(_RETRY_EVERY):
+                return False
+        self._passed[item[1]] = item
+        return True
+
+    def _handle(self, spark: Any, sources: Mapping[int, Source], item: _Counted, *, last: bool) -> bool:
+        """Write one batch's malformed rows and move the mark. False: try again later."""
+        query_id, batch, count = item
+        try:
+            if batch <= self._done(query_id) or batch in self._ahead:
+                return True
+            gone = None if count == 0 else self._write(spark, sources, query_id, batch, last=last)
+            if gone is not None:
+                self._gap(query_id, batch, batch, gone)
+            self._settled(query_id, batch)
         except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
-            print(f"streamwarden: quarantine of batch {batch}: {shortened(str(error))}", file=sys.stderr, flush=True)
+            _say(f"batch {batch}: {shortened(str(error))}")
             return False
         return True
 
-    def _write(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int) -> None:
+    def _write(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, *, last: bool) -> str | None:
+        """Write one batch's malformed rows. Returns why nobody can, if its input is gone."""
         fs, path = open_path(self._spec.checkpoint)
         try:
             found = [source.malformed_of(spark, fs, path, place, batch) for place, source in sources.items()]
-        except (StreamwardenError, OSError) as error:
-            raise RuntimeError(f"its input is not known: {error}") from error
-        rows = reduce(lambda one, other: one.unionByName(other), found)
-        target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
-        rows.coalesce(1).write.mode("overwrite").json(target)
+            rows = reduce(lambda one, other: one.unionByName(other), found)
+            target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
+            rows.coalesce(1).write.mode("overwrite").json(target)
+        except InputGone as error:
+            return str(error)
+        except Exception as error:
+            # Spark's stack names the cause where its message does not.
+            if last and _GONE.search(f"{error}\n{getattr(error, '_stackTrace', '')}"):
+                return str(error)
+            raise
+        return None
 
-    # The mark: the last batch whose malformed rows are all kept. Nobody else writes it while this driver has the lease.
+    def _gap(self, query_id: str, first: int, last: int, reason: str) -> None:
+        """Tell that the malformed rows of these batches, if they have any, will never be kept."""
+        if (first, last) in self._told:
+            return
+        self._told.add((first, last))
+        reason = shortened(reason)
+        which = f"batch {first}" if first == last else f"batches {first} to {last}"
+        _say(f"what is malformed in {which} is not kept here: {reason}")
+        self._tell({"query_id": query_id, "first": str(first), "last": str(last), "reason": reason})
+
+    # The mark: up to this batch nothing is to be done any more. Nobody else writes it while this driver has the lease.
 
     def _done(self, query_id: str) -> int:
         if query_id not in self._marks:
@@ -157,11 +228,17 @@ class Quarantines:
             self._marks[query_id] = known
         return self._marks[query_id]
 
-    def _mark(self, query_id: str, batch: int) -> None:
+    def _settled(self, query_id: str, batch: int) -> None:
+        """Nothing is to be done for `batch` any more: move the mark, as far as what was passed over lets it."""
+        passed = self._passed.keys() - {batch}
+        ahead = self._ahead | {batch}
+        mark = max(self._done(query_id), min(passed) - 1 if passed else max(ahead))
         place = self._mark_place(query_id)
-        if place is not None:
-            place[0].write(place[1], str(batch).encode())
-        self._marks[query_id] = batch
+        if place is not None and mark > self._done(query_id):
+            place[0].write(place[1], str(mark).encode())
+        self._marks[query_id] = mark
+        self._ahead = {each for each in ahead if each > mark}
+        self._passed.pop(batch, None)
 
     def _mark_place(self, query_id: str) -> tuple[LocalFiles | FsspecFiles, str] | None:
         """None: on a storage that only Spark reaches."""
@@ -169,3 +246,7 @@ class Quarantines:
         if "://" in quarantine and not OBJECT_STORE.match(quarantine):
             return None
         return open_path(join(quarantine, f"_done-{query_id}"))
+
+
+def _say(text: str) -> None:
+    print(f"streamwarden: quarantine: {text}", file=sys.stderr, flush=True)

@@ -62,7 +62,7 @@ class Runner:
         self._token = lease.token
         if files.read_process(folder) is None:
             files.write_process(folder, jvm)
-        self._quarantines = Quarantines(self._spec)
+        self._quarantines = Quarantines(self._spec, tell=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
         self._link = StoreLink(
             url,
             stream=self._spec.name,

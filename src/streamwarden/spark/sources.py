@@ -40,7 +40,8 @@ class Source(Protocol):
     def malformed_of(self, spark: SparkSession, fs: FileSystem, checkpoint: str, place: int, batch: int) -> DataFrame:
         """The malformed rows of the batch: text, where each stood, what is wrong with it, what could be read of it.
 
-        Raises OSError, StreamwardenError if the checkpoint does not say what the batch read.
+        Raises InputGone if the checkpoint does not say any more what the batch read; OSError, StreamwardenError if it
+        cannot be read.
         """
 
 

@@ -123,7 +123,10 @@ class StoreLink:
         self._measurements.extend(measurements)
 
     def event(self, kind: str, **detail: str) -> None:
+        """Tell the store; the driver's journal too, for an outage that outlasts the driver."""
         event = DriverEvent(driver_id=self._folder.name, at=self._clock(), kind=kind, detail=detail)
+        with contextlib.suppress(OSError):
+            append_event(self._folder, event)
         self._owe(lambda: self._store.drivers.event(event))
 
     def await_last_report(self, timeout: float = 3.0) -> None:
@@ -183,7 +186,7 @@ class StoreLink:
                 kind=QUERY_STARTED,
                 detail={"query_id": event.query_id, "run_id": event.run_id},
             )
-            with contextlib.suppress(OSError):  # the store is told too; the file is for an outage
+            with contextlib.suppress(OSError):  # see `event`
                 append_event(self._folder, started)
         elif isinstance(event, QueryProgressed):
             try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.brokers import java_options
 from streamwarden.adapters.connections import connection
 from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.topics import topic_ranges
 from streamwarden.errors import CheckpointError, ConfigError
 from streamwarden.spark.rows import CORRUPT, Rules, malformed_column, parsed, reason, schema_of, unusable, with_corrupt
@@ -91,14 +92,16 @@ class TopicSource:
         """See `sources.Source`."""
         from pyspark.sql import functions as f
 
-        ranges = topic_ranges(fs, checkpoint, place).get(batch)
-        if ranges is None:
+        known = topic_ranges(fs, checkpoint, place)
+        if batch not in known:
+            require_range(fs, checkpoint, batch)
             raise CheckpointError(
-                f"the offset log does not say where batch {batch} began",
-                expected=f"offsets/{batch - 1} and offsets/{batch}",
+                f"offsets/{batch} or the one before it names no offsets of a topic",
+                expected="where each batch ends in each partition, as Spark writes it",
                 where=checkpoint,
-                next_step="nothing can be done for this batch; raise spark.sql.streaming.minBatchesToRetain",
+                next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
             )
+        ranges = known[batch]
         starts: dict[str, dict[str, int]] = defaultdict(dict)
         ends: dict[str, dict[str, int]] = defaultdict(dict)
         for each in ranges:

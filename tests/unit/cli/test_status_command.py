@@ -13,7 +13,8 @@ from streamwarden.adapters.executors import Executor
 from streamwarden.cli.exits import Exit
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.folder import QUARANTINE_GAP
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.spark.executors import measurements
 from support.command_line import CommandLine
@@ -69,7 +70,7 @@ def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None
     assert (stream["stream"], stream["state"], stream["worst"]) == ("a", "new", "UNKNOWN")
 
 
-def test_rows_that_were_kept_aside_are_told_beside_the_rows(cli: CommandLine) -> None:
+def test_malformed_rows_are_told_beside_the_rows(cli: CommandLine) -> None:
     cli.project.stream("a")
     counted = {
         "input": {"read": 600, "malformed": 7},
@@ -80,7 +81,23 @@ def test_rows_that_were_kept_aside_are_told_beside_the_rows(cli: CommandLine) ->
         for number in range(2):
             store.batches.upsert_progress("a", report(number, observedMetrics=counted))
     assert cli("status", "--json").json["streams"][0]["malformed"] == 2 * 9
-    assert "(18 kept aside)" in cli("status").out.replace("\n", " ")
+    assert "(18 malformed)" in cli("status").out.replace("\n", " ")
+
+
+def test_malformed_rows_that_are_not_kept_aside_are_told_as_such(cli: CommandLine) -> None:
+    """A gap that two drivers told, each as far as it knew, counts once."""
+    cli.project.stream("a")
+    record = driver(cli)
+    with cli.store() as store:
+        for number in range(4):
+            store.batches.upsert_progress("a", report(number, observedMetrics={"input": {"malformed": 5}}))
+        query = report(0).query_id
+        for first, last in ((0, 0), (0, 1), (1, 1)):
+            gap = {"query_id": query, "first": str(first), "last": str(last), "reason": "gone"}
+            store.drivers.event(DriverEvent(driver_id=record.driver_id, at=NOW, kind=QUARANTINE_GAP, detail=gap))
+    stream = cli("status", "--json").json["streams"][0]
+    assert (stream["malformed"], stream["not_kept"]) == (20, 10)
+    assert "(20 malformed, 10 of them not kept)" in " ".join(cli("status").out.split())
 
 
 def test_a_driver_whose_process_lives_is_running(cli: CommandLine, living: ProcessIdentity) -> None:
@@ -99,6 +116,24 @@ def test_a_pid_that_another_program_has_now_is_no_running_driver(cli: CommandLin
     answer = cli("status", "--json")
     assert answer.json["streams"][0]["state"] == "down"
     assert answer.code == Exit.BAD
+
+
+def test_a_driver_of_another_host_whose_lease_has_lapsed_is_told_as_not_known(cli: CommandLine) -> None:
+    """The store may have been away, and the driver not have found it back yet: one look is no reason to end its run."""
+    cli.project.stream("a")
+    elsewhere = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
+    record = driver(cli, process=elsewhere)
+    with cli.store() as store:
+        claim = store.leases.acquire(record.checkpoint, stream="a", holder=record.driver_id, ttl=30, now=NOW - 60)
+        store.leases.bind(claim, elsewhere, ttl=30, now=NOW - 40)
+    answer = cli("status", "--json")
+    stream = answer.json["streams"][0]
+    assert (stream["state"], stream["last_exit"], answer.code) == ("unseen", None, Exit.BAD)
+    assert "did not renew its lease" in stream["problem"]
+    with cli.store() as store:
+        lease = store.leases.current(record.checkpoint)
+        assert lease is not None
+        assert lease.released_at is None
 
 
 def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: ProcessIdentity) -> None:

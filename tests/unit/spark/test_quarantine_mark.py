@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.errors import InputGone
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.spark import quarantine
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.stream import StreamSpec
 from support.bucket import Bucket, bucket
+from support.drivers import until as waited
 
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"
 
 
 class Frames:
-    """A source whose malformed rows are only counted as written."""
+    """A source whose malformed rows are only counted as written; `failing`: batch -> what reading it raises."""
 
-    def __init__(self) -> None:
+    def __init__(self, failing: Mapping[int, Exception]) -> None:
         self.written: list[str] = []
+        self.tried: list[int] = []
+        self.failing = failing
 
     def malformed_of(self, spark: Any, fs: FileSystem, checkpoint: str, place: int, batch: int) -> Frames:
+        self.tried.append(batch)
+        if batch in self.failing:
+            raise self.failing[batch]
         return self
 
     def __getattr__(self, name: str) -> Any:  # coalesce(1).write.mode("overwrite")
@@ -46,9 +53,10 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return bucket(monkeypatch)
 
 
-def commit(root: str, last: int, lake: Bucket) -> None:
-    """A checkpoint with batches up to `last`."""
+def commit(root: str, last: int, lake: Bucket, *, offsets_from: int = 0) -> None:
+    """A checkpoint with batches up to `last`, whose offset log begins at `offsets_from`."""
     content = {"metadata": json.dumps({"id": QUERY})} | {f"commits/{batch}": "v1\n{}" for batch in range(last + 1)}
+    content |= {f"offsets/{batch}": 'v1\n{}\n{"t":{"0":1}}' for batch in range(offsets_from, last + 1)}
     for name, text in content.items():
         if root.startswith("s3a"):
             lake.pipe_file(f"{root}/c/{name}", text.encode())
@@ -70,24 +78,40 @@ def report(batch: int, malformed: int) -> Progress:
     return parse_progress(body)
 
 
-@pytest.fixture
-def live(root: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """One driver's life with these reports; the batches that it wrote."""
+class Life:
+    """Lives of drivers: each with these reports, the batches that it wrote, and what it told."""
 
-    def run(*reports: Progress) -> list[str]:
-        source = Frames()
-        monkeypatch.setattr(quarantine, "registered", lambda name: {0: source})
-        kept = Quarantines(StreamSpec(name="s", job="/j.py", checkpoint=f"{root}/c", quarantine=f"{root}/q"))
+    def __init__(self, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.monkeypatch = root, monkeypatch
+        self.failing: dict[int, Exception] = {}
+        self.gaps: list[tuple[str, str]] = []
+        self.tried: list[int] = []
+
+    def begin(self, *reports: Progress) -> tuple[Quarantines, Frames]:
+        source = Frames(self.failing)
+        self.tried = source.tried
+        self.monkeypatch.setattr(quarantine, "registered", lambda name: {0: source})
+        spec = StreamSpec(name="s", job="/j.py", checkpoint=f"{self.root}/c", quarantine=f"{self.root}/q")
+        kept = Quarantines(spec, tell=lambda gap: self.gaps.append((gap["first"], gap["last"])))
         kept.start(None)
         for each in reports:
             kept.seen(each)
+        return kept, source
+
+    def __call__(self, *reports: Progress, until: Callable[[Frames], bool] = lambda source: True) -> list[str]:
+        kept, source = self.begin(*reports)
+        waited("the batches", lambda: until(source), poll=0.01)
         kept.close()
         return [target.rpartition("/")[2] for target in source.written]
 
-    return run
+
+@pytest.fixture
+def live(root: str, monkeypatch: pytest.MonkeyPatch) -> Life:
+    monkeypatch.setattr(quarantine, "_RETRY_EVERY", 0.01)
+    return Life(root, monkeypatch)
 
 
-def test_the_next_driver_goes_on_after_the_mark(root: str, lake: Bucket, live: Callable[..., list[str]]) -> None:
+def test_the_next_driver_goes_on_after_the_mark(root: str, lake: Bucket, live: Life) -> None:
     commit(root, 1, lake)
     assert live(report(0, 1), report(1, 0)) == ["batch=0"]
     commit(root, 3, lake)
@@ -96,7 +120,7 @@ def test_the_next_driver_goes_on_after_the_mark(root: str, lake: Bucket, live: C
 
 
 def test_a_checkpoint_that_cannot_be_read_leaves_the_mark_where_it_is(
-    root: str, lake: Bucket, live: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+    root: str, lake: Bucket, live: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a report of this driver's would pass over what the one before it did not get to."""
     commit(root, 2, lake)
@@ -112,3 +136,62 @@ def test_a_checkpoint_that_cannot_be_read_leaves_the_mark_where_it_is(
     assert asked.is_set()
     monkeypatch.setattr(quarantine, "log_position", known)
     assert live() == ["batch=0", "batch=1", "batch=2"]
+
+
+def test_a_batch_whose_input_is_gone_is_told_once_and_is_not_in_the_way(root: str, lake: Bucket, live: Life) -> None:
+    commit(root, 3, lake)
+    live.failing = {0: InputGone("gone"), 1: InputGone("gone")}
+    assert live(report(3, 1)) == ["batch=2", "batch=3"]
+    assert live.gaps == [("0", "0"), ("1", "1")]
+    assert live() == []
+    assert live.tried == [], "the mark is beyond them"
+
+
+def test_a_quarantine_that_is_declared_on_an_old_stream_begins_where_the_offset_log_does(
+    root: str, lake: Bucket, live: Life
+) -> None:
+    """Batch 50 is the first whose beginning the log tells: that takes offsets/49."""
+    commit(root, 52, lake, offsets_from=49)
+    assert live(report(52, 1)) == ["batch=50", "batch=51", "batch=52"]
+    assert live.gaps == [("0", "49")]
+    assert live() == []
+    assert live.gaps == [("0", "49")]
+
+
+@pytest.mark.parametrize("said", ["[PATH_NOT_FOUND] Path does not exist", "Some data may have been lost because they"])
+def test_input_that_spark_still_finds_gone_after_some_attempts_is_gone(
+    root: str, lake: Bucket, live: Life, said: str
+) -> None:
+    commit(root, 1, lake)
+    live.failing = {0: RuntimeError(said)}
+    assert live(report(1, 1), until=lambda source: len(source.written) == 1) == ["batch=1"]
+    assert live.tried.count(0) == 5
+    assert live.gaps == [("0", "0")]
+    assert live() == []
+
+
+def test_a_batch_that_fails_lets_the_others_go_on_and_is_tried_again_at_the_next_start(
+    root: str, lake: Bucket, live: Life
+) -> None:
+    commit(root, 2, lake)
+    live.failing = {1: RuntimeError("no route to host")}
+    assert live(report(2, 1), until=lambda source: len(source.written) == 2) == ["batch=0", "batch=2"]
+    assert live.gaps == []
+    live.failing = {}
+    assert live() == ["batch=1", "batch=2"], "writing a batch again replaces it by itself"
+    assert live() == []
+
+
+def test_a_batch_that_was_passed_over_is_kept_when_its_storage_is_back(
+    root: str, lake: Bucket, live: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "_PASSED_EVERY", 0.05)
+    commit(root, 1, lake)
+    live.failing = {0: RuntimeError("no route to host")}
+    kept, source = live.begin(report(0, 1), report(1, 1))
+    waited("the batch", lambda: len(source.written) == 1, poll=0.01)
+    live.failing.clear()
+    waited("the batch", lambda: len(source.written) == 2, poll=0.01)
+    kept.close()
+    assert [target.rpartition("/")[2] for target in source.written] == ["batch=1", "batch=0"]
+    assert live() == [], "the mark is beyond both"

@@ -133,6 +133,16 @@ def test_a_store_that_is_gone_at_the_end_leaves_a_spill(desk: Desk) -> None:
     assert [event.detail["query_id"] for event in files.read_events(desk.folder)] == [QUERY]
 
 
+def test_an_event_after_the_last_word_to_the_store_is_in_the_journal(desk: Desk) -> None:
+    """The quarantine ends after the link; whoever records the driver's end loads the journal."""
+    desk.link.bind()
+    desk.link.start()
+    desk.link.close()
+    desk.link.event(files.QUARANTINE_GAP, first="3", last="3")
+    (event,) = files.read_events(desk.folder)
+    assert (event.kind, event.detail) == (files.QUARANTINE_GAP, {"first": "3", "last": "3"})
+
+
 def test_what_is_queued_at_the_end_is_not_lost(desk: Desk) -> None:
     desk.link.bind()
     for batch in range(50):

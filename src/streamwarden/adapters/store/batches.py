@@ -132,6 +132,16 @@ class Batches:
             lambda connection: tuple(dict(row) for row in connection.execute(query).mappings().all())
         )
 
+    def malformed(self, stream: str, query_id: str, first: int, last: int) -> int:
+        """Malformed rows of the batches from `first` to `last`, both included, as far as they are kept one by one."""
+        query = sa.select(sa.func.sum(batches.c.malformed)).where(
+            batches.c.stream == stream,
+            batches.c.query_id == query_id,
+            batches.c.batch_id.between(first, last),
+            batches.c.executed,
+        )
+        return int(self._database.read(lambda connection: connection.execute(query).scalar()) or 0)
+
     def summary(self, stream: str) -> Summary:
         """Totals of `stream` and its newest committed batch."""
         return self._database.read(lambda connection: _summarize(connection, stream))

@@ -106,7 +106,17 @@ class Drivers:
         order = driver_events.c.at, driver_events.c.id
         query = driver_events.select().where(driver_events.c.driver_id == driver_id).order_by(*order)
         rows = self._database.read(lambda connection: connection.execute(query).all())
-        return tuple(DriverEvent(driver_id=row.driver_id, at=row.at, kind=row.kind, detail=row.detail) for row in rows)
+        return tuple(map(_event, rows))
+
+    def events_of(self, stream: str, kind: str) -> Sequence[DriverEvent]:
+        """The events of this kind of all drivers of `stream`, oldest first."""
+        query = (
+            driver_events.select()
+            .join(drivers, drivers.c.driver_id == driver_events.c.driver_id)
+            .where(drivers.c.stream == stream, driver_events.c.kind == kind)
+            .order_by(driver_events.c.at, driver_events.c.id)
+        )
+        return tuple(map(_event, self._database.read(lambda connection: connection.execute(query).all())))
 
     def _update(self, driver_id: str, values: dict[str, Any], *, unless_exited: bool = False) -> None:
         def change(connection: Connection) -> bool:
@@ -122,6 +132,10 @@ class Drivers:
                 expected="the launch first, then what happened to the driver",
                 next_step="record its launch from the spec.json in its folder, then this again",
             )
+
+
+def _event(row: Row[Any]) -> DriverEvent:
+    return DriverEvent(driver_id=row.driver_id, at=row.at, kind=row.kind, detail=row.detail)
 
 
 def _exit_columns(exit: ExitRecord | None) -> dict[str, Any]:
