@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import keeper, processes
 from streamwarden.adapters.backfill import fill_from_logs, load_spill
@@ -21,6 +21,10 @@ from streamwarden.lifecycle.lease import Lease
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
+
+
+KEEPER_WRITES_WITHIN: Final = 10.0
+"""Seconds from a driver's end until its keeper must have written how it ended; a hundredth of one as a rule."""
 
 
 class ExitRecorder:
@@ -86,8 +90,8 @@ class ExitRecorder:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
-        """What the keeper wrote; it gets a moment to write it, if it lives."""
-        deadline = time.monotonic() + 1.0
+        """What the keeper wrote; it is waited for while it lives: a record is made once, and a disk may stall."""
+        deadline = time.monotonic() + KEEPER_WRITES_WITHIN
         guard = files.read_document(folder / keeper.KEEPER)
         while True:
             document = files.read_document(folder / files.EXIT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from streamwarden.lifecycle.submission import executor_tag
 
 BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 KUBERNETES = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-MINE, OTHER = "flights__fork-20260102T030405-0011aabb", "flights__fork-20260102T030405-0011aabc"
+FORK = f"flights{os.getpid()}__fork-20260102T030405"  # other tests look for theirs on this host at the same time
+MINE, OTHER = f"{FORK}-0011aabb", f"{FORK}-0011aabc"
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def test_only_the_executors_of_this_very_driver_are_found() -> None:
         found = ForkExecutors().find(MINE)
         assert [(each.id, each.process.pid) for each in found] == [("2", started[1].pid), ("10", started[0].pid)]
         assert [each.process.pid for each in ForkExecutors().find(OTHER)] == [started[2].pid]
-        assert ForkExecutors().find("flights__fork-20260102T030405-0011aab") == []
+        assert ForkExecutors().find(f"{FORK}-0011aab") == []
 
 
 def test_a_killed_executor_lives_no_more_and_is_not_killed_twice() -> None:
