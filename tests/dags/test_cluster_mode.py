@@ -25,11 +25,9 @@ from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
-from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from support.airflow_project import make_project
 from support.spark_names import knows, options
 
 APPLICATION = "application_1700000000000_0001"
@@ -115,19 +113,15 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    root = make_project(tmp_path / "project")
-    (root / "config/streams/counted.yaml").write_text(STREAM.format(more=YARN))
+def cluster(space: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    (space.project / "config/streams/counted.yaml").write_text(STREAM.format(more=YARN))
     binaries = tmp_path / "spark"
     (binaries / "bin").mkdir(parents=True)
     script = binaries / "bin" / "spark-submit"
     script.write_text(SUBMIT.format(application=APPLICATION))
     script.chmod(0o755)
-    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
-    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
     monkeypatch.setattr(cluster_mode, "spark_home", lambda: binaries)
-    workspace.cache_clear()
-    made = Cluster(workspace(str(root)), binaries)
+    made = Cluster(space, binaries)
     monkeypatch.setattr(provider, "time", SimpleNamespace(sleep=lambda seconds: made.waits(seconds)))
     with resource_manager(made) as url:
         extra = {"yarn_resourcemanager_webapp_address": url}
@@ -135,8 +129,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
             "AIRFLOW_CONN_YARN_CLUSTER", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra})
         )
         yield made
-    made.space.close()
-    workspace.cache_clear()
 
 
 class resource_manager:  # noqa: N801  (a context manager)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,24 +22,9 @@ from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import controls
 from streamwarden.airflow.controls import ControlOperator
 from streamwarden.airflow.operators import StreamOperator
-from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.stop import Desired, StopRequest
-from support.airflow_project import add_stream, make_project
-
-
-@pytest.fixture
-def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
-    """The workspace that a task of this project opens."""
-    root = make_project(tmp_path / "project")
-    add_stream(root, "counted")
-    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
-    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
-    workspace.cache_clear()
-    yield workspace(str(root))
-    workspace(str(root)).close()
-    workspace.cache_clear()
 
 
 def driver(space: Workspace, driver_id: str = "counted-1", launched_at: float | None = None) -> DriverRecord:

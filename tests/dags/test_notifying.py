@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,27 +10,18 @@ import pytest
 from streamwarden.adapters.supervision_incidents import close_incident, open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
-from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError
-from support.airflow_project import make_project
 
 RECORDING = "support.recording_notifier.RecordingNotifier"
 UNREACHABLE = "support.recording_notifier.UnreachableNotifier"
 
 
 @pytest.fixture
-def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+def space(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A project whose stream `s` stays down, with an incident nobody has heard of."""
-    root = make_project(tmp_path / "project")
-    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
-    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
     monkeypatch.delenv("STREAMWARDEN_NOTIFY_URLS", raising=False)
-    workspace.cache_clear()
-    space = workspace(str(root))
     open_incident(space.store.incidents, "s", "out of budget", "read the log", time.time())
-    yield space
-    space.close()
-    workspace.cache_clear()
+    return space
 
 
 def configure(space: Workspace, *notifiers: str) -> Path:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,25 +14,15 @@ from streamwarden.adapters.store.stops import Stops
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
-from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.stop import Desired, DesiredState
-from support.airflow_project import add_stream, make_project
 
 
-@pytest.fixture
-def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
-    """The workspace that a trigger of this project opens."""
-    root = make_project(tmp_path / "project")
-    add_stream(root, "counted")
-    monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
-    monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
+@pytest.fixture(autouse=True)
+def pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's answers come fast, and are waited for long."""
     monkeypatch.setattr(triggers, "STATE_SETTLES", 30.0)
     monkeypatch.setattr(triggers, "ASK_AGAIN", 0.05)
-    workspace.cache_clear()
-    yield workspace(str(root))
-    workspace(str(root)).close()
-    workspace.cache_clear()
 
 
 def airflow_says(monkeypatch: pytest.MonkeyPatch, *states: str | Exception | None) -> None:
