@@ -37,7 +37,7 @@ each trigger has a batch, also after a restart into silence. Heartbeats that an 
 each as of its own time. A bounded run (`available_now`) reads all its input in one batch, and ends with it.
 
 With time=event nothing depends on when: the same logic runs on the readings' own times, in the order of time (then
-session, then state), and a point of the grid is told when the watermark has passed it. Nothing is told while nothing
+session, then state), and a point of the grid is told when the watermark has reached it. Nothing is told while nothing
 comes, for then the watermark stands. Readings later than `late` can be dropped, and Spark counts them.
 
 Guarantee, end to end: exactly once. Files or offsets, state with its timers, and the parquet sink's manifest all go by
@@ -195,7 +195,7 @@ def catch_up(
     rules: Rules,
     remember: bool,
 ) -> Turn:
-    """Every point of the grid from `due` that lies before `clock`, with all readings until then, in their order.
+    """Every point of the grid from `due` up to `clock`, with all readings until then, in their order.
 
     Args:
         remember: the number of the device's sessions outlives the last one of them.
@@ -203,7 +203,7 @@ def catch_up(
     told: list[Told] = []
     active, left = dict(sessions), list(readings)
     point: int | None = due
-    while point is not None and point < clock:
+    while point is not None and point <= clock:  # Spark fires a timer of this very millisecond, and forgets it
         until = [reading for reading in left if reading.at_ms <= point]
         left = [reading for reading in left if reading.at_ms > point]
         said, active, begun = beat(active, until, begun, point, rules.inactive)
@@ -337,7 +337,7 @@ class Heartbeats(StatefulProcessor):
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Called by Spark after the rows of a batch, for each device whose next point lies before the clock."""
+        """Called by Spark after the rows of a batch, for each device whose next point the clock has reached."""
         device: str = key[0]
         rules = self._rules
         clock = timerValues.getCurrentWatermarkInMs if rules.by_event else timerValues.getCurrentProcessingTimeInMs

@@ -127,7 +127,7 @@ def advance(before: User | None, added: int, last_action: str, now: int, silence
 def expire(user: User, now: int, silence: int) -> Turn:
     """The user's timer has fired: they have left, or acted meanwhile and get a later timer."""
     due = user.last_ms + silence
-    if now > due:
+    if now >= due:  # Spark fires a timer of this very millisecond, and forgets it
         return Turn((_timeout(user, silence),), None)
     return Turn((), user._replace(timer_ms=due))
 
@@ -182,7 +182,7 @@ class Counts(StatefulProcessor):
         return self._told(key, before, advance(before, added, last_action, now, self._silence))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Called by Spark after the rows of a batch, for each timer that lies before its time."""
+        """Called by Spark after the rows of a batch, for each timer that does not lie after its time."""
         before = self._known()
         if before is None or before.timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return iter(())  # this very batch has told of the silence, and the user is back

@@ -157,7 +157,7 @@ def advance(before: Session | None, events: Sequence[Event], now: int, timeout: 
 def expire(current: Session, now: int, timeout: int) -> Closed | Session:
     """The session's timer has fired: the session has ended, or goes on with a later timer."""
     due = current.last_ms + timeout
-    if now > due:
+    if now >= due:  # Spark fires a timer of this very millisecond, and forgets it
         return _closed(current, due, "TIMEOUT", current, [])
     return current._replace(timer_ms=due)
 
@@ -223,7 +223,7 @@ class Sessions(StatefulProcessor):
         return iter(out)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Called by Spark after the rows of a batch, for each timer that lies before its time."""
+        """Called by Spark after the rows of a batch, for each timer that does not lie after its time."""
         user: str = key[0]
         before = self._current()
         if before is None or before.timer_ms != expiredTimerInfo.getExpiryTimeInMs():

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,8 +111,8 @@ class _History:
     problems: tuple[str, ...]
 
     def teller(self, at: int) -> int | None:
-        """Position of the first batch whose clock lies behind `at`; None: none does yet."""
-        found = bisect_right(self.clocks, at)
+        """Position of the first batch whose clock has reached `at`; None: none has yet."""
+        found = bisect_left(self.clocks, at)
         return found if found < len(self.batches) else None
 
 

@@ -64,7 +64,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
                 emitted += len(actions)
                 rows[user, moment(tick.at), "UPDATE"] = so_far, actions[-1], len(actions)
             (last, actions), total = visit[-1], sum(len(each) for _, each in visit)
-            told = next((tick.batch for tick in run.ticks if tick.at > last.at + silence), -1)
+            told = next((tick.batch for tick in run.ticks if tick.at >= last.at + silence), -1)
             if told >= facts.first:
                 rows[user, moment(last.at + silence), "TIMEOUT"] = total, actions[-1], 0
     return Expectation(

@@ -94,7 +94,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
                 end, reason, batch = session.last, "LAST", batch_at[session.last]
             else:
                 end, reason = over, "TIMEOUT"
-                batch = next((tick.batch for tick in run.ticks if tick.at > over), -1)
+                batch = next((tick.batch for tick in run.ticks if tick.at >= over), -1)
             if batch < 0:
                 still_open += len(session.data)
             elif batch < facts.first:

@@ -1,8 +1,8 @@
-"""A stateful processor run batch by batch without Spark: rows first, then the timers that lie before the batch's time.
+"""A stateful processor run batch by batch without Spark: rows first, then the timers that are due at the batch's time.
 
-The state is that of PySpark's own test harness; the order of a batch, which timers fire, and when a value expires are
-written here as Spark has them (the harness fires timers before the rows, and those of this very millisecond too, lets
-no timer be set that is due already, and nothing expire).
+The state is that of PySpark's own test harness; the order of a batch and when a value expires are written here as Spark
+has them (the harness fires timers before the rows, lets no timer be set that is due already, and nothing expire). A
+timer of the batch's very millisecond fires, as in Spark, which then forgets it whatever the processor did.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Ticking:
         for values in self._expiring.values():
             values.begin(at)
         out = [row for key, given in rows.items() for row in tester.test(key, list(given))]
-        expired = sorted((expiry, key) for key, expiry in self.timers() if expiry < at)
+        expired = sorted((expiry, key) for key, expiry in self.timers() if expiry <= at)
         for expiry, key in expired:
             handle.setGroupingKey(key)
             times = tester._getTimerValues()

@@ -194,8 +194,16 @@ def one_user(*steps: tuple[int, int]) -> list[tuple[str, int, int]]:
 
 
 def test_a_user_is_told_and_forgotten_after_the_silence() -> None:
-    assert one_user((1, 3), (10_000, 0)) == [("UPDATE", 3, 0)]
-    assert one_user((1, 3), (10_000, 0), (1, 0), (90_000, 0)) == [("UPDATE", 3, 0), ("TIMEOUT", 3, 10_000)]
+    assert one_user((1, 3), (9_999, 0)) == [("UPDATE", 3, 0)]
+    assert one_user((1, 3), (9_999, 0), (2, 0), (90_000, 0)) == [("UPDATE", 3, 0), ("TIMEOUT", 3, 10_000)]
+
+
+def test_a_batch_of_the_very_millisecond_tells_that_a_user_left() -> None:
+    """Spark fires the timer in it, once; nobody would tell it later. Triggers and timeouts are of round numbers."""
+    made = run([Batch(1, [[(1, False)]], False), Batch(10_000, [], False)])
+    assert [row["status"] for row in made.out] == ["UPDATE", "TIMEOUT"]
+    assert made.ticking.timers() == []
+    assert not any(made.ticking.state().values())
 
 
 def test_actions_in_time_keep_a_user() -> None:
@@ -259,8 +267,8 @@ def test_the_right_output_is_right(history: Run) -> None:
         (2, "UPDATE", 1, 1),
         (2, "UPDATE", 2, 1),
         (1, "TIMEOUT", 2, 0),
-        (1, "UPDATE", 1, 1),
         (2, "TIMEOUT", 2, 0),
+        (1, "UPDATE", 1, 1),
     ]
     assert judged(history).exactly_once
 

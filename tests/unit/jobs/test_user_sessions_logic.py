@@ -195,10 +195,20 @@ def one_user(*steps: tuple[int, list[bool]], user: str = "kiosk:1") -> Run:
     return run([Batch(gap, [[(user, last, False) for last in lasts]] if lasts else [], False) for gap, lasts in steps])
 
 
-def test_a_silence_of_just_the_timeout_does_not_end_a_session() -> None:
-    assert one_user((1, [False]), (10_000, [])).out == []
-    (row,) = one_user((1, [False]), (10_001, [])).out
+@pytest.mark.parametrize("silence", [10_000, 10_001])
+def test_a_silence_of_the_timeout_ends_a_session(silence: int) -> None:
+    """Also in a batch of the very millisecond: Spark fires the timer in it, once. Triggers and timeouts are round."""
+    assert one_user((1, [False]), (9_999, [])).out == []
+    made = one_user((1, [False]), (silence, []))
+    (row,) = made.out
     assert (row.reason, row.ended_ms - row.started_ms) == ("TIMEOUT", 10_000)
+    assert made.ticking.timers() == []
+
+
+def test_an_event_at_the_end_of_the_silence_goes_on_with_the_session() -> None:
+    """A batch's rows come before its timers."""
+    (row,) = one_user((1, [False]), (10_000, [False]), (10_000, [])).out
+    assert (row.reason, row.events, row.ended_ms - row.started_ms) == ("TIMEOUT", 2, 20_000)
 
 
 def test_clients_have_timeouts_of_their_own() -> None:
