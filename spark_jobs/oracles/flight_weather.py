@@ -5,9 +5,9 @@ Written from the question, not from the job, and shares no code with it: standar
 The question: what was the weather at each flight's airport in the hour of its scheduled departure? A flight is wanted
 once: with the observation of its hour if there is one, with nulls if there is none (or not at all, in an inner join).
 The newest flight, less two hours, or the newest observation, less one, whichever is earlier: what comes later than that
-is left out, on both sides. Flights that lie beyond it are still waiting for their weather. So is left out a line that
-is no flight or no observation: no JSON object, a field of another type, no id, time or airport, or a flight more than a
-day, an observation more than an hour ahead of its file.
+is left out, on both sides. Flights of that very moment, or beyond it, are still waiting for their weather. So is left
+out a line that is no flight or no observation: no JSON object, a field of another type, no id, time or airport, or a
+flight more than a day, an observation more than an hour ahead of its file.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         found = [(max(batch, came), each) for came, each in near if each.at <= leaving.at < each.at + _HOUR]
         answers: list[tuple[int | None, Values]] = [(when, (moment(each.at), *each.values)) for when, each in found]
         if not found and outer:
-            when = next((at for at in sorted(run.marks) if at >= batch and leaving.at <= run.marks[at]), None)
+            when = next((at for at in sorted(run.marks) if at >= batch and leaving.at < run.marks[at]), None)
             answers = [(when, (None, *(None for _ in _MEASURED)))]
         for when, weather in answers:
             if when is None or when > run.committed:

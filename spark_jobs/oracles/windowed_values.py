@@ -18,7 +18,7 @@ from streamwarden.units import parse_duration
 from streamwarden.verification.batches import disagreements, moment
 from streamwarden.verification.oracle import Books, Expectation, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
-from streamwarden.verification.windows import Sliding, watermarks
+from streamwarden.verification.windows import Sliding, least_watermarks
 
 
 def values(rate: RateFacts, batch: int) -> Iterator[tuple[int, int]]:
@@ -66,7 +66,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
                 known[0] += 1
                 known[1] += value
                 known[3] = value  # they count up
-    marks = watermarks(tops, delay)
+    marks = least_watermarks([tops], [delay], facts.watermarks, skips=facts.skips)
     final = marks.get(-1 if facts.committed is None else facts.committed, 0)
     before = marks.get(facts.first - 1, 0)
     rows: dict[Key, Values] = {}

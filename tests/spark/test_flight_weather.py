@@ -70,6 +70,8 @@ def flights() -> list[list[str]]:
     files[2] += BAD_FLIGHTS
     for number in (-2, -1):
         files[number].append(flight(f"too late {number}", START + timedelta(minutes=5), "EWR", 300))
+    # The last watermark is that of a flight without weather, 08-on-the-hour: it waits on.
+    files[-1].append(flight("moves the watermark", START + timedelta(hours=6), "JFK", 0))
     return files
 
 
@@ -117,6 +119,16 @@ def test_flights_whose_hour_nobody_observed_come_out_with_nulls(runs: Survivors,
     assert len(bare) > 3
     assert all(row["temp"] is None for row in bare)
     assert any(row["visib"] is None and row["temp"] is not None for row in rows)
+
+
+@pytest.mark.parametrize("backend", OUTER)
+def test_a_flight_of_the_watermarks_very_moment_waits_on(runs: Survivors, backend: Backend) -> None:
+    final = START + timedelta(hours=4)
+    assert verify(runs.specs[backend]).notes["final_watermark"] == str(final)
+    output = read_output(Path(str(runs.specs[backend].sink.path)))
+    rows = [dict(zip(output.columns, row, strict=True)) for row in output.rows]
+    assert "08-on-the-hour" not in {row["flight_id"] for row in rows}
+    assert max(row["event_time"] for row in rows if row["observed_at"] is None) < final
 
 
 @pytest.mark.parametrize("backend", OUTER)

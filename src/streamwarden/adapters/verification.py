@@ -230,6 +230,7 @@ def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ())
         state={batch: fields for batch, fields in state.items() if batch <= last},
         args=spec.args,
         ttl=spec.state.ttl,
+        skips=spec.sink.kind is SinkKind.PARQUET,
         rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
     )
 

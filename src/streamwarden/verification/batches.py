@@ -158,7 +158,7 @@ def _replayed(
             known = tops[id(side)][batch]
             tops[id(side)][batch] = max(moving) if known is None else max(known, *moving)
     each, delays = [tops[id(side)] for side in sides], [side.delay or 0 for side in sides]
-    marks = least_watermarks(each, delays, facts.watermarks)
+    marks = least_watermarks(each, delays, facts.watermarks, skips=facts.skips)
     return Replayed(
         batches=batches,
         marks=marks,

@@ -47,6 +47,8 @@ class RunFacts:
         ttl: the stream's `state.ttl`, seconds; None: nothing expires.
         state: batch -> the fields (`VARIABLE.FIELD`) of the state's values, of transformWithState, from this batch on.
         rate: of a stream whose source is no folder but Spark's rate source.
+        skips: the sink skips a batch that it has already, when the query runs it again after a kill: a folder does, by
+            its manifest; a table or a topic is written again.
     """
 
     files: Mapping[int, Sequence[Path]]
@@ -58,6 +60,7 @@ class RunFacts:
     ttl: float | None = None
     state: Mapping[int, frozenset[str]] = field(default_factory=dict)
     rate: RateFacts | None = None
+    skips: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

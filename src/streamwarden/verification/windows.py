@@ -80,19 +80,22 @@ def watermarks(highest: Mapping[int, int | None], delay: int) -> dict[int, int]:
 
 
 def least_watermarks(
-    highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], logged: Mapping[int, int]
+    highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], logged: Mapping[int, int], *, skips: bool
 ) -> dict[int, int]:
     """The watermark of each batch of a query with several sources: the least of theirs, 0 until each has had an event.
 
     How far each source is stands in the driver's memory alone; the offset log keeps the least. A restart therefore
     forgets it, and the watermark stands still until each source has had an event again (measured on Spark 4.3: the
-    `WatermarkTracker` of a new run knows one number). Which batches followed a restart is not in the checkpoint, so
-    any may have: of what the input and such restarts allow, the logged watermark is taken, or else the largest.
+    `WatermarkTracker` of a new run knows one number). A batch that a folder's manifest has, and that runs again since
+    it was not committed, is not read at all: its events never move the watermark. Which batches followed a restart is
+    not in the checkpoint, so any may have: of what the input and such restarts allow, the logged watermark is taken, or
+    else the largest.
 
     Args:
         highest: for each source, the largest event time in each batch (None: it had no event), Unix milliseconds.
         delays: for each source, milliseconds.
         logged: batch -> the watermark in the offset log, Unix milliseconds.
+        skips: the sink skips a batch that it has; see `RunFacts`.
     """
     result: dict[int, int] = {}
     forgotten: tuple[int | None, ...] = (None,) * len(delays)
@@ -105,6 +108,8 @@ def least_watermarks(
         current = result[batch] = logged[batch] if logged[batch] in allowed else max(allowed)
         here = [tops[batch] for tops in highest]
         known = {tuple(map(_newer, before, here)) for before in {*allowed[current], forgotten}}
+        if skips:
+            known.add(forgotten)
     return result
 
 

@@ -69,16 +69,16 @@ def test_a_flight_gets_the_observation_of_its_hour_whichever_comes_first() -> No
 
 
 def test_without_an_observation_it_comes_out_when_the_watermark_has_passed_it() -> None:
-    flights = [[flight("passed", 60), flight("waits", 61)], [flight("moves the mark", 180)]]
-    found = judged(flights, [[weather(0)], [weather(180)]], marks(-60, 60))
+    flights = [[flight("passed", 60), flight("waits", 61)], [flight("moves the mark", 181)]]
+    found = judged(flights, [[weather(0)], [weather(180)]], marks(-60, 61))
     assert found.problems == ()
     assert answers(found) == {"passed": (None, None), "moves the mark": (moment(DAY + 3 * HOUR), 30.0)}
     assert (found.books.open, found.notes["without_weather"]) == (1, 1)
 
 
 def test_an_inner_join_has_no_flight_without_weather() -> None:
-    flights = [[flight("passed", 60)], [flight("moves the mark", 180)]]
-    found = judged(flights, [[weather(0)], [weather(180)]], marks(-60, 60), "join=inner")
+    flights = [[flight("passed", 60)], [flight("moves the mark", 181)]]
+    found = judged(flights, [[weather(0)], [weather(180)]], marks(-60, 61), "join=inner")
     assert list(answers(found)) == ["moves the mark"]
 
 

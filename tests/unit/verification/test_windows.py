@@ -57,7 +57,7 @@ def test_of_one_source_the_offset_log_says_all_so_a_restart_explains_nothing(
     tops: Tops, delay: int, logged: list[int]
 ) -> None:
     highest = dict(enumerate(tops))
-    assert least_watermarks([highest], [delay], dict(enumerate(logged))) == watermarks(highest, delay)
+    assert least_watermarks([highest], [delay], dict(enumerate(logged)), skips=False) == watermarks(highest, delay)
 
 
 @given(tops_of_batches, tops_of_batches, st.sets(st.integers(0, 5)))
@@ -70,7 +70,21 @@ def test_of_two_sources_whatever_restarts_leave_is_explained(one: Tops, other: T
         if batch in restarts:
             newest = [None, None]
         newest = [max(known or 0, top) if top is not None else known for known, top in zip(newest, tops, strict=True)]
-    assert least_watermarks([dict(enumerate(one)), dict(enumerate(other))], [5, 5], logged) == logged
+    assert least_watermarks([dict(enumerate(one)), dict(enumerate(other))], [5, 5], logged, skips=False) == logged
+
+
+def test_a_batch_that_the_sink_has_and_that_runs_again_moves_no_watermark() -> None:
+    """Killed between the manifest and the commit of batch 1: its events never come to the watermark's ears."""
+    tops: dict[int, int | None] = {0: 0, 1: 20, 2: 21, 3: 40, 4: 41}
+    logged = {0: 0, 1: 0, 2: 0, 3: 11, 4: 30}
+    assert least_watermarks([tops], [10], logged, skips=True) == logged
+    assert least_watermarks([tops], [10], logged, skips=False) == {0: 0, 1: 0, 2: 10, 3: 11, 4: 30}
+
+
+@pytest.mark.parametrize("wrong", [3, 7, 9, 11, 20])
+def test_a_skipped_batch_explains_no_other_watermark(wrong: int) -> None:
+    tops: dict[int, int | None] = {0: 0, 1: 20, 2: 21}
+    assert least_watermarks([tops], [10], {0: 0, 1: 0, 2: wrong}, skips=True)[2] == 10
 
 
 def row(at: int, group: str = "a") -> Row:
