@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.verification import verify
+from streamwarden.adapters.verification import read_facts, verify
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import Backend
 from support.drivers import project
@@ -159,3 +159,23 @@ def test_without_a_quarantine_an_event_of_the_future_ends_the_driver(runs: Survi
     assert "a row has event_time ahead of its file: 2099-01-01 00:00:00" in record.message
     assert "0000.json" in record.message
     assert "declare a `quarantine`" in record.message
+
+
+def test_a_batch_that_only_the_commit_was_missing_of_moves_no_watermark_and_changes_no_row(tmp_path: Path) -> None:
+    """Killed between the folder's manifest and `commits/N`: run again, batch N is skipped, and its events with it."""
+    with project(tmp_path) as made:
+        spec = stream("event_windows", made.data, Backend.ROCKSDB)
+        spec.spark.conf["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
+        folder, commits = Path(str(spec.source.path)), Path(spec.checkpoint) / "commits"
+        publish(folder, lines()[:6])
+        assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED
+        cut = made.committed(spec) - 1
+        (commits / str(cut)).unlink()
+        (commits / f".{cut}.crc").unlink(missing_ok=True)
+        publish(folder, lines()[6:], name="b")
+        assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED
+        marks = read_facts(spec).watermarks
+        assert marks[cut - 1] < marks[cut] == marks[cut + 1] < marks[cut + 2]
+        outcome = verify(spec)
+        assert outcome.exactly_once, outcome.to_dict()
+        assert outcome.expected > 4

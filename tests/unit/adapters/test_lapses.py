@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,7 +135,8 @@ def test_a_start_knows_after_the_grace_that_nobody_lives(abroad: Abroad, monkeyp
     def sleep(seconds: float) -> None:
         abroad.now += seconds
 
-    monkeypatch.setattr(fleet_module.time, "sleep", sleep)
+    own = SimpleNamespace(**{**vars(time), "sleep": sleep})  # other threads of this process sleep as they did
+    monkeypatch.setattr(fleet_module, "time", own)
     monkeypatch.setattr(abroad.fleet, "_claim", claim)
     monkeypatch.setattr(fleet_module, "driver_environment", lambda *_, **__: {})
     abroad.now = LEASE_TTL + 5
