@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streamwarden.adapters.brokers import topic_id
 from streamwarden.adapters.connections import connection
@@ -87,6 +89,29 @@ def test_records_wait_until_a_batch_has_planned_them(kafka: Broker, tmp_path: Pa
     reader.plan({"0": 3, "1": 3})
     waiting = reader.waiting()
     assert (waiting.count, waiting.since, waiting.lost, waiting.rewound) == (0, None, {}, ())
+
+
+@pytest.mark.parametrize(("isolation", "end"), [("read_uncommitted", 5), ("read_committed", 3)])
+def test_a_topic_ends_where_the_stream_may_read_to_while_a_transaction_is_open(
+    kafka: Broker, tmp_path: Path, isolation: str, end: int
+) -> None:
+    """Spark reads of open transactions unless it is told not to: a topic that is asked otherwise looks rewound."""
+    topic = f"open-{isolation.replace('_', '-')}"
+    kafka.create(topic, **FOREVER)
+    kafka.produce(topic, ["{}"] * 3)
+    producer = Producer({**kafka.settings, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.produce(topic, "{}", partition=0)
+    producer.flush(60)
+    reader = Reader(tmp_path, topic)
+    reader.spec = replace(reader.spec, source=replace(reader.spec.source, options={"kafka.isolation.level": isolation}))
+    reader.plan({"0": end})
+    reader.commit()
+    found = reader.waiting()
+    producer.abort_transaction(60)
+    assert (found.count, found.rewound, found.partitions[f"{topic}-0"].last) == (0, (), end)
 
 
 def test_what_a_batch_reads_is_behind_until_the_batch_is_committed(kafka: Broker, tmp_path: Path) -> None:

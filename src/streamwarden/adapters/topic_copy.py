@@ -43,7 +43,9 @@ def make(origin: StreamSpec, forked: StreamSpec, feed: Feed) -> CopiedTopic:
     source = str(origin.source.topic)
     places = [
         TopicRange(source, lag.partition, lag.first, lag.last)
-        for lag in topic_lag(connection(str(origin.source.connection)), source, {}, {})
+        for lag in topic_lag(
+            connection(str(origin.source.connection)), source, {}, {}, isolation=isolation_of(origin.source)
+        )
     ]
     scratch_topics.create(known, name, len(places), **_AS_WRITTEN)
     partitions = []

@@ -15,6 +15,7 @@ from typing import Any, Final
 from streamwarden.adapters.brokers import kept_offsets, reader, topic_id
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.topic_export import isolation_of
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import topic_offsets
@@ -47,7 +48,8 @@ def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> Waitin
     batch = log_position(fs, checkpoint).committed
     committed = planned if batch is None else positions.get(batch, planned)
     known = connection(str(spec.source.connection))
-    lags = topic_lag(known, topic, _of(topic, planned), _of(topic, committed))
+    isolation = isolation_of(spec.source)
+    lags = topic_lag(known, topic, _of(topic, planned), _of(topic, committed), isolation=isolation)
     recent = sorted(positions)[-RECENT - 1 :]
     since = [lag.since for lag in lags if lag.since is not None and lag.waiting]
     return WaitingInput(
@@ -73,7 +75,8 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
     topic = str(spec.source.topic)
     positions = {} if checkpoint is None else _positions(*open_path(checkpoint, spec.storage.connection))
     planned = _of(topic, positions[max(positions)]) if positions else {}
-    lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned)
+    isolation = isolation_of(spec.source)
+    lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned, isolation=isolation)
     if positions and (gone := sum(lag.lost for lag in lags)):
         raise SourceError(
             f"{gone:,} records that the fork has to read are not in the topic any more",
@@ -112,7 +115,8 @@ def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
     planned = _of(topic, positions[max(positions)]) if positions else {}
     batch = log_position(*place).committed
     committed = _of(topic, positions[batch]) if batch in positions else {}
-    return topic_lag(connection(str(spec.source.connection)), topic, planned, committed)
+    isolation = isolation_of(spec.source)
+    return topic_lag(connection(str(spec.source.connection)), topic, planned, committed, isolation=isolation)
 
 
 def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
@@ -131,12 +135,14 @@ def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
 
 
 def topic_lag(
-    known: Connection, topic: str, planned: Mapping[int, int], committed: Mapping[int, int]
+    known: Connection, topic: str, planned: Mapping[int, int], committed: Mapping[int, int], *, isolation: str
 ) -> tuple[PartitionLag, ...]:
     """The lag of each partition of the topic, those that no batch knows yet included, by partition.
 
     Args:
         planned: partition -> the offset that comes next; committed: the one behind the newest committed batch.
+        isolation: which records of transactions the stream reads. The client's own choice ends a partition before the
+            first open transaction, Spark's behind the newest record.
 
     Raises SourceError if the broker does not answer in time or has no such topic, ConfigError.
     """
@@ -144,7 +150,8 @@ def topic_lag(
 
     deadline = time.monotonic() + ANSWER_WITHIN
     problems: list[str] = []
-    consumer = reader(known, "lag", error_cb=lambda error: problems.append(error.str()))
+    settings = {"error_cb": lambda error: problems.append(error.str()), "isolation.level": isolation}
+    consumer = reader(known, "lag", **settings)
     try:
         found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
         if found.error is not None:

@@ -11,7 +11,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput
 from streamwarden.progress import Progress
 from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
-from support.health_windows import NOW, judge, report, spec, window
+from support.health_windows import NOW, iso, judge, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
@@ -51,10 +51,20 @@ class TestBacklog:
         assert (verdict.status, verdict.value) == (status, files / 0.4)
 
     def test_pauses_of_a_slow_trigger_count(self) -> None:
-        """1 s of work each 10 s and 4 files a batch: 240 files take 10 minutes, not one."""
+        """1 s of work each 10 s and 4 files a batch: 240 files take 60 batches, and the first of them is not late."""
+        limited = spec(source=SourceSpec(path="/in", max_files_per_trigger=4))
         reports = [report(n, top={"batchDuration": 1_000}) for n in range(20)]
         waiting = WaitingInput(count=240, size=1, since=NOW, planned=80, planned_batches=20)
-        assert judge(backlog.CHECK, window(reports, waiting=waiting)).value == 600
+        assert judge(backlog.CHECK, window(reports, spec=limited, waiting=waiting)).value == 590
+
+    @pytest.mark.parametrize("trigger", [900.0, 7200.0, 86400.0])
+    def test_what_came_since_a_slow_trigger_is_not_behind(self, trigger: float) -> None:
+        """A file a minute, a batch takes 30 s and reads all that is there: just before the next one nothing is late."""
+        slow = spec(source=SourceSpec(path="/in"), trigger=TriggerSpec(processing_time=trigger))
+        reports = [report(n, top={"batchDuration": 30_000}) for n in range(20)]
+        files = int(trigger // 60)
+        waiting = WaitingInput(count=files - 1, size=1, since=NOW, planned=20 * files, planned_batches=20)
+        assert judge(backlog.CHECK, window(reports, spec=slow, waiting=waiting)).status is OK
 
     def test_files_that_wait_before_any_was_read_cannot_be_told_in_seconds(self) -> None:
         limited = spec(source=SourceSpec(path="/in", max_files_per_trigger=4))
@@ -118,6 +128,24 @@ class TestWatermark:
         """Every 10 s a batch with rows, the watermark stands: 600 s are WARNING, 3,600 s too, more is CRITICAL."""
         verdict = self._run([1000.0] * batches)
         assert (verdict.status, verdict.value) == (status, 10.0 * (batches - 1))
+
+    @pytest.mark.parametrize("ahead", [1_800, 4_200])
+    def test_one_event_from_the_future_is_an_alarm_that_ends(self, ahead: int) -> None:
+        """The watermark leaps and stands until time is there: told while it stands. Then event time runs as before."""
+        begin, highest, previous, told = NOW - 21_600, 0.0, dict[str, Verdict](), list[Status]()
+        reports = []
+        for n in range(2_160):
+            at = begin + 10 * n
+            newest = at + (ahead if n == 360 else 0)
+            event_time = {"max": iso(newest), "watermark": iso(max(highest - 600, 0))}
+            reports.append(report(n, at, top={"numInputRows": 9, "batchDuration": 5_000, "eventTime": event_time}))
+            highest = max(highest, newest)
+            if n % 60 == 59:
+                mine = window(reports[-100:], now=at, previous=previous)
+                previous = {"watermark_stalled": judge(watermark_stalled.CHECK, mine)}
+                told.append(previous["watermark_stalled"].status)
+        assert WARNING in told
+        assert (told[0], told[-1], previous["watermark_stalled"].value) == (OK, OK, 0)
 
     def test_an_idle_streams_watermark_has_no_reason_to_move(self) -> None:
         """Five batches with rows long ago, then two hours of batches without: nothing to judge, so what was stays."""

@@ -111,6 +111,13 @@ def test_the_partition_its_records_and_their_age_are_told() -> None:
     }
 
 
+@pytest.mark.parametrize(("minutes", "status"), [(14, OK), (24, OK), (25, WARNING)])
+def test_between_two_batches_of_a_slow_trigger_a_lag_only_grows(minutes: int, status: Status) -> None:
+    """A batch each quarter of an hour: what is more than one trigger and ten minutes grows too long."""
+    slow = stream(trigger=TriggerSpec(processing_time=900.0))
+    assert course(growing(minutes), of=slow).status is status
+
+
 def test_an_idle_topic_is_not_stalled() -> None:
     """Negative control: the offset stands still for two hours, and nothing waits."""
     assert course([[(100, 100)]] * 120).status is OK

@@ -66,10 +66,12 @@ def _by_input(window: Window) -> Found | None:
     if not waiting.planned or seconds <= 0:
         return None
     rate = waiting.planned / seconds
-    # a slow trigger leaves the stream waiting between batches: it does not read faster than it is let
-    trigger = window.spec.trigger.interval or 0.0
-    if trigger * waiting.planned_batches > seconds:
-        rate = waiting.planned / (trigger * waiting.planned_batches)
+    # With a limit a slow trigger leaves the stream waiting between batches: it does not read faster than it is let, and
+    # what the next batch takes is not behind. Without one the next batch takes all.
+    source, trigger, next_in = window.spec.source, window.spec.trigger.interval or 0.0, 0.0
+    limited = source.max_files_per_trigger is not None or source.max_offsets_per_trigger is not None
+    if limited and trigger * waiting.planned_batches > seconds:
+        rate, next_in = waiting.planned / (trigger * waiting.planned_batches), trigger
     evidence: dict[str, object] = {
         f"waiting_{waiting.what}s": waiting.count,
         "waiting_bytes": waiting.size,
@@ -80,7 +82,8 @@ def _by_input(window: Window) -> Found | None:
     if waiting.parts:
         evidence["waiting_by_partition"] = dict(waiting.parts)
     what = f"{waiting.what}s"
-    return waiting.count / rate, f"{waiting.count:,} {what} wait, {rate:.3g} {what}/s are read", evidence
+    behind = max(0.0, waiting.count / rate - next_in)
+    return behind, f"{waiting.count:,} {what} wait, {rate:.3g} {what}/s are read", evidence
 
 
 def _by_offsets(window: Window) -> Found | None:
@@ -160,7 +163,8 @@ CHECK = Check(
         "In real-time mode: the time of the last commit - the timestamp of the oldest record behind it, asked of the "
         "broker. Else the first that is known of: "
         "(1) a file source: files of the input folder that `sources/0` of the checkpoint "
-        "does not name / files a second of the recent batches, trigger pauses included; a topic: records that the "
+        "does not name / files a second of the recent batches (with a limit per batch trigger pauses included, less "
+        "what the next batch takes); a topic: records that the "
         "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "
         "`latestOffset`: `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without "
         "a limit per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "

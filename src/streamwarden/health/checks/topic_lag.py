@@ -185,7 +185,8 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
     if course.highest > lag.committed:
         words = f"the committed offset went back from {course.highest:,} to {lag.committed:,}; {waits}"
         return finding(_Rule.REWINDING, Status.WARNING, words, stood)
-    grew = max(0.0, by.now - max(course.growing_since, by.started)) if course.grown >= GROWN else 0.0
+    # between two batches of a slow trigger a lag only grows
+    grew = max(0.0, by.now - max(course.growing_since, by.started) - by.one_batch) if course.grown >= GROWN else 0.0
     status = CHECK.grade(grew, by.limits)
     if status is not Status.OK:
         words = f"{waits}, more at each of {course.grown} measurements in {format_duration(grew)}"
@@ -260,7 +261,8 @@ CHECK = Check(
         "not count. (3) Rewinding: the committed offset is below its highest, so records are read "
         "again; a WARNING by itself. The partition ends before the committed offset, so the topic was made anew: "
         "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
-        f"one before, {GROWN} times at least. Otherwise the partition is followed; OK. The value is the longest time "
+        f"one before, {GROWN} times at least; one batch is taken off here too. Otherwise "
+        "the partition is followed; OK. The value is the longest time "
         "of (2) or (4). A stream that was stopped on request is OK. Of a source that is no topic nothing is read."
     ),
     unknown=(

@@ -26,7 +26,9 @@ class _Event:
         at: Unix seconds of the batch; batch_s: its duration.
         watermark: Unix seconds; 0 before there was one. highest: the highest so far.
         stalled_s: busy time in which the watermark stood still.
-        behind_s: busy time minus event time gained, never below 0: what is still to be caught up.
+        behind_s: busy time minus event time gained: what is still to be caught up. Below 0 it is what one event from
+            the future has gained too early, and will stand still for.
+        ahead: the newest event of the batch lies after the batch.
         batches: how many were seen.
     """
 
@@ -38,6 +40,7 @@ class _Event:
     stalled_s: float = 0.0
     behind_s: float = 0.0
     batches: int = 1
+    ahead: bool = False
 
     def evidence(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -46,6 +49,7 @@ class _Event:
         mark = report.watermark or 0.0
         gained = mark - self.watermark
         busy = max(0.0, min(report.at - self.at, IDLE * max(trigger, self.batch_s)))
+        lowest = float("-inf") if self.ahead else min(0.0, self.behind_s)
         return _Event(
             query_id=self.query_id,
             at=report.at,
@@ -53,8 +57,9 @@ class _Event:
             watermark=mark,
             highest=max(self.highest, mark),
             stalled_s=self.stalled_s + busy if gained == 0 else 0.0,
-            behind_s=max(0.0, self.behind_s + busy - gained) if gained >= 0 else 0.0,
+            behind_s=max(lowest, self.behind_s + busy - gained) if gained >= 0 else 0.0,
             batches=self.batches + 1,
+            ahead=_is_ahead(report),
         )
 
 
@@ -75,7 +80,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float]) -> Verdict:
-    value = round(max(event.stalled_s, event.behind_s), 6)
+    value = round(max(event.stalled_s, event.behind_s, 0.0), 6)
     status = CHECK.grade(value, limits_in_force)
     if not value:
         reason = "event time advances"
@@ -107,10 +112,15 @@ def _event_time(window: Window, query_id: str) -> _Event | None:
     for report in reversed(fed):
         if event is None:
             mark = report.watermark or 0.0
-            event = _Event(query_id, report.at, report.duration_ms / 1000, mark, mark)
+            event = _Event(query_id, report.at, report.duration_ms / 1000, mark, mark, ahead=_is_ahead(report))
         else:
             event = event.after(report, trigger)
     return event
+
+
+def _is_ahead(report: Progress) -> bool:
+    """Whether an event lies after the batch that read it: the watermark leaps, and then stands until time is there."""
+    return (report.event_time_max or 0.0) > report.at + report.duration_ms / 1000
 
 
 def _remembered(window: Window, query_id: str) -> _Event | None:
@@ -136,7 +146,9 @@ CHECK = Check(
         "the result goes from verdict to verdict in the evidence, so it may be longer than the window. Stalled: "
         "busy time since the watermark last changed. Never catching up: busy time minus event time gained, not below "
         "0, "
-        "since the query started. Rewinding: the watermark is below its highest; that is a WARNING by itself, and the "
+        "since the query started; an event from the future (`eventTime.max` after the batch) gains too early, which is "
+        "set against the time that the watermark then stands still. "
+        "Rewinding: the watermark is below its highest; that is a WARNING by itself, and the "
         "fall "
         "is a new baseline for the other two. Busy time is the time between two batches with rows, each pause counted "
         "up "
