@@ -137,7 +137,7 @@ class Window:
         batches: recent batches, at most a few hundred.
         hourly: roll-ups of older history as measurements, for the forecast.
         measurements: what is not in a progress report: resident memory, bytes under `state/`, …
-        drivers: the stream's drivers of the last day.
+        drivers: the stream's drivers that were launched or ended within the last day, and always the newest.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
         driver_alive: whether the newest driver lives; None if that cannot be seen.
         state: the checkpoint's state store instances; None if they were not read.

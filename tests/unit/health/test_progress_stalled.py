@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamwarden.health.checks import progress_stalled
@@ -172,6 +174,72 @@ def test_a_dead_driver_stalls_its_stream(kind: ExitKind, gone_for: float, status
 def test_a_driver_that_vanished_without_a_record_stalls_its_stream() -> None:
     mine = window(history(), log=log(20, 20), drivers=(driver(1, NOW - 9_000),), driver_alive=False)
     assert judge(CHECK, mine).status is CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("trigger", "batches", "gone_for", "status"),
+    [(3_600, 20, 599, OK), (3_600, 20, 17_000, CRITICAL), (86_400, 20, 17_000, CRITICAL), (10, 2, 3_500, CRITICAL)],
+)
+def test_a_dead_driver_is_given_no_longer_than_a_restart_waits(
+    trigger: float, batches: int, gone_for: float, status: Status
+) -> None:
+    """Neither a long trigger nor the hour of a first batch: the back-off of a restart ends at ten minutes."""
+    gone = driver(1, NOW - 90_000, exit=ended(ExitKind.KILLED, NOW - gone_for))
+    mine = window(
+        history(count=batches),
+        spec=spec(trigger=TriggerSpec(processing_time=trigger)),
+        log=log(20, 20),
+        drivers=(gone,),
+        driver_alive=False,
+    )
+    assert judge(CHECK, mine).status is status
+
+
+def after_a_pause(
+    away: float, age: float, *, before: float | None = None, trigger: TriggerSpec | None = None
+) -> Window:
+    """The driver that nobody ran before for `away` seconds was launched 15 s before its first batch, `age` old now.
+
+    `before`: the last commit came so many seconds before the stop, which the driver before it obeyed.
+    """
+    launched = NOW - age - 15
+    gone = driver(1, launched - 50_000, exit=ended(ExitKind.STOPPED, launched - away))
+    return window(
+        history(seconds=2),
+        spec=spec(trigger=trigger or TriggerSpec(processing_time=10)),
+        log=log(20, 19, planned_at=NOW - age, committed_at=launched - away - (before or 1)),
+        drivers=(gone, driver(2, launched)),
+        driver_alive=True,
+    )
+
+
+def test_the_first_batch_after_a_planned_stop_reads_what_came_meanwhile() -> None:
+    """Three hours of stop, batches of 2 s: the first one may take an hour; after half an hour, half an hour."""
+    assert judge(CHECK, after_a_pause(10_800, 185)).status is OK
+    assert judge(CHECK, after_a_pause(10_800, 3_599)).status is OK
+    assert judge(CHECK, after_a_pause(10_800, 3_600)).status is WARNING
+    assert judge(CHECK, after_a_pause(1_800, 1_799)).status is OK
+    assert judge(CHECK, after_a_pause(1_800, 1_800)).status is WARNING
+
+
+def test_the_first_batch_after_a_stop_of_days_is_given_its_hour() -> None:
+    """The driver before it is no longer among those of the last day."""
+    weekend = after_a_pause(200_000, 1_000)
+    assert judge(CHECK, replace(weekend, drivers=weekend.drivers[1:])).status is OK
+
+
+def test_a_restart_of_a_hung_batch_earns_no_patience() -> None:
+    """It hung for three hours and was restarted within 30 s: it is given the minute that every batch is given."""
+    assert judge(CHECK, after_a_pause(30, 185, before=10_800)).status is CRITICAL
+
+
+def test_the_patience_ends_with_the_first_commit() -> None:
+    caught_up = replace(after_a_pause(10_800, 185), log=log(20, 19, planned_at=NOW - 185, committed_at=NOW - 186))
+    assert judge(CHECK, caught_up).status is CRITICAL
+
+
+def test_in_real_time_mode_a_first_batch_after_a_stop_is_as_long_as_every_other() -> None:
+    assert judge(CHECK, after_a_pause(10_800, 1_000, trigger=TriggerSpec(real_time=30.0))).status is CRITICAL
 
 
 def test_a_stream_that_never_ran_is_unknown() -> None:

@@ -16,6 +16,8 @@ RECENT_BATCHES = 60
 """Batches that p95 is taken of."""
 ENOUGH = 3
 """Completed batches without which p95 says nothing."""
+_DAY = 86400.0
+"""Seconds of drivers that a window has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if stuck.since is None:
         return CHECK.verdict(window, Status.OK, stuck.what, 0.0)
     allowed, proof = patience(window, limits_in_force)
+    if window.driver_alive is False:
+        # no batch runs that could be long: only a restart is waited for
+        allowed = min(allowed, max(limits_in_force["least"], window.spec.restart.cap))
     waited = max(0.0, window.now - stuck.since)
     value = round(waited / allowed, 6)
     status = CHECK.grade(value, limits_in_force)
@@ -49,16 +54,33 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 def patience(window: Window, limits_in_force: Mapping[str, float]) -> tuple[float, dict[str, object]]:
     """The window in seconds, max(trigger, p95 batch) x (tolerated + 2), at least `least`; and what it was made of.
 
-    Until three batches are completed there is no p95: a first batch may take `first_batch`. Not in real-time mode,
-    where a batch lasts `real_time`, whatever it finds.
+    Until three batches are completed there is no p95: a first batch may take `first_batch`. The first one of a driver
+    may take as long as nobody ran before it, at most `first_batch`. Neither holds in real-time mode, where a batch
+    lasts `real_time`, whatever it finds.
     """
     trigger = window.spec.trigger.interval or 0.0
     durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
     p95 = percentile(durations, 0.95) if durations else 0.0
     allowed = max(limits_in_force["least"], max(trigger, p95) * (limits_in_force["tolerated"] + 2))
-    if len(durations) < ENOUGH and window.spec.trigger.real_time is None:
-        allowed = max(allowed, limits_in_force["first_batch"])
+    if window.spec.trigger.real_time is None:
+        first = limits_in_force["first_batch"]
+        # a driver's first batch reads what came while nobody ran
+        allowed = max(allowed, first if len(durations) < ENOUGH else min(first, _away(window)))
     return allowed, {"trigger_s": trigger, "p95_batch_s": p95, "completed_batches": len(durations)}
+
+
+def _away(window: Window) -> float:
+    """Seconds without a driver before this one, until it has committed a batch."""
+    if not window.drivers or window.log is None:
+        return 0.0
+    launched, committed_at = window.drivers[-1].launched_at, window.log.committed_at or 0.0
+    if committed_at >= launched:
+        return 0.0
+    if len(window.drivers) > 1:
+        end = window.drivers[-2].exit
+        return max(0.0, launched - end.ended_at) if end is not None else 0.0
+    # who committed more than a day ago is no longer among the drivers
+    return launched - committed_at if 0.0 < committed_at < window.now - _DAY else 0.0
 
 
 def _stuck(window: Window) -> _Stuck | str:
@@ -145,7 +167,10 @@ CHECK = Check(
             name="first_batch",
             default=3600.0,
             unit=Unit.SECONDS,
-            meaning=f"shortest window until {ENOUGH} batches are completed: a first batch may read a long backlog",
+            meaning=(
+                f"shortest window until {ENOUGH} batches are completed, and the most that a pause gives the first "
+                "batch after it: a first batch may read a long backlog"
+            ),
         ),
     ),
     judge=check,
@@ -158,7 +183,9 @@ CHECK = Check(
         "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
         "no "
         "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 60 batch durations) x "
-        "(`tolerated` + 2), at least `least`. In real-time mode, where both logs are written when a batch ends, the "
+        "(`tolerated` + 2), at least `least`. A driver's first batch reads what came while nobody ran, and is given as "
+        "long, at most `first_batch`. Without a driver only a restart is waited for: the window is then no longer than "
+        "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
         "trigger is the length of a batch, and records that came since the last commit wait for the next. "
         "The value is the waiting time in windows. A stream that was stopped on "
         "request is OK; one whose driver failed, was killed or vanished has waited since then."

@@ -64,7 +64,8 @@ CHECK = Check(
     ),
     judge=check,
     reads=(
-        "The store's drivers of the last day: those whose exit is `failed` or `killed`, or who vanished, within `per`. "
+        "The store's drivers that were launched or ended within the last day: those whose exit is `failed` or "
+        "`killed`, or who vanished, within `per`. "
         "Stops on request, completed runs and fenced drivers do not count. An end that a restart cannot cure (schema "
         "changed, checkpoint damaged, configuration wrong) is CRITICAL by itself."
     ),
