@@ -104,7 +104,8 @@ class WaitingInput:
     """Input that no batch has planned yet: files of a folder, or records of a topic.
 
     Args:
-        count: how many; since: when the oldest appeared, Unix seconds, None if there are none.
+        count: how many; since: timestamp of the oldest, Unix seconds, None if there are none or it was not told. It may
+            be older than the time at which the input arrived.
         size: their bytes; None if that is not known.
         planned: how many the recent batches planned, with `planned_batches` the number of those batches.
         what: what is counted, as one of them is called.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.health.checks import progress_stalled
-from streamwarden.health.verdict import Status
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
@@ -132,6 +132,47 @@ def test_a_backlog_that_is_being_read_is_not_stuck() -> None:
     """The oldest file has waited for an hour behind others, but a batch was committed 5 s ago."""
     backlog = WaitingInput(count=700, size=70, since=NOW - 3_600)
     assert judge(CHECK, between_batches(backlog, planned_at=NOW - 25, committed_at=NOW - 5)).status is OK
+
+
+@pytest.mark.parametrize(("committed", "status"), [(99, OK), (7_190, CRITICAL)])
+def test_input_whose_age_is_not_told_has_waited_since_the_last_commit(committed: float, status: Status) -> None:
+    """Five million records, and the broker did not hand out the oldest in time, or they carry no timestamp."""
+    backlog = WaitingInput(what="record", count=5_000_000, since=None)
+    mine = between_batches(backlog, planned_at=NOW - committed - 10, committed_at=NOW - committed)
+    assert judge(CHECK, mine).status is status
+
+
+def looks(*times: tuple[float, Window]) -> list[Verdict]:
+    """The verdicts on these windows, each `seconds` from NOW and with the verdict before it."""
+    found: list[Verdict] = []
+    for seconds, each in times:
+        previous = {CHECK.name: found[-1]} if found else {}
+        found.append(judge(CHECK, replace(each, now=NOW + seconds, previous=previous)))
+    return found
+
+
+def test_input_that_arrives_with_old_timestamps_has_waited_since_it_was_found() -> None:
+    """Idle for a night, then a mirror brings records of five hours ago; a look without the broker changes nothing."""
+    none, unseen = WaitingInput(count=0, since=None), None
+    old = WaitingInput(what="record", count=12, since=NOW - 18_000)
+    verdicts = looks(
+        (-60, between_batches(none)),
+        (0, between_batches(old)),
+        (40, between_batches(unseen)),
+        (99, between_batches(old)),
+        (100, between_batches(old)),
+        (301, between_batches(old)),
+    )
+    assert [each.status for each in verdicts] == [OK, OK, UNKNOWN, OK, WARNING, CRITICAL]
+
+
+def test_a_look_that_could_not_see_the_input_dates_nothing() -> None:
+    """The newest report had no more to read, which says nothing of what came since."""
+    end = {"topic": {"0": 50}}
+    reports = [*history(), report(20, NOW - 9_000, source={"latestOffset": end, "endOffset": end})]
+    old = WaitingInput(what="record", count=12, since=NOW - 18_000)
+    verdicts = looks((-60, between_batches(reports=reports, newest=20)), (0, between_batches(old)))
+    assert [each.status for each in verdicts] == [OK, CRITICAL]
 
 
 def test_where_input_cannot_be_seen_idle_and_stuck_look_the_same() -> None:

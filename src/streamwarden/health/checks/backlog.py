@@ -43,6 +43,8 @@ def _by_commit(window: Window) -> Found | None:
         return None
     if waiting is None or log is None or log.committed_at is None:
         return None
+    if waiting.count and waiting.since is None:
+        return None
     behind = 0.0 if waiting.since is None else max(0.0, log.committed_at - waiting.since)
     how = (
         f"the commit of batch {log.committed} left records of that age" if behind else "each commit reaches the newest"
@@ -158,7 +160,7 @@ CHECK = Check(
     judge=check,
     reads=(
         "In real-time mode: the time of the last commit - the timestamp of the oldest record behind it, asked of the "
-        "broker. Else the first that is known of: "
+        "broker. Else, or if the broker does not tell it, the first that is known of: "
         "(1) a file source: files of the input folder that `sources/0` of the checkpoint "
         "does not name / files a second of the recent batches, trigger pauses included; a topic: records that the "
         "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "

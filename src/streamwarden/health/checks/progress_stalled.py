@@ -22,10 +22,14 @@ _DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class _Stuck:
-    """Since when (Unix seconds) work has waited, and what was seen; `since` None: nothing waits."""
+    """Since when (Unix seconds) work has waited, and what was seen; `since` None: nothing waits.
+
+    `no_input`: the input was looked at, and none waits.
+    """
 
     since: float | None
     what: str
+    no_input: bool = False
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -33,9 +37,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     limits_in_force = thresholds.of(CHECK.name)
     stuck = _stuck(window)
     if isinstance(stuck, str):
-        return CHECK.verdict(window, Status.UNKNOWN, stuck)
+        return CHECK.verdict(window, Status.UNKNOWN, stuck, evidence={"found_at": _found_at(window)})
     if stuck.since is None:
-        return CHECK.verdict(window, Status.OK, stuck.what, 0.0)
+        seen = {"idle": True} if stuck.no_input else {"found_at": _found_at(window)}
+        return CHECK.verdict(window, Status.OK, stuck.what, 0.0, seen)
     allowed, proof = patience(window, limits_in_force)
     if window.driver_alive is False:
         # no batch runs that could be long: only a restart is waited for
@@ -45,7 +50,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     status = CHECK.grade(value, limits_in_force)
     reason = f"{stuck.what} for {format_duration(waited)}, {value:.3g} x the window of {format_duration(allowed)}"
     log = window.log
-    proof |= {"waited_s": waited, "window_s": allowed}
+    proof |= {"found_at": _found_at(window), "waited_s": waited, "window_s": allowed}
     if log is not None:
         proof |= {"planned": log.planned, "committed": log.committed, "planned_at": log.planned_at}
     return CHECK.verdict(window, status, reason, value, proof)
@@ -105,13 +110,22 @@ def _stuck(window: Window) -> _Stuck | str:
     if window.waiting is None:
         # whether it is idle or stuck cannot be told without a look at its input
         return _quiet(window, last, committed)
-    if window.waiting.since is None:
-        return _Stuck(None, f"idle: {committed}, and no input waits")
+    if not window.waiting.count:
+        return _Stuck(None, f"idle: {committed}, and no input waits", no_input=True)
     unread = "unplanned" if window.spec.trigger.real_time is None else "for the commit of their batch"
     return _Stuck(
-        max(last, window.waiting.since),
+        max(last, window.waiting.since or 0.0, _found_at(window)),
         f"{window.waiting.count:,} input {window.waiting.what}s have waited {unread}, {committed}",
     )
+
+
+def _found_at(window: Window) -> float:
+    """The first look after one that found no input, Unix seconds: what waits is no older, whatever its timestamps."""
+    before = window.previous.get(CHECK.name)
+    if before is None:
+        return 0.0
+    found_at = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
+    return float(found_at)  # type: ignore[arg-type]
 
 
 def _down(driver: DriverRecord | None) -> _Stuck | str:
@@ -181,8 +195,9 @@ CHECK = Check(
         "`sources/0`; else `sources[].latestOffset` against `endOffset` of the newest report. A batch that is planned "
         "and not "
         "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
-        "no "
-        "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 60 batch durations) x "
+        "no input waits, and idle is not stuck; else that has waited since the latest of the last commit, the launch, "
+        "the timestamp of the oldest input, and the first look that found input after one that found none. The window "
+        "is max(trigger, p95 of the last 60 batch durations) x "
         "(`tolerated` + 2), at least `least`. A driver's first batch reads what came while nobody ran, and is given as "
         "long, at most `first_batch`. Without a driver only a restart is waited for: the window is then no longer than "
         "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
