@@ -164,6 +164,13 @@ class TestStops:
             store.stops.set_desired(state)
             assert store.stops.desired("flights") == state
 
+    def test_the_streams_that_are_wanted_stopped(self, store: Store) -> None:
+        wishes = {"flights": Desired.STOPPED, "orders": Desired.STOPPED, "sessions": Desired.RUNNING}
+        for at, (stream, wish) in enumerate([*wishes.items(), ("orders", Desired.RUNNING)]):
+            state = DesiredState(stream=stream, desired=wish, changed_by="alice", reason="upgrade", changed_at=at)
+            store.stops.set_desired(state)
+        assert store.stops.wanted_stopped() == {"flights"}
+
 
 class TestVerdicts:
     def verdict(self, status: Status, at: float, check: str = "state_size", stream: str = "flights") -> Verdict:

@@ -141,6 +141,7 @@ class Window:
         drivers: the stream's drivers that were launched or ended within the last day, and always the newest.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
         driver_alive: whether the newest driver lives; None if that cannot be seen.
+        wanted_stopped: whether people want the stream stopped, whatever its driver does.
         state: the checkpoint's state store instances; None if they were not read.
         waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
         previous: the last verdict of each check, for what lasts longer than the window.
@@ -155,6 +156,7 @@ class Window:
     drivers: tuple[DriverRecord, ...] = ()
     log: LogPosition | None = None
     driver_alive: bool | None = None
+    wanted_stopped: bool = False
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     previous: Mapping[str, Verdict] = field(default_factory=dict)

@@ -203,6 +203,20 @@ def test_a_stream_that_was_stopped_on_request_is_not_stalled(kind: ExitKind) -> 
     assert "not running" in verdict.reason
 
 
+@pytest.mark.parametrize("end", [None, ExitKind.FAILED, ExitKind.KILLED, ExitKind.FENCED])
+def test_a_dead_driver_of_a_stream_that_is_wanted_stopped_is_not_stalled(end: ExitKind | None) -> None:
+    """It died before the stop, or of it: a batch that outlived the deadline ends with its driver killed."""
+    gone = driver(1, NOW - 90_000, exit=ended(end, NOW - 80_000) if end is not None else None)
+    mine = window(history(), log=log(20, 19), drivers=(gone,), driver_alive=False, wanted_stopped=True)
+    verdict = judge(CHECK, mine)
+    assert verdict.status is OK
+    assert "not running: it is wanted stopped" in verdict.reason
+
+
+def test_a_driver_that_lives_though_it_is_wanted_stopped_is_judged_as_any_other() -> None:
+    assert judge(CHECK, replace(running(7_200), wanted_stopped=True)).status is CRITICAL
+
+
 @pytest.mark.parametrize("kind", [ExitKind.FAILED, ExitKind.KILLED, ExitKind.FENCED])
 @pytest.mark.parametrize(("gone_for", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
 def test_a_dead_driver_stalls_its_stream(kind: ExitKind, gone_for: float, status: Status) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.series import FRESH, batch_seconds, current_batches, has_run, percentile
+from streamwarden.health.stopped import is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -42,7 +43,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         seen = {"idle": True} if stuck.no_input else {"found_at": _found_at(window)}
         return CHECK.verdict(window, Status.OK, stuck.what, 0.0, seen)
     allowed, proof = patience(window, limits_in_force)
-    if window.driver_alive is False:
+    if is_down(window):
         # no batch runs that could be long: only a restart is waited for
         allowed = min(allowed, max(limits_in_force["least"], window.spec.restart.cap))
     waited = max(0.0, window.now - stuck.since)
@@ -95,8 +96,8 @@ def _stuck(window: Window) -> _Stuck | str:
     if log is None:
         return "the checkpoint's logs could not be read"
     committed = f"batch {log.committed} was committed" if log.committed is not None else "no batch was ever committed"
-    if window.driver_alive is False or (window.driver_alive is None and driver is not None and driver.exit is not None):
-        return _down(driver)
+    if is_down(window):
+        return _down(driver, wanted=not stopped(window))
     if log.planned is None and driver is None:
         return "the stream has never run"
     launched = driver.launched_at if driver is not None else 0.0
@@ -128,13 +129,17 @@ def _found_at(window: Window) -> float:
     return float(found_at)  # type: ignore[arg-type]
 
 
-def _down(driver: DriverRecord | None) -> _Stuck | str:
+def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
     if driver is None:
         return "the stream has never run"
+    if driver.exit is None and not wanted:
+        return _Stuck(None, "not running: it is wanted stopped; the driver vanished")
     if driver.exit is None:
         return _Stuck(driver.launched_at, "the driver vanished: it has been gone, at most,")
     if driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED):
         return _Stuck(None, f"not running: the driver {driver.exit.kind} ({driver.exit.message or 'no message'})")
+    if not wanted:
+        return _Stuck(None, f"not running: it is wanted stopped; the driver {driver.exit.kind}")
     return _Stuck(driver.exit.ended_at, f"not running: the driver {driver.exit.kind} and has been gone")
 
 
@@ -203,7 +208,7 @@ CHECK = Check(
         "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
         "trigger is the length of a batch, and records that came since the last commit wait for the next. "
         "The value is the waiting time in windows. A stream that was stopped on "
-        "request is OK; one whose driver failed, was killed or vanished has waited since then."
+        "request, or is wanted stopped, is OK; one whose driver failed, was killed or vanished has waited since then."
     ),
     unknown=(
         "The checkpoint cannot be read, the stream never ran, or nothing runs and it cannot be seen whether input "
