@@ -15,6 +15,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.fleet import Fleet, new_driver_id, stream_of
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.store import Store
+from streamwarden.adapters.supervision_incidents import open_incident
 from streamwarden.errors import LeaseHeld, ProcessError, StoreError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
@@ -192,6 +193,16 @@ def test_a_restart_leaves_the_stream_wanted_running(yard: Yard) -> None:
     wish = yard.store.stops.desired("counts")
     assert wish is not None
     assert wish.desired is Desired.RUNNING
+
+
+def test_a_stop_of_a_stream_that_stays_down_ends_its_incident(yard: Yard) -> None:
+    """No driver lives that could be stopped; who asks for a restart still wants it up."""
+    incidents = yard.store.incidents
+    open_incident(incidents, "counts", "out of budget", "read the log", time.time())
+    assert yard.fleet.request_stop("counts", requested_by="ann", reason="new code", restart=True) is None
+    assert len(incidents.open("counts")) == 1
+    assert yard.fleet.request_stop("counts", requested_by="ann", reason="mending it") is None
+    assert list(incidents.open("counts")) == []
 
 
 def test_the_deadlines_are_the_streams_own_unless_said_otherwise(yard: Yard) -> None:

@@ -47,8 +47,8 @@ class TestDrivers:
         whole = replace(DRIVER, process=JVM, query_id="query", run_id="run", started_at=20, exit=KILLED)
         assert store.drivers.get("driver-1") == whole
         assert store.drivers.latest("flights") == whole
-        assert store.drivers.history("flights", since=10.5) == (whole,)
-        assert store.drivers.history("flights", since=10.6) == ()
+        assert store.drivers.history("flights", since=KILLED.ended_at) == (whole,)
+        assert store.drivers.history("flights", since=KILLED.ended_at + 0.1) == ()
 
     def test_a_driver_can_be_recorded_whole(self, store: Store) -> None:
         whole = replace(DRIVER, process=JVM, query_id="query", run_id="run", started_at=20, exit=KILLED)
@@ -102,6 +102,21 @@ class TestDrivers:
         assert store.drivers.latest("other") is None
         assert store.drivers.history("flights", since=0) == (DRIVER, second)
 
+    def test_a_history_has_a_driver_that_was_launched_before_it_and_ended_in_it(self, store: Store) -> None:
+        store.drivers.launched(DRIVER)
+        assert store.drivers.history("flights", since=10.5) == (DRIVER,)
+        assert store.drivers.history("flights", since=10.6) == ()
+        store.drivers.exited("driver-1", KILLED)
+        assert store.drivers.history("flights", since=10.6) == (replace(DRIVER, exit=KILLED),)
+
+    def test_a_history_has_all_that_were_launched_after_its_first(self, store: Store) -> None:
+        """A driver that was cut off ends long after the one that took its place was launched."""
+        second = replace(DRIVER, driver_id="driver-2", token=2, launched_at=DRIVER.launched_at + 1)
+        for record in (replace(DRIVER, exit=KILLED), second):
+            store.drivers.launched(record)
+        found = store.drivers.history("flights", since=KILLED.ended_at)
+        assert [each.driver_id for each in found] == ["driver-1", "driver-2"]
+
     def test_histories_of_many_streams_at_once(self, store: Store) -> None:
         other = replace(DRIVER, driver_id="driver-2", stream="other")
         for record in (DRIVER, other, replace(DRIVER, driver_id="driver-3", stream="not asked for")):
@@ -148,6 +163,13 @@ class TestStops:
         for state in (stopped, running):
             store.stops.set_desired(state)
             assert store.stops.desired("flights") == state
+
+    def test_the_streams_that_are_wanted_stopped(self, store: Store) -> None:
+        wishes = {"flights": Desired.STOPPED, "orders": Desired.STOPPED, "sessions": Desired.RUNNING}
+        for at, (stream, wish) in enumerate([*wishes.items(), ("orders", Desired.RUNNING)]):
+            state = DesiredState(stream=stream, desired=wish, changed_by="alice", reason="upgrade", changed_at=at)
+            store.stops.set_desired(state)
+        assert store.stops.wanted_stopped() == {"flights"}
 
 
 class TestVerdicts:

@@ -257,7 +257,8 @@ class Fleet:
         return Started(record, reattached=True)
 
     def _close_incident(self, stream: str) -> None:
-        """A driver runs: the stream is no longer down. Whoever follows the driver does the same, so it may fail."""
+        """The stream is no longer down against anybody's will: a driver runs, or none is wanted. It may fail: whoever
+        follows the driver does the same, and a stop that is asked for again."""
         with contextlib.suppress(StoreError):
             close_incident(self._store.incidents, stream, self._clock())
 
@@ -364,6 +365,8 @@ class Fleet:
             self._set_desired(stream, wish, requested_by, reason)
         record = self._store.drivers.latest(stream)
         if record is None or record.exit is not None or not self.observe(record.driver_id).alive:
+            if not restart:
+                self._close_incident(stream)
             return None
         folder = Path(record.folder)
         policy = self._stop_policy(folder)

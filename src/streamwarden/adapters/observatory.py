@@ -160,6 +160,7 @@ class Observatory:
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
         drivers = store.drivers.histories(names, now - _DAY)
+        wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
         hourly = store.measurements.hourlies(names, now - _HISTORY)
         for spec in specs:
@@ -175,6 +176,7 @@ class Observatory:
                 drivers=history,
                 log=surroundings.log,
                 driver_alive=self._is_alive(history, now, before),
+                wanted_stopped=spec.name in wanted_stopped,
                 state=surroundings.state,
                 waiting=surroundings.waiting,
                 previous=before,

@@ -1,4 +1,5 @@
-"""The incident of a stream that stays down: opened when supervision gave up, resolved when a driver runs again."""
+"""The incident of a stream that stays down: opened when supervision gave up, resolved when a driver runs again,
+or none is wanted."""
 
 from __future__ import annotations
 

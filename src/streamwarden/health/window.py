@@ -104,7 +104,8 @@ class WaitingInput:
     """Input that no batch has planned yet: files of a folder, or records of a topic.
 
     Args:
-        count: how many; since: when the oldest appeared, Unix seconds, None if there are none.
+        count: how many; since: timestamp of the oldest, Unix seconds, None if there are none or it was not told. It may
+            be older than the time at which the input arrived.
         size: their bytes; None if that is not known.
         planned: how many the recent batches planned, with `planned_batches` the number of those batches.
         what: what is counted, as one of them is called.
@@ -137,9 +138,10 @@ class Window:
         batches: recent batches, at most a few hundred.
         hourly: roll-ups of older history as measurements, for the forecast.
         measurements: what is not in a progress report: resident memory, bytes under `state/`, …
-        drivers: the stream's drivers of the last day.
+        drivers: the stream's drivers that were launched or ended within the last day, and always the newest.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
         driver_alive: whether the newest driver lives; None if that cannot be seen.
+        wanted_stopped: whether people want the stream stopped, whatever its driver does.
         state: the checkpoint's state store instances; None if they were not read.
         waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
         previous: the last verdict of each check, for what lasts longer than the window.
@@ -154,6 +156,7 @@ class Window:
     drivers: tuple[DriverRecord, ...] = ()
     log: LogPosition | None = None
     driver_alive: bool | None = None
+    wanted_stopped: bool = False
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     previous: Mapping[str, Verdict] = field(default_factory=dict)

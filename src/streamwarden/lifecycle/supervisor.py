@@ -142,7 +142,7 @@ def next_move(
     left = _left_down(latest.driver_id, drivers, since)
     if left is not None and (state is None or state.changed_at <= left.at):
         return left
-    history = drivers.history(stream, now - HISTORY) or (latest,)  # one that was launched before may end only now
+    history = drivers.history(stream, now - HISTORY) or (latest,)  # it may have ended before that
     decision = decide(unforgiven(history, state, drivers), policy, now)
     if isinstance(decision, GiveUp):
         return Down(driver_id=latest.driver_id, verdict=decision, at=now)

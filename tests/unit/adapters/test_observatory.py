@@ -23,6 +23,7 @@ from streamwarden.health.incident import IncidentPolicy
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.stream import SourceSpec, StreamSpec
 from support.health_windows import report, spec
 
@@ -302,6 +303,28 @@ def test_a_driver_launched_weeks_ago_is_still_the_streams_driver(tmp_path: Path,
     window = Observatory(store).window(stream.spec, later)
     assert [driver.driver_id for driver in window.drivers] == ["orders-1"]
     assert window.driver_alive is True
+
+
+def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp_path: Path, store: Store) -> None:
+    """No driver lives that could obey: what is left of the stop is the wish, until the stream is wanted running."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20), until=T0 - 80_000)
+    for number in range(1_500):
+        stream.drop(f"new-{number}.json")
+    stream.drive(None, exit=ExitRecord(kind=ExitKind.FAILED, ended_at=T0 - 80_000, curable=False))
+
+    def critical() -> set[str]:
+        verdicts = Observatory(store).judge(stream.spec, T0)
+        return {each.check for each in verdicts if each.status is Status.CRITICAL}
+
+    wish = DesiredState(
+        stream="orders", desired=Desired.STOPPED, changed_by="ann", reason="new schema", changed_at=T0 - 79_000
+    )
+    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+    store.stops.set_desired(wish)
+    assert critical() == set()
+    store.stops.set_desired(replace(wish, desired=Desired.RUNNING))
+    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
 
 
 def test_evaluations_at_the_same_moment_open_one_incident_a_check(tmp_path: Path, store: Store) -> None:

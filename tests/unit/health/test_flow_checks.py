@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from streamwarden.health.checks import backlog, batch_longer_than_trigger, late_rows, watermark_stalled
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput
+from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
-from support.health_windows import NOW, iso, judge, report, spec, window
+from support.health_windows import NOW, driver, ended, iso, judge, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
@@ -65,6 +67,29 @@ class TestBacklog:
         files = int(trigger // 60)
         waiting = WaitingInput(count=files - 1, size=1, since=NOW, planned=20 * files, planned_batches=20)
         assert judge(backlog.CHECK, window(reports, spec=slow, waiting=waiting)).status is OK
+
+    def _down(self, end: ExitKind, **changes: Any) -> Verdict:
+        """1,500 files wait, more than an hour of work, and the driver ended a day ago."""
+        reports = [report(n, top={"batchDuration": 10_000}) for n in range(20)]
+        waiting = WaitingInput(count=1_500, size=1, since=NOW - 60, planned=80, planned_batches=20)
+        gone = driver(1, NOW - 90_000, exit=ended(end, NOW - 80_000))
+        return judge(backlog.CHECK, window(reports, waiting=waiting, drivers=(gone,), driver_alive=False, **changes))
+
+    def test_what_waits_for_a_stream_that_is_stopped_is_no_backlog(self) -> None:
+        """On request, though its driver had failed before, or between two daily runs."""
+        daily = spec(trigger=TriggerSpec(available_now=True))
+        for verdict in (
+            self._down(ExitKind.STOPPED),
+            self._down(ExitKind.FAILED, wanted_stopped=True),
+            self._down(ExitKind.COMPLETED, spec=daily),
+        ):
+            assert (verdict.status, verdict.value) == (OK, 0.0)
+            assert verdict.reason == "not running: 1,500 files wait until it is started"
+
+    def test_what_waits_for_a_stream_that_is_meant_to_run_is_one(self) -> None:
+        """Its driver died, or its query ended by itself, which its trigger does not ask for."""
+        assert self._down(ExitKind.FAILED).status is CRITICAL
+        assert self._down(ExitKind.COMPLETED).status is CRITICAL
 
     def test_files_that_wait_before_any_was_read_cannot_be_told_in_seconds(self) -> None:
         limited = spec(source=SourceSpec(path="/in", max_files_per_trigger=4))

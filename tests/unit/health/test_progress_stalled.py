@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamwarden.health.checks import progress_stalled
-from streamwarden.health.verdict import Status
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
@@ -132,6 +134,47 @@ def test_a_backlog_that_is_being_read_is_not_stuck() -> None:
     assert judge(CHECK, between_batches(backlog, planned_at=NOW - 25, committed_at=NOW - 5)).status is OK
 
 
+@pytest.mark.parametrize(("committed", "status"), [(99, OK), (7_190, CRITICAL)])
+def test_input_whose_age_is_not_told_has_waited_since_the_last_commit(committed: float, status: Status) -> None:
+    """Five million records, and the broker did not hand out the oldest in time, or they carry no timestamp."""
+    backlog = WaitingInput(what="record", count=5_000_000, since=None)
+    mine = between_batches(backlog, planned_at=NOW - committed - 10, committed_at=NOW - committed)
+    assert judge(CHECK, mine).status is status
+
+
+def looks(*times: tuple[float, Window]) -> list[Verdict]:
+    """The verdicts on these windows, each `seconds` from NOW and with the verdict before it."""
+    found: list[Verdict] = []
+    for seconds, each in times:
+        previous = {CHECK.name: found[-1]} if found else {}
+        found.append(judge(CHECK, replace(each, now=NOW + seconds, previous=previous)))
+    return found
+
+
+def test_input_that_arrives_with_old_timestamps_has_waited_since_it_was_found() -> None:
+    """Idle for a night, then a mirror brings records of five hours ago; a look without the broker changes nothing."""
+    none, unseen = WaitingInput(count=0, since=None), None
+    old = WaitingInput(what="record", count=12, since=NOW - 18_000)
+    verdicts = looks(
+        (-60, between_batches(none)),
+        (0, between_batches(old)),
+        (40, between_batches(unseen)),
+        (99, between_batches(old)),
+        (100, between_batches(old)),
+        (301, between_batches(old)),
+    )
+    assert [each.status for each in verdicts] == [OK, OK, UNKNOWN, OK, WARNING, CRITICAL]
+
+
+def test_a_look_that_could_not_see_the_input_dates_nothing() -> None:
+    """The newest report had no more to read, which says nothing of what came since."""
+    end = {"topic": {"0": 50}}
+    reports = [*history(), report(20, NOW - 9_000, source={"latestOffset": end, "endOffset": end})]
+    old = WaitingInput(what="record", count=12, since=NOW - 18_000)
+    verdicts = looks((-60, between_batches(reports=reports, newest=20)), (0, between_batches(old)))
+    assert [each.status for each in verdicts] == [OK, CRITICAL]
+
+
 def test_where_input_cannot_be_seen_idle_and_stuck_look_the_same() -> None:
     """A script's own source, quiet for hours: nobody can tell, so UNKNOWN."""
     assert judge(CHECK, between_batches()).status is UNKNOWN
@@ -160,6 +203,20 @@ def test_a_stream_that_was_stopped_on_request_is_not_stalled(kind: ExitKind) -> 
     assert "not running" in verdict.reason
 
 
+@pytest.mark.parametrize("end", [None, ExitKind.FAILED, ExitKind.KILLED, ExitKind.FENCED])
+def test_a_dead_driver_of_a_stream_that_is_wanted_stopped_is_not_stalled(end: ExitKind | None) -> None:
+    """It died before the stop, or of it: a batch that outlived the deadline ends with its driver killed."""
+    gone = driver(1, NOW - 90_000, exit=ended(end, NOW - 80_000) if end is not None else None)
+    mine = window(history(), log=log(20, 19), drivers=(gone,), driver_alive=False, wanted_stopped=True)
+    verdict = judge(CHECK, mine)
+    assert verdict.status is OK
+    assert "not running: it is wanted stopped" in verdict.reason
+
+
+def test_a_driver_that_lives_though_it_is_wanted_stopped_is_judged_as_any_other() -> None:
+    assert judge(CHECK, replace(running(7_200), wanted_stopped=True)).status is CRITICAL
+
+
 @pytest.mark.parametrize("kind", [ExitKind.FAILED, ExitKind.KILLED, ExitKind.FENCED])
 @pytest.mark.parametrize(("gone_for", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
 def test_a_dead_driver_stalls_its_stream(kind: ExitKind, gone_for: float, status: Status) -> None:
@@ -172,6 +229,72 @@ def test_a_dead_driver_stalls_its_stream(kind: ExitKind, gone_for: float, status
 def test_a_driver_that_vanished_without_a_record_stalls_its_stream() -> None:
     mine = window(history(), log=log(20, 20), drivers=(driver(1, NOW - 9_000),), driver_alive=False)
     assert judge(CHECK, mine).status is CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("trigger", "batches", "gone_for", "status"),
+    [(3_600, 20, 599, OK), (3_600, 20, 17_000, CRITICAL), (86_400, 20, 17_000, CRITICAL), (10, 2, 3_500, CRITICAL)],
+)
+def test_a_dead_driver_is_given_no_longer_than_a_restart_waits(
+    trigger: float, batches: int, gone_for: float, status: Status
+) -> None:
+    """Neither a long trigger nor the hour of a first batch: the back-off of a restart ends at ten minutes."""
+    gone = driver(1, NOW - 90_000, exit=ended(ExitKind.KILLED, NOW - gone_for))
+    mine = window(
+        history(count=batches),
+        spec=spec(trigger=TriggerSpec(processing_time=trigger)),
+        log=log(20, 20),
+        drivers=(gone,),
+        driver_alive=False,
+    )
+    assert judge(CHECK, mine).status is status
+
+
+def after_a_pause(
+    away: float, age: float, *, before: float | None = None, trigger: TriggerSpec | None = None
+) -> Window:
+    """The driver that nobody ran before for `away` seconds was launched 15 s before its first batch, `age` old now.
+
+    `before`: the last commit came so many seconds before the stop, which the driver before it obeyed.
+    """
+    launched = NOW - age - 15
+    gone = driver(1, launched - 50_000, exit=ended(ExitKind.STOPPED, launched - away))
+    return window(
+        history(seconds=2),
+        spec=spec(trigger=trigger or TriggerSpec(processing_time=10)),
+        log=log(20, 19, planned_at=NOW - age, committed_at=launched - away - (before or 1)),
+        drivers=(gone, driver(2, launched)),
+        driver_alive=True,
+    )
+
+
+def test_the_first_batch_after_a_planned_stop_reads_what_came_meanwhile() -> None:
+    """Three hours of stop, batches of 2 s: the first one may take an hour; after half an hour, half an hour."""
+    assert judge(CHECK, after_a_pause(10_800, 185)).status is OK
+    assert judge(CHECK, after_a_pause(10_800, 3_599)).status is OK
+    assert judge(CHECK, after_a_pause(10_800, 3_600)).status is WARNING
+    assert judge(CHECK, after_a_pause(1_800, 1_799)).status is OK
+    assert judge(CHECK, after_a_pause(1_800, 1_800)).status is WARNING
+
+
+def test_the_first_batch_after_a_stop_of_days_is_given_its_hour() -> None:
+    """The driver before it is no longer among those of the last day."""
+    weekend = after_a_pause(200_000, 1_000)
+    assert judge(CHECK, replace(weekend, drivers=weekend.drivers[1:])).status is OK
+
+
+def test_a_restart_of_a_hung_batch_earns_no_patience() -> None:
+    """It hung for three hours and was restarted within 30 s: it is given the minute that every batch is given."""
+    assert judge(CHECK, after_a_pause(30, 185, before=10_800)).status is CRITICAL
+
+
+def test_the_patience_ends_with_the_first_commit() -> None:
+    caught_up = replace(after_a_pause(10_800, 185), log=log(20, 19, planned_at=NOW - 185, committed_at=NOW - 186))
+    assert judge(CHECK, caught_up).status is CRITICAL
+
+
+def test_in_real_time_mode_a_first_batch_after_a_stop_is_as_long_as_every_other() -> None:
+    assert judge(CHECK, after_a_pause(10_800, 1_000, trigger=TriggerSpec(real_time=30.0))).status is CRITICAL
 
 
 def test_a_stream_that_never_ran_is_unknown() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamwarden.health.checks import backlog, batch_longer_than_trigger, progress_stalled, state_update_latency
@@ -72,6 +74,15 @@ def test_what_the_last_commit_left_behind_is_one_of_that_age() -> None:
     assert behind(running(20, 619)).status is OK
     assert behind(running(20, 620)).status is WARNING
     assert behind(running(20, 3_621)).status is CRITICAL
+
+
+def test_a_commit_that_left_records_of_unknown_age_is_not_said_to_reach_the_newest() -> None:
+    """The broker did not hand out the oldest in time: 3,000 records at 60,000 in 20 batches of 30.4 s."""
+    mine = running(20, 30)
+    assert mine.waiting is not None
+    verdict = behind(replace(mine, waiting=replace(mine.waiting, since=None)))
+    assert verdict.value == pytest.approx(30.4)
+    assert "3,000 records wait" in verdict.reason
 
 
 def test_the_update_time_that_spark_reports_is_the_length_of_the_batch_and_judged_by_nobody() -> None:

@@ -58,6 +58,11 @@ class TestRestartLoop:
         assert "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" in verdict.reason
         assert "use a new checkpoint" in verdict.reason
 
+    def test_it_is_critical_until_people_want_the_stream_stopped(self) -> None:
+        gone = driver(1, NOW - 1e5, exit=ended(ExitKind.FAILED, NOW - 9e4, curable=False))
+        mine = window(drivers=(gone,), driver_alive=False, wanted_stopped=True)
+        assert judge(restart_loop.CHECK, mine).status is OK
+
 
 def instances(*snapshots: int | None, version: int = 21, size: int = 10) -> tuple[StateInstance, ...]:
     return tuple(

@@ -44,6 +44,7 @@ def course(
     begin: float = NOW,
     drivers: tuple[DriverRecord, ...] = (),
     of: StreamSpec | None = None,
+    wanted_stopped: bool = False,
 ) -> Verdict:
     """The verdict on the last of these measurements, `step` seconds apart, each made with the verdict before it."""
     verdict = before
@@ -56,6 +57,7 @@ def course(
             waiting=measured(*partitions),
             previous=previous,
             drivers=drivers,
+            wanted_stopped=wanted_stopped,
         )
         verdict = judge(topic_lag.CHECK, mine)
     assert verdict is not None
@@ -175,6 +177,13 @@ def test_what_was_stopped_on_request_does_not_stall(kind: ExitKind, status: Stat
     verdict = course(still(90), drivers=(gone,))
     assert verdict.status is status
     assert ("5 records wait until the stream is started" in verdict.reason) == (status is OK)
+
+
+def test_a_stream_that_is_wanted_stopped_after_its_driver_died_does_not_stall() -> None:
+    gone = driver(1, NOW - 9_000, exit=ended(ExitKind.FAILED, NOW))
+    verdict = course(still(90), drivers=(gone,), wanted_stopped=True)
+    assert verdict.status is OK
+    assert "5 records wait until the stream is started" in verdict.reason
 
 
 def test_the_time_that_a_stream_was_stopped_does_not_count() -> None:

@@ -71,7 +71,8 @@ class World:
         return max(self.records.values(), key=lambda record: record.launched_at, default=None)
 
     def history(self, stream: str, since: float) -> list[DriverRecord]:
-        return [record for record in self.records.values() if record.launched_at >= since]
+        times = ((each, each.exit.ended_at if each.exit else each.launched_at) for each in self.records.values())
+        return [record for record, newest in times if newest >= since]
 
     def events(self, driver_id: str) -> list[DriverEvent]:
         return [event for event in self.log if event.driver_id == driver_id]

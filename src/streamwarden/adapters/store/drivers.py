@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, insert
@@ -87,14 +88,21 @@ class Drivers:
         return None if row is None else _read(row)
 
     def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
-        """The drivers of `stream` launched at or after `since`, oldest first."""
+        """The drivers of `stream` from the first that was launched or ended at or after `since`, oldest first."""
         return self.histories([stream], since)[stream]
 
     def histories(self, streams: Sequence[str], since: float) -> dict[str, tuple[DriverRecord, ...]]:
         """`history` of many streams at once."""
-        query = drivers.select().where(drivers.c.launched_at >= since).order_by(drivers.c.launched_at, drivers.c.token)
+        recent = (drivers.c.launched_at >= since) | (drivers.c.exit_at >= since)
         if len(streams) == 1:
-            query = query.where(drivers.c.stream == streams[0])
+            recent &= drivers.c.stream == streams[0]
+        first = sa.select(drivers.c.stream, sa.func.min(drivers.c.launched_at).label("at")).where(recent)
+        begun = first.group_by(drivers.c.stream).subquery()
+        query = (
+            drivers.select()
+            .join(begun, (begun.c.stream == drivers.c.stream) & (drivers.c.launched_at >= begun.c.at))
+            .order_by(drivers.c.launched_at, drivers.c.token)
+        )
         found: dict[str, list[DriverRecord]] = {stream: [] for stream in streams}
         for row in self._database.read(lambda connection: connection.execute(query).all()):
             if row.stream in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from streamwarden.adapters.store.database import Database, upsert
@@ -48,6 +49,11 @@ class Stops:
     def set_desired(self, state: DesiredState) -> None:
         row = {**asdict(state), "desired": state.desired.value}
         self._database.write(lambda connection: upsert(connection, desired_states, [row]))
+
+    def wanted_stopped(self) -> frozenset[str]:
+        """The streams that were last wanted stopped."""
+        query = sa.select(desired_states.c.stream).where(desired_states.c.desired == Desired.STOPPED.value)
+        return frozenset(self._database.read(lambda connection: connection.execute(query).scalars().all()))
 
     def desired(self, stream: str) -> DesiredState | None:
         """What was last wanted of `stream`; None if nobody ever said."""

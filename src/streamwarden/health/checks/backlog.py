@@ -10,14 +10,17 @@ from typing import Any
 from streamwarden.health.check import Check, Thresholds, Unit, limits
 from streamwarden.health.series import batch_seconds, current_batches, reports
 from streamwarden.health.settle import MEMORY
+from streamwarden.health.stopped import stopped
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import WaitingInput, Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_duration
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Seconds of work that wait, by the best source of knowledge that there is."""
+    if stopped(window):
+        return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
     found = _by_commit(window) or _by_input(window) or _by_offsets(window) or _by_rates(window)
     if found is None:
         reason = "neither the input folder, the sources' newest offsets nor the rates say how much input waits"
@@ -28,6 +31,14 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     behind = f"{format_duration(value)} of work behind: " if value else ""
     reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
     return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+
+
+def _until_started(waiting: WaitingInput | None) -> tuple[str, float, dict[str, object]]:
+    """Reason, value and evidence for a stream that is stopped: what waits is behind nobody."""
+    if waiting is None:
+        return "not running: what comes waits until it is started", 0.0, {}
+    what = f"{waiting.what}s"
+    return f"not running: {waiting.count:,} {what} wait until it is started", 0.0, {f"waiting_{what}": waiting.count}
 
 
 Found = tuple[float, str, dict[str, object]]
@@ -42,6 +53,8 @@ def _by_commit(window: Window) -> Found | None:
     if window.spec.trigger.real_time is None or window.driver_alive is False:
         return None
     if waiting is None or log is None or log.committed_at is None:
+        return None
+    if waiting.count and waiting.since is None:
         return None
     behind = 0.0 if waiting.since is None else max(0.0, log.committed_at - waiting.since)
     how = (
@@ -161,14 +174,15 @@ CHECK = Check(
     judge=check,
     reads=(
         "In real-time mode: the time of the last commit - the timestamp of the oldest record behind it, asked of the "
-        "broker. Else the first that is known of: "
+        "broker. Else, or if the broker does not tell it, the first that is known of: "
         "(1) a file source: files of the input folder that `sources/0` of the checkpoint "
         "does not name / files a second of the recent batches (with a limit per batch trigger pauses included, less "
         "what the next batch takes); a topic: records that the "
         "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "
         "`latestOffset`: `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without "
         "a limit per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
-        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided."
+        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided. A "
+        "stream that was stopped on request or is wanted stopped, and one of `available_now` between two runs, is OK."
     ),
     unknown=(
         "The input is no folder, the sources report no newest offset, and batches have a limit (so the input rate "

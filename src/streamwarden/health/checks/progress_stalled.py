@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.series import FRESH, batch_seconds, current_batches, has_run, percentile
+from streamwarden.health.stopped import is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -16,14 +17,20 @@ RECENT_BATCHES = 60
 """Batches that p95 is taken of."""
 ENOUGH = 3
 """Completed batches without which p95 says nothing."""
+_DAY = 86400.0
+"""Seconds of drivers that a window has."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stuck:
-    """Since when (Unix seconds) work has waited, and what was seen; `since` None: nothing waits."""
+    """Since when (Unix seconds) work has waited, and what was seen; `since` None: nothing waits.
+
+    `no_input`: the input was looked at, and none waits.
+    """
 
     since: float | None
     what: str
+    no_input: bool = False
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -31,16 +38,20 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     limits_in_force = thresholds.of(CHECK.name)
     stuck = _stuck(window)
     if isinstance(stuck, str):
-        return CHECK.verdict(window, Status.UNKNOWN, stuck)
+        return CHECK.verdict(window, Status.UNKNOWN, stuck, evidence={"found_at": _found_at(window)})
     if stuck.since is None:
-        return CHECK.verdict(window, Status.OK, stuck.what, 0.0)
+        seen = {"idle": True} if stuck.no_input else {"found_at": _found_at(window)}
+        return CHECK.verdict(window, Status.OK, stuck.what, 0.0, seen)
     allowed, proof = patience(window, limits_in_force)
+    if is_down(window):
+        # no batch runs that could be long: only a restart is waited for
+        allowed = min(allowed, max(limits_in_force["least"], window.spec.restart.cap))
     waited = max(0.0, window.now - stuck.since)
     value = round(waited / allowed, 6)
     status = CHECK.grade(value, limits_in_force)
     reason = f"{stuck.what} for {format_duration(waited)}, {value:.3g} x the window of {format_duration(allowed)}"
     log = window.log
-    proof |= {"waited_s": waited, "window_s": allowed}
+    proof |= {"found_at": _found_at(window), "waited_s": waited, "window_s": allowed}
     if log is not None:
         proof |= {"planned": log.planned, "committed": log.committed, "planned_at": log.planned_at}
     return CHECK.verdict(window, status, reason, value, proof)
@@ -49,16 +60,33 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 def patience(window: Window, limits_in_force: Mapping[str, float]) -> tuple[float, dict[str, object]]:
     """The window in seconds, max(trigger, p95 batch) x (tolerated + 2), at least `least`; and what it was made of.
 
-    Until three batches are completed there is no p95: a first batch may take `first_batch`. Not in real-time mode,
-    where a batch lasts `real_time`, whatever it finds.
+    Until three batches are completed there is no p95: a first batch may take `first_batch`. The first one of a driver
+    may take as long as nobody ran before it, at most `first_batch`. Neither holds in real-time mode, where a batch
+    lasts `real_time`, whatever it finds.
     """
     trigger = window.spec.trigger.interval or 0.0
     durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
     p95 = percentile(durations, 0.95) if durations else 0.0
     allowed = max(limits_in_force["least"], max(trigger, p95) * (limits_in_force["tolerated"] + 2))
-    if len(durations) < ENOUGH and window.spec.trigger.real_time is None:
-        allowed = max(allowed, limits_in_force["first_batch"])
+    if window.spec.trigger.real_time is None:
+        first = limits_in_force["first_batch"]
+        # a driver's first batch reads what came while nobody ran
+        allowed = max(allowed, first if len(durations) < ENOUGH else min(first, _away(window)))
     return allowed, {"trigger_s": trigger, "p95_batch_s": p95, "completed_batches": len(durations)}
+
+
+def _away(window: Window) -> float:
+    """Seconds without a driver before this one, until it has committed a batch."""
+    if not window.drivers or window.log is None:
+        return 0.0
+    launched, committed_at = window.drivers[-1].launched_at, window.log.committed_at or 0.0
+    if committed_at >= launched:
+        return 0.0
+    if len(window.drivers) > 1:
+        end = window.drivers[-2].exit
+        return max(0.0, launched - end.ended_at) if end is not None else 0.0
+    # who committed more than a day ago is no longer among the drivers
+    return launched - committed_at if 0.0 < committed_at < window.now - _DAY else 0.0
 
 
 def _stuck(window: Window) -> _Stuck | str:
@@ -68,8 +96,8 @@ def _stuck(window: Window) -> _Stuck | str:
     if log is None:
         return "the checkpoint's logs could not be read"
     committed = f"batch {log.committed} was committed" if log.committed is not None else "no batch was ever committed"
-    if window.driver_alive is False or (window.driver_alive is None and driver is not None and driver.exit is not None):
-        return _down(driver)
+    if is_down(window):
+        return _down(driver, wanted=not stopped(window))
     if log.planned is None and driver is None:
         return "the stream has never run"
     launched = driver.launched_at if driver is not None else 0.0
@@ -83,22 +111,35 @@ def _stuck(window: Window) -> _Stuck | str:
     if window.waiting is None:
         # whether it is idle or stuck cannot be told without a look at its input
         return _quiet(window, last, committed)
-    if window.waiting.since is None:
-        return _Stuck(None, f"idle: {committed}, and no input waits")
+    if not window.waiting.count:
+        return _Stuck(None, f"idle: {committed}, and no input waits", no_input=True)
     unread = "unplanned" if window.spec.trigger.real_time is None else "for the commit of their batch"
     return _Stuck(
-        max(last, window.waiting.since),
+        max(last, window.waiting.since or 0.0, _found_at(window)),
         f"{window.waiting.count:,} input {window.waiting.what}s have waited {unread}, {committed}",
     )
 
 
-def _down(driver: DriverRecord | None) -> _Stuck | str:
+def _found_at(window: Window) -> float:
+    """The first look after one that found no input, Unix seconds: what waits is no older, whatever its timestamps."""
+    before = window.previous.get(CHECK.name)
+    if before is None:
+        return 0.0
+    found_at = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
+    return float(found_at)  # type: ignore[arg-type]
+
+
+def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
     if driver is None:
         return "the stream has never run"
+    if driver.exit is None and not wanted:
+        return _Stuck(None, "not running: it is wanted stopped; the driver vanished")
     if driver.exit is None:
         return _Stuck(driver.launched_at, "the driver vanished: it has been gone, at most,")
     if driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED):
         return _Stuck(None, f"not running: the driver {driver.exit.kind} ({driver.exit.message or 'no message'})")
+    if not wanted:
+        return _Stuck(None, f"not running: it is wanted stopped; the driver {driver.exit.kind}")
     return _Stuck(driver.exit.ended_at, f"not running: the driver {driver.exit.kind} and has been gone")
 
 
@@ -145,7 +186,10 @@ CHECK = Check(
             name="first_batch",
             default=3600.0,
             unit=Unit.SECONDS,
-            meaning=f"shortest window until {ENOUGH} batches are completed: a first batch may read a long backlog",
+            meaning=(
+                f"shortest window until {ENOUGH} batches are completed, and the most that a pause gives the first "
+                "batch after it: a first batch may read a long backlog"
+            ),
         ),
     ),
     judge=check,
@@ -156,12 +200,15 @@ CHECK = Check(
         "`sources/0`; else `sources[].latestOffset` against `endOffset` of the newest report. A batch that is planned "
         "and not "
         "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
-        "no "
-        "input waits, and idle is not stuck. The window is max(trigger, p95 of the last 60 batch durations) x "
-        "(`tolerated` + 2), at least `least`. In real-time mode, where both logs are written when a batch ends, the "
+        "no input waits, and idle is not stuck; else that has waited since the latest of the last commit, the launch, "
+        "the timestamp of the oldest input, and the first look that found input after one that found none. The window "
+        "is max(trigger, p95 of the last 60 batch durations) x "
+        "(`tolerated` + 2), at least `least`. A driver's first batch reads what came while nobody ran, and is given as "
+        "long, at most `first_batch`. Without a driver only a restart is waited for: the window is then no longer than "
+        "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
         "trigger is the length of a batch, and records that came since the last commit wait for the next. "
         "The value is the waiting time in windows. A stream that was stopped on "
-        "request is OK; one whose driver failed, was killed or vanished has waited since then."
+        "request, or is wanted stopped, is OK; one whose driver failed, was killed or vanished has waited since then."
     ),
     unknown=(
         "The checkpoint cannot be read, the stream never ran, or nothing runs and it cannot be seen whether input "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.stopped import stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -25,7 +26,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         f"{len(ends)} drivers died within {format_duration(limits_in_force['per'])} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
-    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable:
+    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable and not stopped(window):
         status = Status.CRITICAL
         reason = f"a restart cannot cure how the driver ended: {_said(last)}"
     elif ends:
@@ -64,9 +65,11 @@ CHECK = Check(
     ),
     judge=check,
     reads=(
-        "The store's drivers of the last day: those whose exit is `failed` or `killed`, or who vanished, within `per`. "
+        "The store's drivers that were launched or ended within the last day: those whose exit is `failed` or "
+        "`killed`, or who vanished, within `per`. "
         "Stops on request, completed runs and fenced drivers do not count. An end that a restart cannot cure (schema "
-        "changed, checkpoint damaged, configuration wrong) is CRITICAL by itself."
+        "changed, checkpoint damaged, configuration wrong) is CRITICAL by itself, unless people "
+        "want the stream stopped."
     ),
     unknown="No driver of the stream is known.",
     advice=(

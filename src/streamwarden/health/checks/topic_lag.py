@@ -9,6 +9,7 @@ from enum import IntEnum
 from streamwarden.health.check import Check, Thresholds, Unit, limits
 from streamwarden.health.checks.progress_stalled import RECENT_BATCHES
 from streamwarden.health.series import batch_seconds, current_batches, percentile
+from streamwarden.health.stopped import stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -203,7 +204,7 @@ def _one_batch(window: Window) -> float:
 
 def _is_stopped(window: Window) -> bool:
     """Nothing reads, on purpose."""
-    return bool(window.drivers) and _ended_well(window.drivers[-1])
+    return stopped(window) or (bool(window.drivers) and _ended_well(window.drivers[-1]))
 
 
 def _started(window: Window) -> float:
@@ -263,7 +264,8 @@ CHECK = Check(
         "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
         f"one before, {GROWN} times at least; one batch is taken off here too. Otherwise "
         "the partition is followed; OK. The value is the longest time "
-        "of (2) or (4). A stream that was stopped on request is OK. Of a source that is no topic nothing is read."
+        "of (2) or (4). A stream that was stopped on request, or is wanted stopped, is OK. Of a "
+        "source that is no topic nothing is read."
     ),
     unknown=(
         "No batch was planned yet, the broker does not answer, records wait and there is one measurement only, or the "

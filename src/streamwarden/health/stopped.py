@@ -1,0 +1,26 @@
+"""Whether a stream stands still because somebody wants it to, or because nobody looks after it."""
+
+from __future__ import annotations
+
+from streamwarden.health.window import Window
+from streamwarden.lifecycle.driver import ExitKind
+
+
+def is_down(window: Window) -> bool:
+    """No driver lives, though there was one; False if that cannot be told."""
+    if window.driver_alive is None:
+        return bool(window.drivers) and window.drivers[-1].exit is not None
+    return not window.driver_alive
+
+
+def stopped(window: Window) -> bool:
+    """No driver lives, and none is meant to: people want it so, or the last one obeyed a stop or read all there was.
+
+    A query that ended by itself though its trigger ends no query is not meant to: its input waits for nobody.
+    """
+    if not is_down(window) or not window.drivers:
+        return False
+    end = window.drivers[-1].exit
+    if window.wanted_stopped or end is None:
+        return window.wanted_stopped
+    return end.kind is ExitKind.STOPPED or (end.kind is ExitKind.COMPLETED and window.spec.trigger.available_now)
