@@ -69,6 +69,13 @@ class Changes:
     def all(self) -> tuple[Incident, ...]:
         return (*self.opened, *self.updated, *self.resolved)
 
+    def __add__(self, other: Changes) -> Changes:
+        return Changes(
+            opened=self.opened + other.opened,
+            updated=self.updated + other.updated,
+            resolved=self.resolved + other.resolved,
+        )
+
 
 def advance(
     open_incidents: Iterable[Incident],
