@@ -24,7 +24,7 @@ from streamwarden.adapters.notify import (
 )
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.incident import Incident, due
+from streamwarden.health.incident import Incident, due, to_tell
 from streamwarden.health.verdict import Status
 from support.children import Line, children
 
@@ -92,8 +92,7 @@ def incident(**changes: Any) -> Incident:
 
 def tick(store: Store, send: Any, now: float) -> Delivery:
     """What the health DAG does each minute: send what is due at `now`."""
-    known = {each.incident_id: each for each in (*store.incidents.recent(), *store.incidents.open())}
-    waiting = [compose(each, now) for each in due(known.values(), now, HOUR)]
+    waiting = [compose(each, now) for each in to_tell(store.incidents, now, HOUR)]
     return deliver(waiting, send, store.incidents, now=now, resend_interval=HOUR)
 
 

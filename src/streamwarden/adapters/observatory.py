@@ -19,7 +19,7 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, due
+from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
 from streamwarden.health.series import has_run
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
@@ -145,7 +145,7 @@ class Observatory:
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
-        notifications = tuple(compose(incident, now) for incident in self._due(streams, changes, now))
+        notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
         return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
 
     def _keep(self, verdicts: Sequence[Verdict], running: Set[str], now: float) -> Changes:
@@ -264,14 +264,10 @@ class Observatory:
             raise
         return True
 
-    def _due(self, streams: Mapping[str, StreamHealth], changes: Changes, now: float) -> tuple[Incident, ...]:
+    def _due(self, streams: Mapping[str, StreamHealth], now: float) -> tuple[Incident, ...]:
         """Read anew, so that what others claimed meanwhile is seen; also ends that nobody announced."""
-        known = {each.incident_id: each for each in (*self._store.incidents.recent(), *self._store.incidents.open())}
-        for incident in changes.resolved:
-            known.setdefault(incident.incident_id, incident)
-        return due(
-            (incident for incident in known.values() if incident.stream in streams), now, self._policy.resend_interval
-        )
+        found = to_tell(self._store.incidents, now, self._policy.resend_interval)
+        return tuple(incident for incident in found if incident.stream in streams)
 
 
 def _is_told(batch: Batch) -> bool:
