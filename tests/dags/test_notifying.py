@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.supervision_incidents import close_incident, open_incident
+from streamwarden.adapters.stream_incidents import close_incident, open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
 from streamwarden.errors import ConfigError

@@ -112,7 +112,7 @@ def test_the_end_is_told_with_how_long_it_took_and_how_bad_it_was() -> None:
     ended = incident(status=Status.OK, peak=Status.CRITICAL, resolved_at=T0 + 5_400, reason="took 3 s")
     message = compose(ended, T0 + 5_400)
     assert message.title == "RESOLVED: orders: checkpoint duration"
-    assert "orders is well again: took 3 s" in message.body
+    assert "The incident of orders is over: took 3 s" in message.body
     assert "lasted 1h 30m" in message.body
     assert "at worst it was CRITICAL" in message.body
 

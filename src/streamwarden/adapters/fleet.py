@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder, is_seen_dead
 from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
-from streamwarden.adapters.supervision_incidents import close_incident
+from streamwarden.adapters.stream_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord

@@ -84,10 +84,12 @@ def health_dag(project: Path) -> DAG:
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:
     """Judge all streams; one entry a stream, the worst first. A stream whose file is broken is UNKNOWN, and says so."""
+    from streamwarden.adapters.config_incidents import follow_files
     from streamwarden.adapters.observatory import Observatory
 
     space = workspace(project)
     catalog = space.catalog()
+    follow_files(space.store.incidents, catalog, time.time())
     needed = {name for spec in catalog.streams.values() for name in spec.connections}
     with published(sorted(needed)):
         report = Observatory(space.store, thresholds=space.thresholds()).evaluate(catalog.streams.values(), time.time())

@@ -38,7 +38,12 @@ def close_incident(book: IncidentBook, stream: str, now: float) -> None:
     """Resolve the stream's incident if it is open. Raises StoreError."""
     current = _open(book, stream)
     if current is not None:
-        book.save(replace(current, status=Status.OK, updated_at=now, resolved_at=now))
+        book.save(ended(current, "a driver runs again", now))
+
+
+def ended(incident: Incident, reason: str, now: float) -> Incident:
+    """`incident`, resolved now (Unix seconds) for `reason`."""
+    return replace(incident, status=Status.OK, updated_at=now, resolved_at=now, reason=reason)
 
 
 def _open(book: IncidentBook, stream: str) -> Incident | None:
