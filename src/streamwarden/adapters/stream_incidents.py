@@ -1,4 +1,4 @@
-"""The incident of a stream that stays down: opened when supervision gave up, resolved when a driver runs again."""
+"""Incidents that no health check opens: they are about a stream as a whole, and whoever sees it opens and ends them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,37 @@ from uuid import uuid4
 from streamwarden.health.incident import Incident, IncidentBook
 from streamwarden.health.verdict import Status
 
-CHECK: Final = "supervision"
-"""Not one of the health checks: their tick neither opens nor resolves it."""
+SUPERVISION: Final = "supervision"
+"""The stream stays down: supervision gave up, and no driver runs since. Like the others here it is not the name of one
+of the health checks, whose verdicts neither open nor resolve it."""
+
+CONFIGURATION: Final = "configuration"
+"""The stream's file is broken, so nobody judges it."""
 
 
-def open_incident(book: IncidentBook, stream: str, reason: str, advice: str, now: float) -> Incident:
+def open_incident(
+    book: IncidentBook,
+    stream: str,
+    reason: str,
+    advice: str,
+    now: float,
+    *,
+    check: str = SUPERVISION,
+    status: Status = Status.CRITICAL,
+) -> Incident:
     """Open the stream's incident, or bring the open one up to date. Raises StoreError."""
-    current = _open(book, stream)
+    current = _open(book, stream, check)
     if current is None:
         incident = Incident(
             incident_id=uuid4().hex,
             stream=stream,
-            check=CHECK,
-            status=Status.CRITICAL,
+            check=check,
+            status=status,
             opened_at=now,
             updated_at=now,
             reason=reason,
             advice=advice,
-            peak=Status.CRITICAL,
+            peak=status,
         )
     else:
         incident = replace(current, updated_at=now, reason=reason, advice=advice)
@@ -35,8 +48,8 @@ def open_incident(book: IncidentBook, stream: str, reason: str, advice: str, now
 
 
 def close_incident(book: IncidentBook, stream: str, now: float) -> None:
-    """Resolve the stream's incident if it is open. Raises StoreError."""
-    current = _open(book, stream)
+    """A driver runs: resolve the incident of the stream that was down, if it is open. Raises StoreError."""
+    current = _open(book, stream, SUPERVISION)
     if current is not None:
         book.save(ended(current, "a driver runs again", now))
 
@@ -46,5 +59,5 @@ def ended(incident: Incident, reason: str, now: float) -> Incident:
     return replace(incident, status=Status.OK, updated_at=now, resolved_at=now, reason=reason)
 
 
-def _open(book: IncidentBook, stream: str) -> Incident | None:
-    return next((incident for incident in book.open(stream) if incident.check == CHECK), None)
+def _open(book: IncidentBook, stream: str, check: str) -> Incident | None:
+    return next((incident for incident in book.open(stream) if incident.check == check), None)
