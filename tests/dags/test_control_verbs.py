@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from streamwarden.adapters import processes
 from streamwarden.adapters.store.database import StoreBusy
 from streamwarden.adapters.store.stops import Stops
-from streamwarden.adapters.supervision_incidents import open_incident
+from streamwarden.adapters.stream_incidents import open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import controls
 from streamwarden.airflow.controls import ControlOperator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.supervision_incidents import close_incident, open_incident
+from streamwarden.adapters.stream_incidents import close_incident, open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
 from streamwarden.errors import ConfigError
@@ -55,6 +55,19 @@ def test_its_end_is_told_too_and_once(space: Workspace) -> None:
     send_due(space, {}, time.time())
     send_due(space, {}, time.time())
     assert heard.read_text().splitlines() == ["CRITICAL: s: supervision", "RESOLVED: s: supervision"]
+
+
+def test_three_hundred_ends_at_once_are_all_told(space: Workspace) -> None:
+    """A broker comes back, and every stream with it."""
+    heard = configure(space, RECORDING)
+    streams = [f"s{number}" for number in range(300)]
+    for stream in streams:
+        open_incident(space.store.incidents, stream, "out of budget", "read the log", time.time())
+    send_due(space, {}, time.time())
+    for stream in streams:
+        close_incident(space.store.incidents, stream, time.time())
+    assert len(send_due(space, {}, time.time()).sent) == 300
+    assert sum(line.startswith("RESOLVED") for line in heard.read_text().splitlines()) == 300
 
 
 def test_one_channel_that_fails_does_not_make_the_other_tell_it_twice(space: Workspace) -> None:

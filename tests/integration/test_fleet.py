@@ -15,7 +15,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.fleet import Fleet, new_driver_id, stream_of
 from streamwarden.adapters.spark_home import spark_home
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.supervision_incidents import open_incident
+from streamwarden.adapters.stream_incidents import open_incident
 from streamwarden.errors import LeaseHeld, ProcessError, StoreError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind

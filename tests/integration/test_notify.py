@@ -24,7 +24,7 @@ from streamwarden.adapters.notify import (
 )
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.incident import Incident, due
+from streamwarden.health.incident import Incident, due, to_tell
 from streamwarden.health.verdict import Status
 from support.children import Line, children
 
@@ -92,8 +92,7 @@ def incident(**changes: Any) -> Incident:
 
 def tick(store: Store, send: Any, now: float) -> Delivery:
     """What the health DAG does each minute: send what is due at `now`."""
-    known = {each.incident_id: each for each in (*store.incidents.recent(), *store.incidents.open())}
-    waiting = [compose(each, now) for each in due(known.values(), now, HOUR)]
+    waiting = [compose(each, now) for each in to_tell(store.incidents, now, HOUR)]
     return deliver(waiting, send, store.incidents, now=now, resend_interval=HOUR)
 
 
@@ -113,7 +112,7 @@ def test_the_end_is_told_with_how_long_it_took_and_how_bad_it_was() -> None:
     ended = incident(status=Status.OK, peak=Status.CRITICAL, resolved_at=T0 + 5_400, reason="took 3 s")
     message = compose(ended, T0 + 5_400)
     assert message.title == "RESOLVED: orders: checkpoint duration"
-    assert "orders is well again: took 3 s" in message.body
+    assert "The incident of orders is over: took 3 s" in message.body
     assert "lasted 1h 30m" in message.body
     assert "at worst it was CRITICAL" in message.body
 

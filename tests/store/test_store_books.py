@@ -239,6 +239,20 @@ class TestIncidents:
         assert [incident.incident_id for incident in store.incidents.recent(limit=3)] == ["4", "3", "2"]
         assert store.incidents.recent("other") == ()
 
+    def test_ends_that_nobody_was_told(self, store: Store) -> None:
+        """Of five that ended: one before `since`, one whose opening nobody heard of, one that was announced."""
+        told = replace(INCIDENT, notified_at=101, notified_status=Status.WARNING, resolved_at=200)
+        for name, changes in {
+            "later": {"resolved_at": 300},
+            "now": {},
+            "long ago": {"resolved_at": 199},
+            "unheard of": {"notified_at": None, "notified_status": None},
+            "announced": {"notified_status": Status.OK},
+        }.items():
+            store.incidents.save(replace(told, incident_id=name, **changes))
+        store.incidents.save(replace(told, incident_id="open", resolved_at=None))
+        assert [incident.incident_id for incident in store.incidents.untold(200)] == ["now", "later"]
+
     def test_of_ten_that_want_to_notify_one_may(self, store: Store) -> None:
         store.incidents.save(INCIDENT)
 

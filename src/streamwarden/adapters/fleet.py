@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder, is_seen_dead
 from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
-from streamwarden.adapters.supervision_incidents import close_incident
+from streamwarden.adapters.stream_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
@@ -256,11 +256,11 @@ class Fleet:
         self._close_incident(record.stream)
         return Started(record, reattached=True)
 
-    def _close_incident(self, stream: str) -> None:
+    def _close_incident(self, stream: str, reason: str = "a driver runs again") -> None:
         """The stream is no longer down against anybody's will: a driver runs, or none is wanted. It may fail: whoever
         follows the driver does the same, and a stop that is asked for again."""
         with contextlib.suppress(StoreError):
-            close_incident(self._store.incidents, stream, self._clock())
+            close_incident(self._store.incidents, stream, self._clock(), reason)
 
     def _abandon(self, record: DriverRecord, lease: Lease, error: Exception) -> None:
         """A launch that failed leaves neither a lease nor a driver without an end."""
@@ -366,7 +366,7 @@ class Fleet:
         record = self._store.drivers.latest(stream)
         if record is None or record.exit is not None or not self.observe(record.driver_id).alive:
             if not restart:
-                self._close_incident(stream)
+                self._close_incident(stream, f"{requested_by} wants it stopped: {reason}")
             return None
         folder = Path(record.folder)
         policy = self._stop_policy(folder)

@@ -57,7 +57,7 @@ def compose(incident: Incident, now: float) -> Notification:
         lasted = format_duration(max(0.0, incident.resolved_at - incident.opened_at))
         title = f"RESOLVED: {incident.stream}: {check}"
         lines = [
-            f"{incident.stream} is well again: {incident.reason}",
+            f"The incident of {incident.stream} is over: {incident.reason}",
             f"It lasted {lasted}, from {_moment(incident.opened_at)} to {_moment(incident.resolved_at)}; "
             f"at worst it was {incident.peak}.",
         ]

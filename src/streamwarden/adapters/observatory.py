@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -17,7 +19,7 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, due
+from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
 from streamwarden.health.series import has_run
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
@@ -35,7 +37,10 @@ LOOK_BACK: Final = 100
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 50
-"""Streams whose windows are in memory at once: a hundred reports are some 600 kB."""
+"""Streams whose windows are in memory at once (a hundred reports are some 600 kB), and whose verdicts are kept at once:
+an evaluation that is ended early has told of those before."""
+_LOOKING: Final = 16
+"""Streams that are surveyed at the same time: one whose storage or broker is slow holds up few others."""
 _DAY: Final = 86400.0
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
@@ -107,40 +112,46 @@ class Observatory:
 
     def window(self, spec: StreamSpec, now: float) -> Window:
         """What the checks would look at. Raises StoreError."""
-        ((window, _),) = self._look([spec], now, self._previous([spec]))
+        ((window, _),) = self._look([spec], now, self._previous([spec]), set())
         return window
 
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
-        """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError."""
+        """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError.
+
+        That is done for some streams after the other: what was judged before an error or a time limit is kept.
+        """
         wanted = list(specs)
-        started = time.perf_counter()
-        checking = 0.0
+        seconds = dict.fromkeys(("read", "check", "save"), 0.0)
         streams: dict[str, StreamHealth] = {}
-        running: set[str] = set()
+        changes = Changes()
         previous = self._previous(wanted)
+        silent: set[str] = set()
         for first in range(0, len(wanted), _AT_ONCE):
-            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous):
+            started = time.perf_counter()
+            checking = 0.0
+            verdicts: list[Verdict] = []
+            running: set[str] = set()
+            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous, silent):
                 name = window.spec.name
                 before = time.perf_counter()
                 verdicts_of_one = evaluate(window, self._thresholds)
                 checking += time.perf_counter() - before
                 streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
+                verdicts += verdicts_of_one
                 if window.driver_alive:
                     running.add(name)
-        judged = time.perf_counter()
-        verdicts = [verdict for health in streams.values() for verdict in health.verdicts]
+            judged = time.perf_counter()
+            changes += self._keep(verdicts, running, now)
+            seconds["read"] += judged - started - checking
+            seconds["check"] += checking
+            seconds["save"] += time.perf_counter() - judged
+        notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
+        return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
+
+    def _keep(self, verdicts: Sequence[Verdict], running: Set[str], now: float) -> Changes:
         self._store.verdicts.save(verdicts)
         self._store.measurements.add(_state_bytes(verdicts, running))
-        changes = self._advance(verdicts, now)
-        notifications = tuple(compose(incident, now) for incident in self._due(streams, changes, now))
-        saved = time.perf_counter()
-        return Report(
-            at=now,
-            streams=streams,
-            changes=changes,
-            due=notifications,
-            seconds={"read": judged - started - checking, "check": checking, "save": saved - judged},
-        )
+        return self._advance(verdicts, now)
 
     def _previous(self, specs: Sequence[StreamSpec]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the verdict before."""
@@ -150,11 +161,16 @@ class Observatory:
         return found
 
     def _look(
-        self, specs: Sequence[StreamSpec], now: float, previous: Mapping[str, Mapping[str, Verdict]]
+        self,
+        specs: Sequence[StreamSpec],
+        now: float,
+        previous: Mapping[str, Mapping[str, Verdict]],
+        silent: set[str],
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each stream's window, and what could not be looked at."""
+        """Each stream's window, and what could not be looked at. `silent`: see `survey`."""
         names = [spec.name for spec in specs]
-        seen = {spec.name: survey(spec) for spec in specs}
+        with ThreadPoolExecutor(_LOOKING) as pool:
+            seen = dict(zip(names, pool.map(partial(survey, silent=silent), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
@@ -250,14 +266,10 @@ class Observatory:
             raise
         return True
 
-    def _due(self, streams: Mapping[str, StreamHealth], changes: Changes, now: float) -> tuple[Incident, ...]:
+    def _due(self, streams: Mapping[str, StreamHealth], now: float) -> tuple[Incident, ...]:
         """Read anew, so that what others claimed meanwhile is seen; also ends that nobody announced."""
-        known = {each.incident_id: each for each in (*self._store.incidents.recent(), *self._store.incidents.open())}
-        for incident in changes.resolved:
-            known.setdefault(incident.incident_id, incident)
-        return due(
-            (incident for incident in known.values() if incident.stream in streams), now, self._policy.resend_interval
-        )
+        found = to_tell(self._store.incidents, now, self._policy.resend_interval)
+        return tuple(incident for incident in found if incident.stream in streams)
 
 
 def _is_told(batch: Batch) -> bool:

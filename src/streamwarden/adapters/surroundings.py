@@ -43,8 +43,16 @@ class Surroundings:
         return planned_times(self.files, self.path), committed_times(self.files, self.path)
 
 
-def survey(spec: StreamSpec) -> Surroundings:
-    """Look at the checkpoint and the input of `spec`. Never raises for what is missing, damaged or unreachable."""
+def survey(spec: StreamSpec, silent: set[str] | None = None) -> Surroundings:
+    """Look at the checkpoint and the input of `spec`. Never raises for what is missing, damaged or unreachable.
+
+    Threads may survey different streams at the same time.
+
+    Args:
+        silent: the connections none of whose brokers could be reached; they are not asked again. What this survey
+            finds silent is added to it, so a set serves as long as that may be taken to last: one evaluation.
+    """
+    silent = set() if silent is None else silent
     try:
         files, path = open_path(spec.checkpoint, spec.storage.connection)
         log = log_position(files, path)
@@ -63,9 +71,17 @@ def survey(spec: StreamSpec) -> Surroundings:
             )
             for store in state_stores(files, path)
         )
-        waiting = waiting_input(spec, files, path)
+        if spec.source.kind is SourceKind.KAFKA and spec.source.connection in silent:
+            problems.append(
+                f"what waits in the topic {spec.source.topic} was not asked: no broker of the connection "
+                f"{spec.source.connection} could be reached for another stream a moment ago; see that they run"
+            )
+        else:
+            waiting = waiting_input(spec, files, path)
     except (StreamwardenError, OSError) as error:
         problems.append(str(error))
+        if spec.source.kind is SourceKind.KAFKA and _is_silence(error):
+            silent.add(str(spec.source.connection))
     return Surroundings(files=files, path=path, log=log, state=state, waiting=waiting, problems=tuple(problems))
 
 
@@ -93,6 +109,17 @@ def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> Waiti
     ]
     known = [each for each in found if each is not None]
     return reduce(_together, known) if len(known) == len(found) else None
+
+
+def _is_silence(error: Exception) -> bool:
+    """Whether no broker could be reached; a topic or partition that one of them tells nothing of is another matter."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in (
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    )
 
 
 def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:

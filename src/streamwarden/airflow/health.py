@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from streamwarden.health.verdict import Status
 
 if TYPE_CHECKING:
     from streamwarden.adapters.observatory import StreamHealth
+    from streamwarden.adapters.workspace import Workspace
 
 VISIBLE: Final = 50
 """Healthy streams that get a task of their own: each costs a process. The others are folded into one; whatever is not
@@ -84,10 +86,12 @@ def health_dag(project: Path) -> DAG:
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:
     """Judge all streams; one entry a stream, the worst first. A stream whose file is broken is UNKNOWN, and says so."""
+    from streamwarden.adapters.config_incidents import follow_files
     from streamwarden.adapters.observatory import Observatory
 
     space = workspace(project)
     catalog = space.catalog()
+    follow_files(space.store.incidents, catalog, partial(_runs, space), time.time())
     needed = {name for spec in catalog.streams.values() for name in spec.connections}
     with published(sorted(needed)):
         report = Observatory(space.store, thresholds=space.thresholds()).evaluate(catalog.streams.values(), time.time())
@@ -95,6 +99,11 @@ def evaluate_all(project: str) -> list[dict[str, Any]]:
     for name, error in catalog.broken.items():
         entries.append({"stream": name, "status": Status.UNKNOWN.value, "lines": [f"UNKNOWN configuration: {error}"]})
     return fold(entries)
+
+
+def _runs(space: Workspace, stream: str) -> bool:
+    newest = space.store.drivers.latest(stream)
+    return newest is not None and space.fleet.observe(newest.driver_id).alive
 
 
 def fold(entries: Sequence[Mapping[str, Any]], visible: int = VISIBLE) -> list[dict[str, Any]]:

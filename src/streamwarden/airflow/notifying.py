@@ -24,7 +24,7 @@ from streamwarden.adapters.notify import (
 )
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.adapters.yaml_document import read_document
-from streamwarden.health.incident import IncidentPolicy, due
+from streamwarden.health.incident import IncidentPolicy, to_tell
 from streamwarden.units import Seconds
 
 FILE: Final = Path("config/notifications.yaml")
@@ -75,8 +75,7 @@ def send_due(space: Workspace, context: Mapping[str, Any], now: float) -> Delive
     """Send every notification that is due and not claimed by another process. Raises ConfigError, StoreError."""
     settings = load_notifications(space.project)
     book = space.store.incidents
-    known = {each.incident_id: each for each in (*book.recent(), *book.open())}
-    waiting = [compose(incident, now) for incident in due(known.values(), now, settings.resend_interval)]
+    waiting = [compose(incident, now) for incident in to_tell(book, now, settings.resend_interval)]
     if not waiting:
         return Delivery()
     channels = _channels(settings, context)

@@ -19,7 +19,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from streamwarden.adapters.supervision_incidents import close_incident, open_incident
+from streamwarden.adapters.stream_incidents import close_incident, open_incident
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission

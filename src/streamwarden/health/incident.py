@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from streamwarden.health.verdict import Status, Verdict
+
+OLD_NEWS: Final = 86400.0
+"""Seconds for which the end of an incident is worth telling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class IncidentBook(Protocol):
 
     def open(self, stream: str | None = None) -> Sequence[Incident]: ...
     def save(self, incident: Incident) -> None: ...
-    def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]: ...
+    def untold(self, since: float) -> Sequence[Incident]: ...
     def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
         """Atomically set notified_at and notified_status if nobody notified since `before`; True: you may send."""
 
@@ -68,6 +71,13 @@ class Changes:
     @property
     def all(self) -> tuple[Incident, ...]:
         return (*self.opened, *self.updated, *self.resolved)
+
+    def __add__(self, other: Changes) -> Changes:
+        return Changes(
+            opened=self.opened + other.opened,
+            updated=self.updated + other.updated,
+            resolved=self.resolved + other.resolved,
+        )
 
 
 def advance(
@@ -105,6 +115,12 @@ def advance(
         else:
             updated.append(replace(incident, good=incident.good + 1))
     return Changes(opened=tuple(opened), updated=tuple(updated), resolved=tuple(resolved))
+
+
+def to_tell(book: IncidentBook, now: float, resend_interval: float) -> tuple[Incident, ...]:
+    """What is due of all that the book holds; of the ends, those of the last day. Raises StoreError."""
+    ended = book.untold(now - OLD_NEWS)  # first, so that one that ends meanwhile is not in both
+    return due((*ended, *book.open()), now, resend_interval)
 
 
 def due(incidents: Iterable[Incident], now: float, resend_interval: float) -> tuple[Incident, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.stream import SourceSpec, StreamSpec
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
 from support.health_windows import report, spec
 
 QUERY = report().query_id
@@ -356,6 +357,52 @@ def test_evaluations_at_the_same_moment_open_one_incident_a_check(tmp_path: Path
 def test_a_store_that_is_gone_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         Observatory(Store(f"sqlite:///{tmp_path}/no/such/folder/store.db")).evaluate([spec()], T0)
+
+
+def test_a_broker_that_is_down_blinds_no_other_stream(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty topics of a broker whose port is closed, each with the same five seconds to wait for it, and a stream of
+    files whose driver was killed: judged within the time of a few of them, and every stream says what was not seen."""
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"extra": {"bootstrap.servers": "127.0.0.1:1"}}))
+    source = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="orders")
+    topics = [Stream(tmp_path, store, name=f"topic{n}", source=source) for n in range(30)]
+    for stream in topics:
+        stream.plan(0, T0 - 60)
+        log = stream.checkpoint / "offsets/0"
+        log.write_text("\n".join([*log.read_text().splitlines()[:2], '{"orders":{"0":5}}']))
+    killed = Stream(tmp_path, store, name="files")
+    killed.run(range(20))
+    for number in range(1, 6):
+        killed.drive(GONE, number=number, exit=ExitRecord(kind=ExitKind.KILLED, ended_at=T0 - 10 * number))
+    began = time.monotonic()
+    result = Observatory(store).evaluate([*(stream.spec for stream in topics), killed.spec], T0)
+    assert time.monotonic() - began < 15
+    assert [each.check for each in store.incidents.open("files")] == ["restart_loop"]
+    for stream in topics:
+        (problem,) = result.streams[stream.name].problems
+        assert "orders" in problem
+        assert "connection events" in problem
+
+
+def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time limit strikes while the last of 51 streams is looked at: the incident of the first one stands."""
+    sick = Stream(tmp_path, store)
+    sick.run(range(6), checkpoint_ms=60_000)
+    others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
+
+    def ended_at_the_last(looked_at: StreamSpec, silent: set[str] | None = None) -> Surroundings:
+        if looked_at.name == "s49":
+            raise TimeoutError
+        return survey(looked_at, silent)
+
+    monkeypatch.setattr("streamwarden.adapters.observatory.survey", ended_at_the_last)
+    with pytest.raises(TimeoutError):
+        Observatory(store).evaluate([sick.spec, *others], T0)
+    assert by_check(store.verdicts.latest("orders"))["checkpoint_duration"].status is Status.CRITICAL
+    assert [each.check for each in store.incidents.open("orders")] == ["checkpoint_duration"]
 
 
 class TestWaitingInput:

@@ -70,6 +70,15 @@ class Incidents:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
 
+    def untold(self, since: float) -> Sequence[Incident]:
+        """Those resolved since `since` (Unix seconds) whose opening was told and whose end was not, oldest first."""
+        query = incidents.select().where(
+            incidents.c.resolved_at >= since,
+            incidents.c.notified_at.is_not(None),
+            incidents.c.notified_status != Status.OK.value,
+        )
+        return self._read(query.order_by(incidents.c.resolved_at), None)
+
     def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
         """Atomically claim the right to notify: True to exactly one caller.
 

@@ -1,0 +1,88 @@
+"""What a tick of the health does about streams whose files were removed or broken."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.stream_incidents import open_incident
+from streamwarden.adapters.workspace import Workspace
+from streamwarden.airflow.health import evaluate_all
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+
+
+def file(space: Workspace) -> Path:
+    return space.project / "config/streams/counted.yaml"
+
+
+def down(space: Workspace) -> None:
+    open_incident(space.store.incidents, "counted", "out of budget", "read the log", time.time())
+
+
+def test_a_stream_that_is_removed_takes_its_incidents_with_it(space: Workspace) -> None:
+    """Nobody judges it any more, so nothing else would end them."""
+    down(space)
+    file(space).unlink()
+    evaluate_all(str(space.project))
+    assert list(space.store.incidents.open()) == []
+    (incident,) = space.store.incidents.recent()
+    assert incident.reason == "the stream is no longer in config/streams"
+
+
+def test_the_incidents_of_a_stream_that_is_there_go_on(space: Workspace) -> None:
+    """Its file is right, then broken, then named as none is."""
+    down(space)
+    evaluate_all(str(space.project))
+    right = file(space).read_text()
+    file(space).write_text("name: counted")
+    evaluate_all(str(space.project))
+    file(space).write_text(right)
+    file(space).rename(file(space).with_suffix(".yml"))
+    evaluate_all(str(space.project))
+    assert [each.check for each in space.store.incidents.open("counted")] == ["supervision"]
+
+
+def driver(space: Workspace) -> DriverRecord:
+    """A driver of the stream that lives: this very process stands for it."""
+    record = DriverRecord(
+        driver_id="counted-1",
+        stream="counted",
+        checkpoint=space.stream("counted").checkpoint,
+        token=1,
+        folder=str(space.data / "nowhere"),
+        launched_by="test",
+        launched_at=time.time(),
+        process=processes.identity(os.getpid()),
+    )
+    space.store.drivers.launched(record)
+    return record
+
+
+def test_a_stream_that_runs_and_whose_file_breaks_has_an_incident_until_it_is_mended(space: Workspace) -> None:
+    """Its checks do not run: the incident says so and why, also after the driver ended, once."""
+    running = driver(space)
+    right = file(space).read_text()
+    file(space).write_text("name: counted")
+    (entry,) = evaluate_all(str(space.project))
+    assert entry["status"] == "UNKNOWN"
+    (incident,) = space.store.incidents.open("counted")
+    assert (incident.check, incident.status) == ("configuration", Status.WARNING)
+    assert "no health check looks at it" in incident.reason
+    assert "config/streams/counted.yaml" in incident.reason
+    assert "streamwarden validate" in incident.advice
+    space.store.drivers.exited(running.driver_id, ExitRecord(kind=ExitKind.KILLED, ended_at=time.time()))
+    evaluate_all(str(space.project))
+    assert [each.incident_id for each in space.store.incidents.open("counted")] == [incident.incident_id]
+    file(space).write_text(right)
+    evaluate_all(str(space.project))
+    assert [each for each in space.store.incidents.open("counted") if each.check == "configuration"] == []
+
+
+def test_a_broken_file_of_a_stream_that_does_not_run_is_no_incident(space: Workspace) -> None:
+    """Somebody is writing it."""
+    file(space).write_text("name: counted")
+    evaluate_all(str(space.project))
+    assert list(space.store.incidents.open()) == []
