@@ -10,12 +10,14 @@ import pytest
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.lifecycle.submission import MIN_DELTAS_FOR_SNAPSHOT
-from streamwarden.stream import SparkSpec
+from streamwarden.stream import SparkSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 LIVES, BATCHES = 5, 5
+PACE = TriggerSpec(processing_time=1.0)
+"""A life then lasts for two uploads, however fast the machine is: one begins every two seconds."""
 
 SPARKS_OWN = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "60s",
@@ -32,7 +34,8 @@ def made(tmp_path: Path) -> Iterator[Project]:
 
 def debts_of_a_crash_loop(made: Project, name: str, conf: dict[str, str]) -> list[int]:
     """Changelogs that a start would replay, after each of the lives, which ends as soon as its last batch is there."""
-    spec = made.spec(name, COUNTS, spark=SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=QUICK | conf))
+    spark = SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=QUICK | conf)
+    spec = made.spec(name, COUNTS, spark=spark, trigger=PACE)
     debts = []
     for life in range(1, LIVES + 1):
         driver = made.start(spec)
