@@ -189,7 +189,7 @@ def test_a_run_that_somebody_marks_is_healed_and_reported_all_the_same(
     env = {**os.environ, "STREAMWARDEN_PROJECT": str(project), "AIRFLOW_HOME": str(tmp_path / "airflow")}
     env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{tmp_path}/airflow.db"
     command = [sys.executable, "-c", MARK, str(project / "dags" / "drills.py"), mark]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
     assert json.loads(line.removeprefix("RESULT")) == {"ran": ["heal", "report"], "state": "failed"}

@@ -377,7 +377,7 @@ def test_a_broker_that_is_down_blinds_no_other_stream(
         killed.drive(GONE, number=number, exit=ExitRecord(kind=ExitKind.KILLED, ended_at=T0 - 10 * number))
     began = time.monotonic()
     result = Observatory(store).evaluate([*(stream.spec for stream in topics), killed.spec], T0)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40, "one after the other they take 150 s"
     assert [each.check for each in store.incidents.open("files")] == ["restart_loop"]
     for stream in topics:
         (problem,) = result.streams[stream.name].problems
