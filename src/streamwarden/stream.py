@@ -86,6 +86,11 @@ class SourceSpec:
             return ()
         return tuple(f"{self.path.rstrip('/')}/{part}" for part in self.parts) or (self.path,)
 
+    @property
+    def limited(self) -> bool:
+        """Whether a batch takes no more than so much; otherwise the next one takes all that waits."""
+        return self.max_files_per_trigger is not None or self.max_offsets_per_trigger is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:

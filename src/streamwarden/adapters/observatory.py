@@ -23,7 +23,7 @@ from streamwarden.health.incident import Changes, Incident, IncidentPolicy, adva
 from streamwarden.health.series import has_run
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
-from streamwarden.health.window import Batch, Measurement, Window
+from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Liveness, is_held
 from streamwarden.stream import StreamSpec
@@ -41,10 +41,9 @@ _AT_ONCE: Final = 50
 an evaluation that is ended early has told of those before."""
 _LOOKING: Final = 16
 """Streams that are surveyed at the same time: one whose storage or broker is slow holds up few others."""
-_DAY: Final = 86400.0
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
-_HISTORY: Final = 7 * _DAY
+_HISTORY: Final = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ class Observatory:
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
-        drivers = store.drivers.histories(names, now - _DAY)
+        drivers = store.drivers.histories(names, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
         hourly = store.measurements.hourlies(names, now - _HISTORY)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
+
+DRIVERS_SINCE: Final = 86400.0
+"""Seconds before now: drivers that were launched or ended since are in a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +141,7 @@ class Window:
         batches: recent batches, at most a few hundred.
         hourly: roll-ups of older history as measurements, for the forecast.
         measurements: what is not in a progress report: resident memory, bytes under `state/`, …
-        drivers: the stream's drivers that were launched or ended within the last day, and always the newest.
+        drivers: the stream's drivers that were launched or ended within `DRIVERS_SINCE`, and always the newest.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
         driver_alive: whether the newest driver lives; None if that cannot be seen.
         wanted_stopped: whether people want the stream stopped, whatever its driver does.

@@ -81,9 +81,8 @@ def _by_input(window: Window) -> Found | None:
     rate = waiting.planned / seconds
     # With a limit a slow trigger leaves the stream waiting between batches: it does not read faster than it is let, and
     # what the next batch takes is not behind. Without one the next batch takes all.
-    source, trigger, next_in = window.spec.source, window.spec.trigger.interval or 0.0, 0.0
-    limited = source.max_files_per_trigger is not None or source.max_offsets_per_trigger is not None
-    if limited and trigger * waiting.planned_batches > seconds:
+    trigger, next_in = window.spec.trigger.interval or 0.0, 0.0
+    if window.spec.source.limited and trigger * waiting.planned_batches > seconds:
         rate, next_in = waiting.planned / (trigger * waiting.planned_batches), trigger
     evidence: dict[str, object] = {
         f"waiting_{waiting.what}s": waiting.count,
@@ -124,9 +123,7 @@ def _by_rates(window: Window) -> Found | None:
     rows / `processedRowsPerSecond` is the time a batch took, rows / `inputRowsPerSecond` the time its rows took to
     arrive. With a limit per batch the input rate says what was read, not what arrived, so it says nothing then.
     """
-    source = window.spec.source
-    limited = source.max_files_per_trigger is not None or source.max_offsets_per_trigger is not None
-    if limited or window.spec.trigger.available_now:
+    if window.spec.source.limited or window.spec.trigger.available_now:
         return None
     queue, used = 0.0, 0
     for each in reports(window, 5 * MEMORY):

@@ -9,7 +9,7 @@ from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.series import FRESH, batch_seconds, current_batches, has_run, percentile
 from streamwarden.health.stopped import is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import DRIVERS_SINCE, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.units import format_duration
 
@@ -17,8 +17,6 @@ RECENT_BATCHES = 60
 """Batches that p95 is taken of."""
 ENOUGH = 3
 """Completed batches without which p95 says nothing."""
-_DAY = 86400.0
-"""Seconds of drivers that a window has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,8 @@ def _away(window: Window) -> float:
     if len(window.drivers) > 1:
         end = window.drivers[-2].exit
         return max(0.0, launched - end.ended_at) if end is not None else 0.0
-    # who committed more than a day ago is no longer among the drivers
-    return launched - committed_at if 0.0 < committed_at < window.now - _DAY else 0.0
+    # whoever committed before that is no longer among the drivers
+    return launched - committed_at if 0.0 < committed_at < window.now - DRIVERS_SINCE else 0.0
 
 
 def _stuck(window: Window) -> _Stuck | str:
