@@ -17,8 +17,8 @@ renew its lease in time; stopped: people want it stopped; completed: its query e
 people want it running; new: it never had a driver; broken: its YAML file cannot be used and no driver lives."""
 
 _UNSEEN: Final = (
-    "its driver, on another host, did not renew its lease in time: gone, or the store was away; "
-    "a supervisor finds out within seconds, as does `streamwarden start`"
+    "its driver, on another host, did not renew its lease in time: gone, or the store was away, or the clocks of the "
+    "two hosts differ; a supervisor finds out within seconds, as does `streamwarden start`"
 )
 
 

@@ -122,7 +122,7 @@ def start(
         from streamwarden.cli.supervising import supervise_here
 
         return supervise_here(space, spec, launched_by=who())
-    started = space.fleet.start(spec, launched_by=who())
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
     return _report_start(space.fleet, started.record, reattached=started.reattached, within=limit)
 
 
@@ -130,6 +130,8 @@ def _report_start(fleet: Fleet, record: DriverRecord, *, reattached: bool, withi
     what = "runs already" if reattached else "launched"
     pid = f", pid {record.process.pid}" if record.process else ""
     say(f"{text(record.stream)}: driver {text(record.driver_id)} {what}{pid}")
+    if reattached and record.process:
+        say(f"  on host {text(record.process.host)}, checkpoint {text(record.checkpoint)}")
     say(f"  log: {text(fleet.log_path(record.driver_id))}")
     if within <= 0:
         return Exit.OK
@@ -211,7 +213,7 @@ def restart(
     if seen is not None:
         _report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
-    started = space.fleet.start(spec, launched_by=who())
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
     return _report_start(space.fleet, started.record, reattached=started.reattached, within=limit)
 
 

@@ -73,6 +73,8 @@ class StoreLink:
         self._stream = stream
         self._folder = folder
         self._lease = lease
+        self._checkpoint = lease.checkpoints[0]
+        self._leasing = threading.Lock()
         self._process = process
         self._watcher = watcher
         self._clock = clock
@@ -97,7 +99,8 @@ class StoreLink:
         end = time.monotonic() + deadline
         while True:
             try:
-                self._lease = self._store.leases.bind(self._lease, self._process, ttl=LEASE_TTL, now=self._clock())
+                with self._leasing:
+                    self._lease = self._store.leases.bind(self._lease, self._process, ttl=LEASE_TTL, now=self._clock())
                 self._renew_at = time.monotonic() + RENEW_EVERY
                 break
             except StoreError as error:
@@ -106,6 +109,15 @@ class StoreLink:
                 _say(f"waiting for the store: {error}")
                 time.sleep(1.0)
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
+
+    def claim(self, *checkpoints: str) -> Lease:
+        """Claim more checkpoints for this driver, before a query may write to them. Safe on any thread.
+
+        Raises LeaseHeld if another driver has one, LeaseLost if this one was replaced, StoreError if the store is down.
+        """
+        with self._leasing:
+            self._lease = self._store.leases.add(self._lease, *checkpoints, ttl=LEASE_TTL, now=self._clock())
+            return self._lease
 
     def start(self) -> None:
         self._thread.start()
@@ -214,14 +226,14 @@ class StoreLink:
 
     def _logged(self, batch: int) -> tuple[float | None, float | None]:
         try:
-            fs, path = open_path(self._lease.checkpoint)
+            fs, path = open_path(self._checkpoint)
             return written_at(fs, path, OFFSETS, batch), written_at(fs, path, COMMITS, batch)
         except (OSError, StreamwardenError):
             return None, None
 
     def _fill_from_logs(self, query_id: str) -> None:
         """Batches whose report a kill took: their times are in the checkpoint's own logs."""
-        fill_from_logs(self._store, self._stream, query_id, self._lease.checkpoint)
+        fill_from_logs(self._store, self._stream, query_id, self._checkpoint)
 
     def _tend(self) -> None:
         """Whatever is due. While the store is down, one attempt every few seconds."""
@@ -231,7 +243,8 @@ class StoreLink:
         try:
             if now >= self._renew_at and self.lost is None:
                 self._renew_at = now + RENEW_EVERY
-                self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
+                with self._leasing:
+                    self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
             if now >= self._poll_at:
                 self._poll_at = now + STOP_POLL
                 self.stop = self._store.stops.pending(self._folder.name) or self.stop
