@@ -96,7 +96,7 @@ def test_the_first_failure_of_a_stream_that_worked_restarts_it_at_once(
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_crash_loop_is_not_accelerated(committed: bool) -> None:
-    """Only its first wait may be skipped: five restarts take at least the quarter of an hour of the documented waits."""
+    """Only its first wait may be skipped: five restarts still take a quarter of an hour."""
     now, history, waits = 0.0, [], []
     while isinstance(decision := decide(history, POLICY, now), Restart):
         waits.append(decision.after)
