@@ -45,7 +45,8 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     does not wait twice. The first failure waits for nothing if the stream worked until then: a batch was committed
     since the failure before, or the query ran for `healthy_after` seconds. It counts all the same, so a crash loop
     skips only its first wait. A driver whose query lived `healthy_after` seconds forgives every failure before it. More
-    than `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays down.
+    than `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays
+    down.
 
     Args:
         history: the stream's drivers that count, in any order. What a person forgave (by starting the stream again)
