@@ -201,7 +201,8 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """Back-off `initial * factor**n`, at most `cap`, within `budget`; all reset after `healthy_after` of health."""
+    """The first failure of a stream that worked restarts it at once. Any other n-th failure in a row waits
+    `initial * factor**(n - 1)`, at most `cap`, within `budget`; `healthy_after` of health forgives all before."""
 
     initial: Seconds = 30.0
     factor: float = 2.0

@@ -127,6 +127,31 @@ def test_a_streams_dag_always_has_one_run_and_retries_only_to_reattach(dags: dic
     assert task.execution_timeout is None
 
 
+@pytest.mark.parametrize("dag_id", ["stream_counted", "stream_bad"])
+def test_a_tasks_process_reads_its_own_stream_alone(
+    dags: dict[str, Any], project: Path, monkeypatch: pytest.MonkeyPatch, dag_id: str
+) -> None:
+    """It parses the DAG file between a driver's end and its restart: a thousand other streams must not delay that."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", dag_id)
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "run")
+    (own,) = DagBag(dag_folder=str(project / "dags/streams.py")).dags.values()
+    assert own.dag_id == dag_id
+    (task,), (known,) = own.tasks, dags[dag_id].tasks
+    for attribute in ("task_id", "stream", "project", "conn_id", "retries", "retry_delay"):
+        assert getattr(task, attribute, None) == getattr(known, attribute, None), attribute
+
+
+def test_the_task_of_a_stream_without_a_file_finds_no_dag(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that was removed has none; the others are read as ever."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "stream_removed")
+    found = DagBag(dag_folder=str(project / "dags/streams.py")).dags
+    assert set(found) == {"stream_counted", "stream_other", "stream_bad"}
+
+
 def test_the_health_dag_never_piles_up(dags: dict[str, Any]) -> None:
     """One run at a time, no catching up, short time limits."""
     dag = dags["health"]

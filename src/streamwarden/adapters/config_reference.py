@@ -101,8 +101,11 @@ MEANINGS: Final = {
     "state.ttl": "time to live of state, for a job that asks for it",
     "state.encoding": "encoding of state rows",
     "state.bounded_by": "what bounds state that no watermark, timeout or TTL does, in words (see [SW101](lint.md))",
-    "restart.initial": "wait before the first restart",
-    "restart.factor": "each further wait is this much longer",
+    "restart.initial": "wait after a first failure that followed no committed batch; a stream that worked (a batch was "
+    "committed since the failure before, or its query ran for `healthy_after`) is restarted at once after its first "
+    "failure",
+    "restart.factor": "after the n-th failure in a row the wait is `initial` x `factor`^(n-1): with the defaults 60 s "
+    "after the second",
     "restart.cap": "longest wait",
     "restart.budget": "most failures in a span; beyond it the stream stays down, with an incident",
     "restart.healthy_after": "a query that ran this long forgives the failures before it",

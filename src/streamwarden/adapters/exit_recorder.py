@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from streamwarden.adapters import keeper, processes
 from streamwarden.adapters.backfill import fill_from_logs, load_spill
 from streamwarden.adapters.files import open_path
 from streamwarden.adapters.lapses import Lapses
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.logs import LogPosition, log_position
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
@@ -63,14 +64,16 @@ class ExitRecorder:
         """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
         folder = Path(record.folder)
         ended = self._process_exit(folder)
+        position = self._position(record, folder)
         found = compose(
             files.read_outcome(folder),
             ended,
             now=self._clock(),
             stop=files.read_stop(folder),
             log_tail=files.tail(folder / files.LOG),
-            cut_batch=self._cut_batch(record, folder),
+            cut_batch=_cut_batch(position, folder),
         )
+        found = replace(found, committed=_committed(position, record.launched_at))
         self._store.drivers.exited(record.driver_id, found)
         self._load_progress(record, folder)
         lease = self._store.leases.current(record.checkpoint)
@@ -105,15 +108,28 @@ class ExitRecorder:
                 return None
             time.sleep(0.02)
 
-    def _cut_batch(self, record: DriverRecord, folder: Path) -> bool | None:
-        """Whether a planned batch has no commit now; None if the checkpoint cannot be read, or cannot tell: in
-        real-time mode both logs are written when a batch ends."""
-        if _said(folder, "trigger", "real_time") is not None:
-            return None
+    def _position(self, record: DriverRecord, folder: Path) -> LogPosition | None:
+        """Where the query stands in its checkpoint; None if that cannot be read."""
         try:
-            return log_position(*open_path(record.checkpoint, _connection(folder))).gap > 0
+            return log_position(*open_path(record.checkpoint, _connection(folder)))
         except (StreamwardenError, OSError):
             return None
+
+
+def _cut_batch(position: LogPosition | None, folder: Path) -> bool | None:
+    """Whether a planned batch has no commit now; None if the checkpoint cannot tell: in real-time mode both logs are
+    written when a batch ends."""
+    if position is None or _said(folder, "trigger", "real_time") is not None:
+        return None
+    return position.gap > 0
+
+
+def _committed(position: LogPosition | None, launched_at: float) -> bool | None:
+    """Whether the driver committed a batch; None if that is not known. From its launch on it was the only writer, so
+    every later commit is its own."""
+    if position is None:
+        return None
+    return position.committed_at is not None and position.committed_at >= launched_at
 
 
 def is_seen_dead(folder: Path, process: ProcessIdentity | None = None) -> bool:

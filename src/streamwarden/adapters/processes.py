@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import platform
+import select
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -39,6 +41,25 @@ def is_alive(process: ProcessIdentity) -> bool | None:
     if process.host != this_host():
         return None
     return identity(process.pid) == process
+
+
+def await_end(process: ProcessIdentity, timeout: float) -> bool:
+    """Wait until this very process has ended, at most `timeout` seconds; whether it has. The kernel says so at once."""
+    if process.host != this_host():
+        time.sleep(timeout)
+        return False
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:  # it is gone, or this kernel has no such descriptors
+        if is_alive(process):
+            time.sleep(timeout)
+        return not is_alive(process)
+    try:
+        if is_alive(process):
+            select.select([descriptor], [], [], timeout)
+    finally:
+        os.close(descriptor)
+    return not is_alive(process)
 
 
 def signal_group(process: ProcessIdentity, signum: int) -> bool:

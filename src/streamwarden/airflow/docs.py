@@ -32,9 +32,10 @@ def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings:
             f"### {spec.name}",
             _text(spec.description or "No description."),
             _HOW_TO,
-            f"After a failure it is restarted in {format_duration(policy.initial)}, each time "
-            f"{policy.factor:g} times later up to {format_duration(policy.cap)}, at most {budget}; "
-            f"{format_duration(policy.healthy_after)} of health forgive all. Out of budget, or after a failure that a "
+            "After the first failure it is restarted at once if it had committed a batch, else in "
+            f"{format_duration(policy.initial)}; each failure in a row makes the wait {policy.factor:g} times as long, "
+            f"up to {format_duration(policy.cap)}, at most {budget}; {format_duration(policy.healthy_after)} of "
+            "health forgive all. Out of budget, or after a failure that a "
             "restart cannot cure, this DAG fails, pauses itself, and an incident says what to do. Unpause it to try "
             "again.",
             "#### Practices",

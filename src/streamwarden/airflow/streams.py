@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, get_parsing_context
 
-from streamwarden.adapters.config import load_catalog, load_drills, load_thresholds
+from streamwarden.adapters.config import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.adapters.linting import lint_declared
 from streamwarden.airflow.docs import broken_doc, stream_doc
 from streamwarden.airflow.operators import REATTACH, StreamOperator
@@ -21,12 +21,22 @@ from streamwarden.stream import NAME_PATTERN, StreamSpec
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
 
+PREFIX: Final = "stream_"
+"""What the id of a stream's DAG begins with."""
+
 BROKEN: Final = "broken-config"
 
 
 def stream_dags(dag_file: str) -> dict[str, DAG]:
-    """DAG id -> DAG for every stream of the project, the broken ones too. Never raises for a stream's own file."""
+    """DAG id -> DAG for every stream of the project, the broken ones too. Never raises for a stream's own file.
+
+    A task's process reads the DAG file too, also between a driver's end and its restart. It gets its own DAG alone,
+    without what only the UI shows: to read and check every stream's file takes some 25 ms each.
+    """
     project = project_of(dag_file)
+    wanted = get_parsing_context().dag_id
+    if wanted is not None and (name := _stream_of(wanted, project)) is not None:
+        return {wanted: task_dag(name, project)}
     catalog = load_catalog(project, data_of(project))
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
@@ -65,11 +75,16 @@ def broken_dag(name: str, project: Path, error: ConfigError) -> DAG:
     )
 
 
+def task_dag(name: str, project: Path) -> DAG:
+    """The DAG of a stream as a task's process needs it; the task reads the stream's file itself, broken or not."""
+    return _dag(name, project, description="", doc="", owner="streamwarden", tags={TAG})
+
+
 def _dag(
     name: str, project: Path, *, description: str, doc: str, owner: str, tags: set[str], display_name: str | None = None
 ) -> DAG:
     with DAG(
-        dag_id=f"stream_{name}",
+        dag_id=f"{PREFIX}{name}",
         description=description,
         doc_md=doc,
         schedule="@continuous",
@@ -84,6 +99,12 @@ def _dag(
     ) as dag:
         StreamOperator(task_id=TASK_ID, stream=name, project=str(project), doc_md=description)
     return dag
+
+
+def _stream_of(dag_id: str, project: Path) -> str | None:
+    """The stream whose DAG has this id; None if no file has its name, as for a name that no stream may have."""
+    name = dag_id.removeprefix(PREFIX)
+    return name if dag_id != name and (project / STREAMS / f"{name}.yaml").is_file() else None
 
 
 def _thresholds(project: Path) -> Thresholds | ConfigError:

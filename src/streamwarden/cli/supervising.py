@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from streamwarden.adapters import processes
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.following import LogTail
 from streamwarden.cli.output import say, text
-from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.driver import ExitKind, ProcessIdentity
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.supervisor import Blind, Down, Finished, Hold, Launch, Move, Wait, Watch, supervise
 from streamwarden.units import format_duration
@@ -48,6 +49,7 @@ class _Voice:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._log: LogTail | None = None
+        self._process: ProcessIdentity | None = None
 
     def announce(self, move: Move | Blind) -> None:
         self.drain()
@@ -56,6 +58,7 @@ class _Voice:
                 path = self._fleet.log_path(driver)
                 say(f"[bold]watching driver {text(driver)}[/], log {text(path)}")
                 self._log = LogTail(path, from_end=False)
+                self._process = self._fleet.observe(driver).record.process
             case Launch(reason=reason):
                 say(f"[bold]launching[/]: {text(reason)}")
             case Wait(until=until, reason=reason, attempt=attempt):
@@ -71,8 +74,12 @@ class _Voice:
                 say(f"[green]finished[/]: {text(describe(ended))}")
 
     def sleep(self, seconds: float) -> None:
+        """Sleep, but not beyond the end of the driver that is watched."""
         self.drain()
-        time.sleep(seconds)
+        if self._process is None:
+            time.sleep(seconds)
+        elif processes.await_end(self._process, seconds):
+            self._process = None  # from now on every sleep is a whole one, whatever keeps the end from being recorded
 
     def drain(self) -> None:
         if self._log is not None:

@@ -40,6 +40,7 @@ class ExitRecord:
         error_class: Spark's error class (`CONCURRENT_STREAM_LOG_UPDATE`) or the Python exception's name.
         curable: whether a restart may help; False for a changed schema, a damaged checkpoint, a wrong configuration.
         cut_batch: whether the exit left a planned batch uncommitted (it will be run again); None if not known.
+        committed: whether the driver committed a batch in its life; None if not known.
         next_step: what a person should do.
     """
 
@@ -51,6 +52,7 @@ class ExitRecord:
     message: str = ""
     curable: bool = True
     cut_batch: bool | None = None
+    committed: bool | None = None
     next_step: str = ""
 
 

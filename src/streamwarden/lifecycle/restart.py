@@ -42,8 +42,11 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
 
     Only FAILED and KILLED burn the budget and lengthen the back-off: the n-th failure in a row waits
     `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a supervisor that was itself restarted
-    does not wait twice. A driver whose query lived `healthy_after` seconds forgives every failure before it. More than
-    `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays down.
+    does not wait twice. The first failure waits for nothing if the stream worked until then: a batch was committed
+    since the failure before, or the query ran for `healthy_after` seconds. It counts all the same, so a crash loop
+    skips only its first wait. A driver whose query lived `healthy_after` seconds forgives every failure before it. More
+    than `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays
+    down.
 
     Args:
         history: the stream's drivers that count, in any order. What a person forgave (by starting the stream again)
@@ -64,7 +67,8 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
         return Restart(after=max(0.0, last.ended_at + policy.initial - now), attempt=0, reason=describe(last))
     if last.kind not in _BURNS:
         return Restart(after=0.0, attempt=0, reason=describe(last))
-    failures = _failures_in_a_row(drivers, policy)
+    lives = _lives(drivers)
+    failures = _failures_in_a_row(lives, policy)
     recent = [exit for exit in failures if exit.ended_at > now - policy.budget.per]
     if len(recent) > policy.budget.count:
         return GiveUp(
@@ -73,7 +77,7 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
             next_step=last.next_step or "read the driver's log, mend the cause, then start the stream again",
             exhausted=True,
         )
-    delay = backoff(policy, len(failures))
+    delay = 0.0 if len(failures) == 1 and _worked(lives, policy) else backoff(policy, len(failures))
     return Restart(after=max(0.0, last.ended_at + delay - now), attempt=len(failures), reason=describe(last))
 
 
@@ -94,19 +98,46 @@ def describe(exit: ExitRecord) -> str:
     return f"{how} ({cause})" if cause else how
 
 
-def _failures_in_a_row(drivers: Sequence[DriverRecord], policy: RestartPolicy) -> list[ExitRecord]:
-    """The failures since the last driver that was healthy for long enough, oldest first."""
-    failures: list[ExitRecord] = []
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """A driver that has ended: when its query started, if it did, and how it ended."""
+
+    started_at: float | None
+    exit: ExitRecord
+
+    def is_failure(self) -> bool:
+        return self.exit.kind in _BURNS
+
+    def is_healthy(self, policy: RestartPolicy) -> bool:
+        """Health begins with the query: a driver that needed an hour to start was never healthy."""
+        return self.started_at is not None and self.exit.ended_at - self.started_at >= policy.healthy_after
+
+
+def _lives(drivers: Sequence[DriverRecord]) -> list[_Life]:
+    """The drivers that have ended, oldest first. One without an exit was killed at the latest when the next began."""
     followers = [driver.launched_at for driver in drivers[1:]] + [None]
+    lives = []
     for driver, next_launch in zip(drivers, followers, strict=True):
         exit = driver.exit
         if exit is None and next_launch is not None:
             exit = ExitRecord(kind=ExitKind.KILLED, ended_at=next_launch, message=_UNRECORDED)
-        if exit is None:
-            continue
-        # Health begins with the query: a driver that needed an hour to start was never healthy.
-        if driver.started_at is not None and exit.ended_at - driver.started_at >= policy.healthy_after:
+        if exit is not None:
+            lives.append(_Life(driver.started_at, exit))
+    return lives
+
+
+def _failures_in_a_row(lives: Sequence[_Life], policy: RestartPolicy) -> list[ExitRecord]:
+    """The failures since the last driver that was healthy for long enough, oldest first."""
+    failures: list[ExitRecord] = []
+    for life in lives:
+        if life.is_healthy(policy):
             failures.clear()
-        if exit.kind in _BURNS:
-            failures.append(exit)
+        if life.is_failure():
+            failures.append(life.exit)
     return failures
+
+
+def _worked(lives: Sequence[_Life], policy: RestartPolicy) -> bool:
+    """Whether the stream worked between the last two failures, or until the only one."""
+    since = next((index for index in range(len(lives) - 2, -1, -1) if lives[index].is_failure()), -1)
+    return any(life.exit.committed or life.is_healthy(policy) for life in lives[since + 1 :])

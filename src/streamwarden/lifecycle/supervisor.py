@@ -220,6 +220,7 @@ def supervise(
     Raises ConfigError or ProcessError for a driver that cannot be launched.
 
     Args:
+        sleep: sleeps for so many seconds, or until the driver that was announced last has ended.
         announce: told of each move that differs from the one before.
         poll: seconds between two looks; a dead driver is noticed within two of them.
     """

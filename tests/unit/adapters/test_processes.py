@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -98,3 +99,23 @@ def test_a_group_that_is_no_drivers_is_never_signalled(group: int) -> None:
 
 def test_the_own_group_is_never_signalled() -> None:
     assert processes.signal_members(os.getpgrp(), 0) is False
+
+
+def test_the_end_of_a_process_is_known_at_once(child: subprocess.Popen[bytes]) -> None:
+    """The wait for it does not last as long as it may."""
+    found = processes.identity(child.pid)
+    assert found is not None
+    assert processes.await_end(found, 0.01) is False
+    child.kill()
+    began = time.monotonic()
+    assert processes.await_end(found, 60) is True
+    assert time.monotonic() - began < 30
+    child.wait()
+    assert processes.await_end(found, 60) is True
+
+
+def test_a_process_that_cannot_be_seen_or_has_another_start_is_not_waited_for(child: subprocess.Popen[bytes]) -> None:
+    found = processes.identity(child.pid)
+    assert found is not None
+    assert processes.await_end(replace(found, started_at=found.started_at - 100), 60) is True
+    assert processes.await_end(replace(found, host="elsewhere"), 0.01) is False

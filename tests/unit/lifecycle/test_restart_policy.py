@@ -56,6 +56,65 @@ def test_a_first_failure_waits_the_initial_backoff(kind: ExitKind) -> None:
     assert late.after == 18
 
 
+WORKED, IDLE = True, False
+F, K, S = ExitKind.FAILED, ExitKind.KILLED, ExitKind.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("lives", "after"),
+    [
+        # (seconds of life, end, committed a batch), oldest first; each driver is launched a second after the last
+        ([(600, K, WORKED)], 0),  # a healthy life, killed
+        ([(600, F, WORKED)], 0),  # or failed
+        ([(600, K, IDLE)], 30),  # it never committed a batch: a restart proves nothing
+        ([(600, K, None)], 30),  # nobody can tell
+        ([(HOUR + 5, K, IDLE)], 0),  # no input, but an hour of health
+        ([(600, K, WORKED), (60, K, WORKED)], 60),  # the second failure within the hour, whatever it committed
+        ([(600, K, WORKED), (9, F, IDLE)], 60),
+        ([(9, F, WORKED)] * 3, 120),  # a crash loop that commits one batch in each life
+        ([(9, F, IDLE)] * 4, 240),  # and one that commits none
+        ([(9, F, IDLE), (HOUR + 5, K, WORKED)], 0),  # forgiven, so it is the first again
+        ([(600, K, WORKED), (60, S, IDLE), (9, F, IDLE)], 60),  # a stop in between forgives nothing
+        ([(600, S, WORKED), (9, F, IDLE)], 0),  # committed since the failure before, of which there is none
+        ([(HOUR + 5, S, WORKED), (9, F, IDLE), (9, F, IDLE)], 60),
+        ([(9, F, IDLE), (HOUR + 5, S, IDLE), (9, F, IDLE)], 0),  # an hour of health since the failure before
+        ([(9, F, WORKED), (HOUR + 5, F, IDLE), (9, F, IDLE)], 60),
+    ],
+)
+def test_the_first_failure_of_a_stream_that_worked_restarts_it_at_once(
+    lives: list[tuple[float, ExitKind, bool | None]], after: float
+) -> None:
+    """Every other failure waits its turn."""
+    history, now = [], 1000.0
+    for life, kind, committed in lives:
+        history.append(driver(now, now + life, kind, committed=committed))
+        now += life + 1
+    decision = decide(history, POLICY, now - 1)
+    assert isinstance(decision, Restart)
+    assert decision.after == after
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_crash_loop_is_not_accelerated(committed: bool) -> None:
+    """Only its first wait may be skipped: five restarts still take a quarter of an hour."""
+    now, history, waits = 0.0, [], []
+    while isinstance(decision := decide(history, POLICY, now), Restart):
+        waits.append(decision.after)
+        now += decision.after
+        history.append(driver(now, now + 9, committed=committed))
+        now += 9
+    assert waits == [0, 0 if committed else 30, 60, 120, 240, 480]
+    assert decision.exhausted
+
+
+def test_the_immediate_restart_is_counted_in_the_budget() -> None:
+    """With a budget of one restart an hour the second failure is the last."""
+    policy = RestartPolicy(budget=Budget(count=1, per=HOUR))
+    history = [driver(0, 600, committed=True), driver(600, 1200, committed=True)]
+    assert isinstance(decide(history[:1], policy, now=600), Restart)
+    assert isinstance(decide(history, policy, now=1200), GiveUp)
+
+
 def test_a_supervisor_that_was_away_does_not_wait_twice() -> None:
     """The back-off was over long ago: launch at once."""
     assert decide(failures(1000), POLICY, now=2000) == Restart(after=0, attempt=1, reason="failed")
@@ -101,9 +160,10 @@ def test_failures_older_than_the_budgets_hour_cost_nothing() -> None:
 
 
 def test_an_hour_of_health_forgives_everything() -> None:
-    """Five quick failures, then a driver that ran an hour and failed: that failure is the first again."""
+    """Five quick failures, then a driver that ran an hour and failed: that failure is the first again, and it has
+    proved to work."""
     history = [*failures(100, 200, 300, 400, 500), driver(600, 605 + HOUR)]
-    assert decide(history, POLICY, now=605 + HOUR) == Restart(after=30, attempt=1, reason="failed")
+    assert decide(history, POLICY, now=605 + HOUR) == Restart(after=0, attempt=1, reason="failed")
 
 
 def test_almost_an_hour_of_health_forgives_nothing() -> None:

@@ -340,7 +340,7 @@ def test_a_second_supervisor_starts_nothing_that_the_first_left_down() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "curable", "move"),
-    [(ExitKind.FAILED, False, Down), (ExitKind.FENCED, True, Wait), (ExitKind.KILLED, True, Wait)],
+    [(ExitKind.FAILED, False, Down), (ExitKind.FENCED, True, Wait), (ExitKind.KILLED, True, Launch)],
 )
 def test_the_end_of_a_driver_that_ran_for_weeks_is_judged_as_any_other(
     kind: ExitKind, curable: bool, move: type[Move]
