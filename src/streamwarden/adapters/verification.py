@@ -26,8 +26,12 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.topic_copy import CopiedTopic
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.verification.contradictions import contradictions, disorder
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.starts import Start, stale_entries
+
+WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 _LEFTOVERS: Final = 5
 """Leftover files that a note names; all are counted."""
@@ -41,6 +45,8 @@ def verify(
     deduplicated: bool = True,
     lost: Sequence[TopicRange] = (),
     copied: CopiedTopic | None = None,
+    starts: Sequence[Start] = (),
+    bounded_from: int | None = None,
 ) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
@@ -57,6 +63,11 @@ def verify(
             held against what is left. Any other record that is gone is an error.
         copied: the source's topic is this copy of another one, from which the records are read: the copy may have lost
             them since.
+        starts: of the drivers that wrote the checkpoint, as recorded (`adapters.starts.starts_of`). A start that is not
+            among them explains nothing: a watermark that stood still after it, and a batch that was skipped, are
+            deviations.
+        bounded_from: the run came to the end of its input by itself, and all of it was there before this batch. Then
+            the last batches, without data, are owed too, and the files were read oldest first.
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -74,7 +85,7 @@ def verify(
         folders = spec.source.folders
         if "source" in spec.in_object_store:
             folders = _copied_input(spec, Path(scratch))
-        facts = read_facts(spec, first=first, folders=folders)
+        facts = read_facts(spec, first=first, folders=folders, starts=starts, ended=bounded_from is not None)
         if spec.source.kind is SourceKind.KAFKA:
             facts = replace(facts, files=_exported(spec, facts, Path(scratch), lost, copied))
             inputs = [path for files in facts.files.values() for path in files]
@@ -91,7 +102,14 @@ def verify(
         records=expectation.books.records,
         repeated=output.repeated,
         notes=_notes(expectation, output),
-        problems=(*expectation.problems, *output.problems, *_unbalanced(expectation, actual)),
+        problems=(
+            *expectation.problems,
+            *contradictions(facts),
+            *_disorder(spec, facts, bounded_from),
+            *_stale_entries(facts, output),
+            *output.problems,
+            *_unbalanced(expectation, actual),
+        ),
     )
 
 
@@ -198,16 +216,25 @@ def load_oracle(job: Path) -> Oracle:
     return cast(Oracle, module.expected)
 
 
-def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ()) -> RunFacts:
+def read_facts(
+    spec: StreamSpec,
+    *,
+    first: int = 0,
+    folders: Sequence[str] = (),
+    starts: Sequence[Start] = (),
+    ended: bool = False,
+) -> RunFacts:
     """What an oracle may know of a run: its committed batches' files, watermarks, times, and the stream's settings that
     decide what comes out. Raises VerificationError if the checkpoint's logs are not whole.
 
     Args:
         folders: local ones that hold the input of each source, where the sources' own are not local.
+        starts, ended: see `RunFacts`; they do not come from the checkpoint.
     """
     fs, checkpoint = _checkpoint(spec)
     try:
-        committed = log_position(fs, checkpoint).committed
+        position = log_position(fs, checkpoint)
+        committed = position.committed
         last = -1 if committed is None else committed
         logs = [file_source_log(fs, checkpoint, source) for source in range(max(1, len(spec.source.parts)))]
         files = {
@@ -230,9 +257,32 @@ def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ())
         state={batch: fields for batch, fields in state.items() if batch <= last},
         args=spec.args,
         ttl=spec.state.ttl,
-        skips=spec.sink.kind is SinkKind.PARQUET,
+        starts=tuple(starts),
+        ended=ended and _runs_without_data(spec),
+        planned=position.planned,
         rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
     )
+
+
+def _runs_without_data(spec: StreamSpec) -> bool:
+    """Whether Spark runs a batch without data when only the watermark moved. The stream's file decides, not its job."""
+    return spec.trigger.available_now and spec.spark.conf.get(WITHOUT_DATA, "true").lower() != "false"
+
+
+def _disorder(spec: StreamSpec, facts: RunFacts, bounded_from: int | None) -> list[str]:
+    """Of files on this host, whose times are those that Spark saw."""
+    latest_first = spec.source.options.get("latestFirst", "false").lower() == "true"
+    foreign = spec.source.kind is not SourceKind.FILES or "source" in spec.in_object_store
+    if bounded_from is None or latest_first or foreign:
+        return []
+    files = {batch: paths for batch, paths in facts.files.items() if batch >= bounded_from}
+    here = {path for paths in files.values() for path in paths if path.is_file()}
+    return disorder(files, {path: path.stat().st_mtime_ns // 1_000_000 for path in here})
+
+
+def _stale_entries(facts: RunFacts, output: Output) -> list[str]:
+    newest = output.manifest.newest if output.manifest else None
+    return stale_entries(facts.starts, newest=newest, planned=facts.planned)
 
 
 def _input_path(uri: str, moved: Mapping[str, str]) -> Path:
