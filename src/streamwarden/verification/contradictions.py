@@ -11,13 +11,14 @@ from pathlib import Path
 
 from streamwarden.verification.batches import some
 from streamwarden.verification.oracle import RateFacts, RunFacts
-from streamwarden.verification.starts import SLACK, invented_times
+from streamwarden.verification.starts import SLACK, invented_times, restarts
 
 
 def contradictions(facts: RunFacts) -> list[str]:
     """What contradicts the launcher's record of the run, or itself, as problems."""
     return [
         *some("batch that was planned while its driver did not live", invented_times(facts.starts, facts.times)),
+        *some("state that changed its form where no driver started", _changed_state(facts)),
         *some("seconds of the rate source that the clock contradicts", _rate_cases(facts.rate, facts.times)),
     ]
 
@@ -42,6 +43,12 @@ def disorder(files: Mapping[int, Sequence[Path]], modified: Mapping[Path, int]) 
         for path in here:
             newest[path.parent] = max(newest.get(path.parent, (0, batch)), (modified[path], batch))
     return some("input file that was read after its turn", cases)
+
+
+def _changed_state(facts: RunFacts) -> list[str]:
+    """Only another version of the job writes another schema, and only a start brings one."""
+    begun = restarts(facts.starts).first
+    return [f"batch {batch}" for batch in sorted(facts.state)[1:] if batch not in begun]
 
 
 def _rate_cases(rate: RateFacts | None, times: Mapping[int, int]) -> list[str]:

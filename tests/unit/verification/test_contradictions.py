@@ -36,6 +36,13 @@ def test_times_outside_the_drivers_life_are_reported() -> None:
     assert problem.startswith("batch that was planned while its driver did not live: batch 1 says ")
 
 
+def test_only_a_start_brings_another_version_of_the_state() -> None:
+    """Which version ran which batch decides what its rows are."""
+    two = replace(FACTS, rate=None, times={}, state={0: frozenset({"a.b"}), 1: frozenset({"a.c"})})
+    assert contradictions(two) == ["state that changed its form where no driver started: batch 1"]
+    assert contradictions(replace(two, starts=(Start(at=0.0, planned=1, committed=0),))) == []
+
+
 def test_files_of_an_input_that_was_all_there_are_read_oldest_first() -> None:
     """One that comes after its turn may have rows that are late by then."""
     a, b, c = (Path("in", name) for name in "abc")
