@@ -47,6 +47,7 @@ def verify(
     copied: CopiedTopic | None = None,
     starts: Sequence[Start] = (),
     bounded_from: int | None = None,
+    owed: int = 0,
 ) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
@@ -68,6 +69,8 @@ def verify(
             deviations.
         bounded_from: the run came to the end of its input by itself, and all of it was there before this batch. Then
             the last batches, without data, are owed too, and the files were read oldest first.
+        owed: records (offsets, to be exact) that were in the source's topic for the batches from there on: a run that
+            committed fewer ended too early, whatever it says.
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -81,13 +84,15 @@ def verify(
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
+    ranges: Mapping[int, Sequence[TopicRange]] = {}
     with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
         folders = spec.source.folders
         if "source" in spec.in_object_store:
             folders = _copied_input(spec, Path(scratch))
         facts = read_facts(spec, first=first, folders=folders, starts=starts, ended=bounded_from is not None)
         if spec.source.kind is SourceKind.KAFKA:
-            facts = replace(facts, files=_exported(spec, facts, Path(scratch), lost, copied))
+            ranges = _committed_ranges(spec, facts)
+            facts = replace(facts, files=_exported(spec, ranges, Path(scratch), lost, copied))
             inputs = [path for files in facts.files.values() for path in files]
         elif inputs is None:
             inputs = [path for folder in folders for path in input_files(Path(folder))]
@@ -103,10 +108,11 @@ def verify(
         repeated=output.repeated,
         notes=_notes(expectation, output),
         problems=(
+            *_stale_entries(facts, output),  # a cause goes before what it causes
             *expectation.problems,
             *contradictions(facts),
             *_disorder(spec, facts, bounded_from),
-            *_stale_entries(facts, output),
+            *unread(ranges, bounded_from or 0, owed),
             *output.problems,
             *_unbalanced(expectation, actual),
         ),
@@ -135,12 +141,8 @@ def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _exported(
-    spec: StreamSpec, facts: RunFacts, into: Path, lost: Sequence[TopicRange], copied: CopiedTopic | None
-) -> dict[int, list[Path]]:
-    """Batch -> files with the records that it read of the topic."""
-    from streamwarden.adapters.topic_export import export_copied, export_topic, isolation_of
-
+def _committed_ranges(spec: StreamSpec, facts: RunFacts) -> dict[int, tuple[TopicRange, ...]]:
+    """Committed batch -> ranges of the topic that it read."""
     try:
         ranges = topic_ranges(*_checkpoint(spec))
     except (CheckpointError, OSError) as error:
@@ -150,11 +152,28 @@ def _exported(
     ]
     if missing:
         raise _unknown_input(spec.checkpoint, f"batch {missing[0]} or the one before it is not in offsets/ any more")
-    committed = {
-        batch: without(parts, lost)
-        for batch, parts in ranges.items()
-        if facts.committed is not None and batch <= facts.committed
-    }
+    return {batch: parts for batch, parts in ranges.items() if facts.committed is not None and batch <= facts.committed}
+
+
+def unread(ranges: Mapping[int, Sequence[TopicRange]], first: int, owed: int) -> list[str]:
+    """Fewer records than there were, as a problem."""
+    read = sum(part.end - part.start for batch, parts in ranges.items() if batch >= first for part in parts)
+    if read >= owed:
+        return []
+    return [f"records never read: the batches from {first} on have {read:,} of the {owed:,} that were in the topic"]
+
+
+def _exported(
+    spec: StreamSpec,
+    ranges: Mapping[int, Sequence[TopicRange]],
+    into: Path,
+    lost: Sequence[TopicRange],
+    copied: CopiedTopic | None,
+) -> dict[int, list[Path]]:
+    """Batch -> files with the records that it read of the topic."""
+    from streamwarden.adapters.topic_export import export_copied, export_topic, isolation_of
+
+    committed = {batch: without(parts, lost) for batch, parts in ranges.items()}
     known = connection(str(spec.source.connection))
     if copied is not None:
         return export_copied(known, committed, copied, into, isolation=isolation_of(spec.source))
