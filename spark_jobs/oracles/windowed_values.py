@@ -15,10 +15,10 @@ from pathlib import Path
 
 from streamwarden.errors import VerificationError
 from streamwarden.units import parse_duration
-from streamwarden.verification.batches import disagreements, moment
+from streamwarden.verification.batches import moment, timeline
 from streamwarden.verification.oracle import Books, Expectation, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
-from streamwarden.verification.windows import Sliding, least_watermarks
+from streamwarden.verification.windows import Sliding
 
 
 def values(rate: RateFacts, batch: int) -> Iterator[tuple[int, int]]:
@@ -66,9 +66,9 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
                 known[0] += 1
                 known[1] += value
                 known[3] = value  # they count up
-    marks = least_watermarks([tops], [delay], facts.watermarks, skips=facts.skips)
-    final = marks.get(-1 if facts.committed is None else facts.committed, 0)
-    before = marks.get(facts.first - 1, 0)
+    line = timeline([tops], [delay], facts)
+    final = line.marks.get(line.committed, 0)
+    before = line.marks.get(facts.first - 1, 0)
     rows: dict[Key, Values] = {}
     counted = {"emitted": 0, "emitted_before": 0, "open": 0}
     for start, (count, total, least, greatest) in windows.items():
@@ -86,6 +86,6 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         rows=rows,
         books=Books(records=records, malformed=0, pairs=pairs, dropped=0, **counted),
         count_column="values",
-        problems=tuple(disagreements(marks, facts.watermarks)),
+        problems=line.problems,
         notes={"batches": len(facts.watermarks), "final_watermark": str(moment(final))},
     )

@@ -64,6 +64,25 @@ def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights:
         assert not run.facts["judgement"]["success"]
 
 
+def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, flights: Path) -> None:
+    """Its own offset log would excuse it: the watermark stands, so that every later window would count as open."""
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.KILL_DRIVER,
+        job="blind_after_restart",
+        batches=12,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert verdict_word(run) == "DEVIATED", run.reason
+        counts = run.facts["reconciliation"]
+        assert counts["lost"] > counts["expected"] / 4
+        assert f"{counts['lost']} lost" in run.reason
+        assert any("watermark that the input does not explain" in problem for problem in counts["problems"])
+        assert not run.facts["judgement"]["success"]
+
+
 @dataclass(frozen=True, slots=True)
 class TooSlow(KillDriver):
     """Aims at a batch, and fires when the driver has long ended by itself."""

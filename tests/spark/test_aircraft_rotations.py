@@ -16,11 +16,11 @@ import pytest
 
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.outputs import read_output
-from streamwarden.adapters.verification import verify
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows
 from support.job_runs import Survivors, forge, publish, stream, survive
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

@@ -26,7 +26,6 @@ import pytest
 
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.outputs import Output, read_output
-from streamwarden.adapters.verification import verify
 from streamwarden.stream import Backend, SourceSpec, SparkSpec, StateSpec, StreamSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import Rows, copied, rewrite
@@ -34,6 +33,7 @@ from support.job_runs import REPOSITORY, Survivors, forge, survive
 from support.job_runs import publish as publish_all
 from support.job_runs import stream as repository_stream
 from support.mid_batch import kill_in_mid_batch, newest
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

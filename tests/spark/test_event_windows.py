@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.verification import read_facts, verify
+from streamwarden.adapters.verification import read_facts
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows
 from support.job_runs import Survivors, forge, publish, stream, survive
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.verification import verify
 from streamwarden.health.checks import state_growth
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -25,6 +24,7 @@ from support import health_windows
 from support.drivers import Project, project
 from support.forged_output import Rows
 from support.job_runs import Survivors, forge, publish, stream, survive
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

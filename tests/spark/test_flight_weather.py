@@ -17,12 +17,12 @@ import pytest
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.forks import fork
 from streamwarden.adapters.outputs import read_output
-from streamwarden.adapters.verification import verify
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows
 from support.job_runs import Survivors, forge, publish, stream, survive
+from support.verdicts import recorded, verify
 
 pytestmark = pytest.mark.spark
 
@@ -185,7 +185,8 @@ def test_a_fork_reads_both_folders_anew_and_ends(runs: Survivors, tmp_path: Path
     assert made.batch is not None
     assert made.unseen > 2
     assert runs.project.await_end(runs.project.start(made.spec)).kind is ExitKind.COMPLETED
-    outcome = verify(made.spec)  # all of its output: what it took over and what it did again
+    starts = (*recorded(spec.name), *recorded(made.spec.name))
+    outcome = verify(made.spec, starts=starts)  # all of its output: what it took over and what it did again
     assert outcome.exactly_once, outcome.to_dict()
     assert outcome.expected > 0
 

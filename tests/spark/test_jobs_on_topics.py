@@ -26,7 +26,6 @@ from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.forks import fork
 from streamwarden.adapters.outputs import MANIFEST, read_output
 from streamwarden.adapters.surroundings import survey
-from streamwarden.adapters.verification import verify
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
@@ -36,6 +35,7 @@ from support.job_runs import WRITTEN, forge
 from support.job_runs import stream as repository_stream
 from support.kafka_broker import PASSWORD, Broker, broker
 from support.mid_batch import kill_in_mid_batch
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,6 @@ import pytest
 
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.surroundings import survey
-from streamwarden.adapters.verification import verify
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
@@ -27,6 +26,7 @@ from support.drivers import project, until
 from support.forged_output import Rows
 from support.job_runs import WRITTEN, Survivors, forge, stream, survive
 from support.kafka_broker import PASSWORD, Broker, broker
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

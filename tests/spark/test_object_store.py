@@ -20,7 +20,6 @@ from streamwarden.adapters.files import open_path
 from streamwarden.adapters.forks import fork
 from streamwarden.adapters.outputs import MANIFEST
 from streamwarden.adapters.surroundings import survey
-from streamwarden.adapters.verification import verify
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
 from streamwarden.cli.app import run
@@ -34,6 +33,7 @@ from support.drill_project import run_drill
 from support.drivers import Project, project
 from support.job_runs import publish, stream
 from support.object_store import BUCKET, ObjectStore, Versions, running
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.verification import verify
 from streamwarden.health.checks import memory_usage
 from streamwarden.health.executors import Look, looks
 from streamwarden.health.thresholds import DEFAULTS
@@ -32,6 +31,7 @@ from support.drivers import QUICK, Project, project, until
 from support.job_runs import publish, stream
 from support.mid_batch import newest
 from support.spark_cluster import Cluster, cluster
+from support.verdicts import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -24,13 +24,14 @@ import pytest
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.files import open_path
 from streamwarden.adapters.outputs import read_output
-from streamwarden.adapters.verification import read_facts, verify
+from streamwarden.adapters.verification import read_facts
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import Backend, Encoding, StreamSpec
 from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forge, publish, stream
 from support.mid_batch import kill_in_mid_batch, newest
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

@@ -21,11 +21,11 @@ import pytest
 from streamwarden.adapters.expectations import judge
 from streamwarden.adapters.forks import fork
 from streamwarden.adapters.outputs import read_output
-from streamwarden.adapters.verification import verify
 from streamwarden.stream import Backend, SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.mid_batch import kill_in_mid_batch, newest
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

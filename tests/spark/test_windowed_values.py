@@ -11,7 +11,6 @@ import pytest
 
 from streamwarden.adapters.config import load_stream
 from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.verification import verify
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ExitKind
@@ -22,6 +21,7 @@ from support.drivers import QUICK, Project, project, until
 from support.forged_output import Rows
 from support.job_runs import REPOSITORY, Survivors, forge
 from support.mid_batch import kill_in_mid_batch, newest
+from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
 

@@ -70,6 +70,10 @@ def minute_of(number: int) -> str:
     return f"{number // 60:02d}:{number % 60:02d}"
 
 
+OPEN: Final[list[Project]] = []
+"""Projects that are open now; see `support.verdicts`."""
+
+
 class Project:
     """`spec(...)` makes a stream of a job's text; `publish` adds an input file; `close` kills what still runs."""
 
@@ -174,8 +178,10 @@ class Project:
 def project(root: Path, url: str | None = None) -> Iterator[Project]:
     """A project in `root`; its store is a SQLite file, unless `url` names another."""
     made = Project(root, url)
+    OPEN.append(made)
     try:
         yield made
     finally:
+        OPEN.remove(made)
         made.close()
         shutil.rmtree(made.data / "checkpoints", ignore_errors=True)

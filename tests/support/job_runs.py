@@ -13,7 +13,6 @@ from typing import Any
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.config import load_stream
-from streamwarden.adapters.verification import verify
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
@@ -22,6 +21,7 @@ from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, until
 from support.forged_output import Rows, copied, rewrite
 from support.mid_batch import kill_in_mid_batch, newest
+from support.verdicts import verify
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WRITTEN = 1_700_000_000

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamwarden.adapters.config import spec_from_dict
@@ -16,18 +18,21 @@ from streamwarden.adapters.drill_forks import DrillForks
 from streamwarden.adapters.drill_services import ForkServices
 from streamwarden.adapters.drill_source import ForkSource
 from streamwarden.adapters.drill_topic import ForkTopic
+from streamwarden.adapters.starts import starts_of
 from streamwarden.adapters.verification import verify
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.ports import ForkView, Judgement, Ports
 from streamwarden.drills.spec import FaultKind
-from streamwarden.errors import VerificationError
+from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
-from streamwarden.stream import SinkKind
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.starts import Start
 
 if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
     from streamwarden.adapters.workspace import Workspace
 
 
@@ -45,14 +50,58 @@ class ForkHealth:
 
 
 class ForkVerifier:
-    """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input, which a fork has linked."""
+    """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input, which a fork has linked.
+
+    Args:
+        stream: the production stream's spec by name; raises ConfigError for one that is not there.
+    """
+
+    def __init__(self, store: Store, stream: Callable[[str], StreamSpec]) -> None:
+        self._store = store
+        self._stream = stream
 
     def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
         """Raises VerificationError if there is no verdict to be had."""
         spec = spec_from_dict(dict(fork.spec))
         # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
         first = fork.batch + 1 if spec.sink.kind is SinkKind.KAFKA and fork.batch is not None else 0
-        return verify(spec, first=first, lost=lost, copied=fork.copied)
+        own = 0 if fork.batch is None else fork.batch + 1
+        outcome = verify(
+            spec,
+            first=first,
+            lost=lost,
+            copied=fork.copied,
+            starts=self._starts(fork),
+            bounded_from=own if fork.bounded else None,
+            owed=_owed(spec, fork),
+        )
+        return replace(outcome, problems=(*outcome.problems, *of_others(outcome)))
+
+    def _starts(self, fork: ForkView) -> tuple[Start, ...]:
+        """The starts of the fork's own drivers, and those of its origin's before it was forked."""
+        own = starts_of(self._store, fork.stream, fork.checkpoint)
+        if fork.batch is None or not own:
+            return own
+        with contextlib.suppress(ConfigError):  # the stream's file may be gone by now
+            before = starts_of(self._store, fork.origin, self._stream(fork.origin).checkpoint)
+            return (*(start for start in before if start.at < own[0].at), *own)
+        return own
+
+
+def of_others(outcome: Reconciliation) -> list[str]:
+    """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
+    reader of the stream's own topic leaves such records out."""
+    found = outcome.notes.get("records_of_others")
+    return [f"{found} records in the fork's topic are not of its query: no other writes there"] if found else []
+
+
+def _owed(spec: StreamSpec, fork: ForkView) -> int:
+    """Records that the fork has to read, by the broker's own word when it was made. A stream that declares where it
+    begins has told the broker no such number, and of a topic of the fork's own the drill counts the records itself."""
+    if spec.source.kind is not SourceKind.KAFKA or not fork.bounded:
+        return 0
+    declared = any(name.lower().startswith("starting") for name in spec.source.options)
+    return 0 if declared and fork.batch is None else fork.unseen
 
 
 class ExpectationsJudge:
@@ -88,7 +137,7 @@ def build_engine(workspace: Workspace, *, faults: Mapping[FaultKind, Fault] = FA
         executors=ForkExecutors(),
         services=ForkServices(workspace.project),
         health=ForkHealth(workspace),
-        verifier=ForkVerifier(),
+        verifier=ForkVerifier(workspace.store, workspace.stream),
         judge=ExpectationsJudge(),
         archive=archive,
         clock=SystemClock(),

@@ -17,6 +17,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder, is_seen_dead
 from streamwarden.adapters.lapses import ahead, clocks_differ
 from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
+from streamwarden.adapters.starts import keep_start
 from streamwarden.adapters.stream_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
@@ -121,6 +122,7 @@ class Fleet:
         try:
             write_folder(spec, folder, self._data, lease, environment)
             self._store.drivers.launched(record)
+            keep_start(self._store, spec, record.driver_id, at=self._clock())
             process = spawn(spec, folder, self._data, command, environment)
         except (OSError, StreamwardenError) as error:
             self._abandon(record, lease, error)
@@ -161,6 +163,7 @@ class Fleet:
         try:
             write_folder(spec, folder, self._data, lease, environment, more)
             self._store.drivers.launched(record)
+            keep_start(self._store, spec, record.driver_id, at=self._clock())
             application = through(folder)
         except Exception as error:  # whatever the submitter raises: no driver, so no claim
             self._abandon(record, lease, error)

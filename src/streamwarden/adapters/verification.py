@@ -26,8 +26,12 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.topic_copy import CopiedTopic
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.verification.contradictions import contradictions, disorder
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.starts import Start, stale_entries
+
+WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 _LEFTOVERS: Final = 5
 """Leftover files that a note names; all are counted."""
@@ -41,6 +45,9 @@ def verify(
     deduplicated: bool = True,
     lost: Sequence[TopicRange] = (),
     copied: CopiedTopic | None = None,
+    starts: Sequence[Start] = (),
+    bounded_from: int | None = None,
+    owed: int = 0,
 ) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
@@ -57,6 +64,13 @@ def verify(
             held against what is left. Any other record that is gone is an error.
         copied: the source's topic is this copy of another one, from which the records are read: the copy may have lost
             them since.
+        starts: of the drivers that wrote the checkpoint, as recorded (`adapters.starts.starts_of`). A start that is not
+            among them explains nothing: a watermark that stood still after it, and a batch that was skipped, are
+            deviations.
+        bounded_from: the run came to the end of its input by itself, and all of it was there before this batch. Then
+            the last batches, without data, are owed too, and the files were read oldest first.
+        owed: records (offsets, to be exact) that were in the source's topic for the batches from there on: a run that
+            committed fewer ended too early, whatever it says.
 
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -70,13 +84,15 @@ def verify(
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
+    ranges: Mapping[int, Sequence[TopicRange]] = {}
     with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
         folders = spec.source.folders
         if "source" in spec.in_object_store:
             folders = _copied_input(spec, Path(scratch))
-        facts = read_facts(spec, first=first, folders=folders)
+        facts = read_facts(spec, first=first, folders=folders, starts=starts, ended=bounded_from is not None)
         if spec.source.kind is SourceKind.KAFKA:
-            facts = replace(facts, files=_exported(spec, facts, Path(scratch), lost, copied))
+            ranges = _committed_ranges(spec, facts)
+            facts = replace(facts, files=_exported(spec, ranges, Path(scratch), lost, copied))
             inputs = [path for files in facts.files.values() for path in files]
         elif inputs is None:
             inputs = [path for folder in folders for path in input_files(Path(folder))]
@@ -91,7 +107,15 @@ def verify(
         records=expectation.books.records,
         repeated=output.repeated,
         notes=_notes(expectation, output),
-        problems=(*expectation.problems, *output.problems, *_unbalanced(expectation, actual)),
+        problems=(
+            *_stale_entries(facts, output),  # a cause goes before what it causes
+            *expectation.problems,
+            *contradictions(facts),
+            *_disorder(spec, facts, bounded_from),
+            *unread(ranges, bounded_from or 0, owed),
+            *output.problems,
+            *_unbalanced(expectation, actual),
+        ),
     )
 
 
@@ -117,12 +141,8 @@ def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _exported(
-    spec: StreamSpec, facts: RunFacts, into: Path, lost: Sequence[TopicRange], copied: CopiedTopic | None
-) -> dict[int, list[Path]]:
-    """Batch -> files with the records that it read of the topic."""
-    from streamwarden.adapters.topic_export import export_copied, export_topic, isolation_of
-
+def _committed_ranges(spec: StreamSpec, facts: RunFacts) -> dict[int, tuple[TopicRange, ...]]:
+    """Committed batch -> ranges of the topic that it read."""
     try:
         ranges = topic_ranges(*_checkpoint(spec))
     except (CheckpointError, OSError) as error:
@@ -132,11 +152,28 @@ def _exported(
     ]
     if missing:
         raise _unknown_input(spec.checkpoint, f"batch {missing[0]} or the one before it is not in offsets/ any more")
-    committed = {
-        batch: without(parts, lost)
-        for batch, parts in ranges.items()
-        if facts.committed is not None and batch <= facts.committed
-    }
+    return {batch: parts for batch, parts in ranges.items() if facts.committed is not None and batch <= facts.committed}
+
+
+def unread(ranges: Mapping[int, Sequence[TopicRange]], first: int, owed: int) -> list[str]:
+    """Fewer records than there were, as a problem."""
+    read = sum(part.end - part.start for batch, parts in ranges.items() if batch >= first for part in parts)
+    if read >= owed:
+        return []
+    return [f"records never read: the batches from {first} on have {read:,} of the {owed:,} that were in the topic"]
+
+
+def _exported(
+    spec: StreamSpec,
+    ranges: Mapping[int, Sequence[TopicRange]],
+    into: Path,
+    lost: Sequence[TopicRange],
+    copied: CopiedTopic | None,
+) -> dict[int, list[Path]]:
+    """Batch -> files with the records that it read of the topic."""
+    from streamwarden.adapters.topic_export import export_copied, export_topic, isolation_of
+
+    committed = {batch: without(parts, lost) for batch, parts in ranges.items()}
     known = connection(str(spec.source.connection))
     if copied is not None:
         return export_copied(known, committed, copied, into, isolation=isolation_of(spec.source))
@@ -198,16 +235,25 @@ def load_oracle(job: Path) -> Oracle:
     return cast(Oracle, module.expected)
 
 
-def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ()) -> RunFacts:
+def read_facts(
+    spec: StreamSpec,
+    *,
+    first: int = 0,
+    folders: Sequence[str] = (),
+    starts: Sequence[Start] = (),
+    ended: bool = False,
+) -> RunFacts:
     """What an oracle may know of a run: its committed batches' files, watermarks, times, and the stream's settings that
     decide what comes out. Raises VerificationError if the checkpoint's logs are not whole.
 
     Args:
         folders: local ones that hold the input of each source, where the sources' own are not local.
+        starts, ended: see `RunFacts`; they do not come from the checkpoint.
     """
     fs, checkpoint = _checkpoint(spec)
     try:
-        committed = log_position(fs, checkpoint).committed
+        position = log_position(fs, checkpoint)
+        committed = position.committed
         last = -1 if committed is None else committed
         logs = [file_source_log(fs, checkpoint, source) for source in range(max(1, len(spec.source.parts)))]
         files = {
@@ -230,9 +276,32 @@ def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ())
         state={batch: fields for batch, fields in state.items() if batch <= last},
         args=spec.args,
         ttl=spec.state.ttl,
-        skips=spec.sink.kind is SinkKind.PARQUET,
+        starts=tuple(starts),
+        ended=ended and _runs_without_data(spec),
+        planned=position.planned,
         rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
     )
+
+
+def _runs_without_data(spec: StreamSpec) -> bool:
+    """Whether Spark runs a batch without data when only the watermark moved. The stream's file decides, not its job."""
+    return spec.trigger.available_now and spec.spark.conf.get(WITHOUT_DATA, "true").lower() != "false"
+
+
+def _disorder(spec: StreamSpec, facts: RunFacts, bounded_from: int | None) -> list[str]:
+    """Of files on this host, whose times are those that Spark saw."""
+    latest_first = spec.source.options.get("latestFirst", "false").lower() == "true"
+    foreign = spec.source.kind is not SourceKind.FILES or "source" in spec.in_object_store
+    if bounded_from is None or latest_first or foreign:
+        return []
+    files = {batch: paths for batch, paths in facts.files.items() if batch >= bounded_from}
+    here = {path for paths in files.values() for path in paths if path.is_file()}
+    return disorder(files, {path: path.stat().st_mtime_ns // 1_000_000 for path in here})
+
+
+def _stale_entries(facts: RunFacts, output: Output) -> list[str]:
+    newest = output.manifest.newest if output.manifest else None
+    return stale_entries(facts.starts, newest=newest, planned=facts.planned)
 
 
 def _input_path(uri: str, moved: Mapping[str, str]) -> Path:

@@ -97,6 +97,15 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
     )
 
 
+def newest_entry(fs: FileSystem, output: str) -> int | None:
+    """The newest batch that has an entry in the manifest of the output folder, by its name; None if none has.
+
+    Spark skips every batch up to it without reading its input, whatever the checkpoint says. Raises OSError.
+    """
+    ids = compactible_ids(list_or_empty(fs, output, SINK_LOG))
+    return ids[-1][0] if ids else None
+
+
 def next_compaction(compact: Sequence[int], batch: int) -> int:
     """The first batch after `batch` that compacts.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,8 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     if counts is not None:
         wrong = [f"{counts[kind]} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong") if counts[kind]]
         if wrong:
-            found.append(f"the output is not exactly-once: {', '.join(wrong)} of {counts['expected']} expected rows")
+            rows = f"{', '.join(wrong)} of {counts['expected']} expected rows"
+            found.append("; ".join([f"the output is not exactly-once: {rows}", *_first(counts["problems"])]))
         elif not counts["exactly_once"]:
             problems = "; ".join(counts["problems"]) or "the oracle expects no row at all"
             found.append(f"the output is not exactly-once: {problems}")
@@ -104,6 +105,12 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     elif steady is None and recovery.get("completed"):
         found.append("the steady state after the recovery was not observed")
     return found
+
+
+def _first(problems: Sequence[str]) -> list[str]:
+    """The first problem, beside rows that are wrong: it may say why. The journal has all."""
+    more = f" (problems in all: {len(problems)})" if len(problems) > 1 else ""
+    return [f"{problem}{more}" for problem in problems[:1]]
 
 
 def unverified(facts: Mapping[str, Any]) -> str | None:

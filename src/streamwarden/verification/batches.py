@@ -1,7 +1,7 @@
 """The whole bounded input of a run, batch by batch, with each batch's watermark: where an event-time oracle starts.
 
-Of the run only the order counts (which batch read which file). The watermarks are computed from the input; where the
-checkpoint says otherwise, there is a problem.
+Of the run only the order counts (which batch read which file). The watermarks are computed from the input and from the
+starts of the drivers, which the run did not write; where the checkpoint says otherwise, there is a problem.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.errors import VerificationError
 from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.starts import restarts
 from streamwarden.verification.windows import least_watermarks
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Replayed(Generic[T]):
     Args:
         batches: batch -> its rows, for every planned batch. Batch None holds rows of files that no batch read.
         marks: batch -> watermark, Unix milliseconds.
-        committed: newest committed batch, -1 if none was.
+        committed: newest committed batch, -1 if none was; that of a batch which is owed counts, see `timeline`.
         records, malformed: lines, and how many of them are no row.
         problems: what in the facts contradicts the input, in words.
     """
@@ -154,19 +155,52 @@ def _replayed(
                 rows.append(row)
         batches[batch] += rows
         moving = [side.at(row) for row in rows if side.moves(row)] if side.delay is not None else []
-        if batch is not None and moving:
-            known = tops[id(side)][batch]
-            tops[id(side)][batch] = max(moving) if known is None else max(known, *moving)
-    each, delays = [tops[id(side)] for side in sides], [side.delay or 0 for side in sides]
-    marks = least_watermarks(each, delays, facts.watermarks, skips=facts.skips)
+        # A run that came to its end owes the watermark of its whole input, whatever it says that it read.
+        read = max(facts.watermarks, default=None) if batch is None and facts.ended else batch
+        if read is not None and moving:
+            known = tops[id(side)][read]
+            tops[id(side)][read] = max(moving) if known is None else max(known, *moving)
+    found = timeline([tops[id(side)] for side in sides], [side.delay or 0 for side in sides], facts)
     return Replayed(
         batches=batches,
-        marks=marks,
-        committed=-1 if facts.committed is None else facts.committed,
+        marks=found.marks,
+        committed=found.committed,
         records=records,
         malformed=malformed,
-        problems=(*files.problems, *disagreements(marks, facts.watermarks)),
+        problems=(*files.problems, *found.problems),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The watermark of each batch by the input, the newest batch whose output is owed, and what contradicts them."""
+
+    marks: Mapping[int, int]
+    committed: int
+    problems: tuple[str, ...] = ()
+
+
+def timeline(highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], facts: RunFacts) -> Timeline:
+    """The watermarks of a run whose sources had these newest events; see `least_watermarks`.
+
+    A run that came to the end of its input owes what ended before the last watermark that the input gives, whether it
+    says that a batch emitted it or not: after the last rows Spark runs a batch without data, if they moved the
+    watermark. Only after a start it does not: the new driver knows nothing of a batch that moved it.
+    """
+    explained = restarts(facts.starts)
+    marks = least_watermarks(highest, delays, facts.watermarks, explained)
+    committed = -1 if facts.committed is None else facts.committed
+    last = max(marks)
+    problems = disagreements(marks, facts.watermarks)
+    moved = marks[last] > marks.get(last - 1, 0)
+    if facts.ended and moved and committed == last - 1 and last not in explained.first:
+        problems.append(
+            f"batch {committed} moved the watermark to {moment(marks[last])}, and no batch followed it: what ended by "
+            "then is owed (Spark runs a batch without data by itself)"
+        )
+        return Timeline(marks=marks, committed=last, problems=tuple(problems))
+    marks.pop(last)
+    return Timeline(marks=marks, committed=committed, problems=tuple(problems))
 
 
 def moment(milliseconds: int) -> datetime:

@@ -1,10 +1,12 @@
 """What an oracle is told, what it answers, and the Protocol between them.
 
 An oracle states what a stream's output should be, from the whole bounded input, independent of the run under test:
-it imports neither the job nor Spark. Of the run it takes two things only, for they decide which rows are late, and both
-are checked: which batch read which file, and the watermark of each batch. Where a job works by the clock, when each
-batch was planned is the third: the processing time that Spark gives to all rows and timers of a batch, and gives again
-when it runs the batch again.
+it imports neither the job nor Spark. Nothing that the run under test wrote may lower what is expected of it: a fact of
+the checkpoint either is checked against the input and the launcher's own record, or adds a problem. Of the run an
+oracle takes which batch read which file, for that decides which rows are late; the watermarks it computes, and those of
+the checkpoint are compared with them. Where a job works by the clock, it takes when each batch was planned: the
+processing time that Spark gives to all rows and timers of a batch, and gives again when it runs the batch again. What a
+run could gain by each fact, and what prevents it: docs/explanation/verification.md.
 
 The oracle of the job `spark_jobs/NAME.py` is the function `expected` in `spark_jobs/oracles/NAME.py`.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streamwarden.verification.reconciliation import Key, Values
+from streamwarden.verification.starts import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,28 +42,34 @@ class RunFacts:
 
     Args:
         files: batch -> input files that it read, as paths.
-        watermarks: batch -> `batchWatermarkMs` of `offsets/BATCH`, Unix milliseconds, for each planned batch.
+        watermarks: batch -> `batchWatermarkMs` of `offsets/BATCH`, Unix milliseconds, for each planned batch: to be
+            compared with what the input makes them, never to be believed.
         committed: newest committed batch; None if none was.
+        planned: newest planned batch, committed or not; None if none was.
         first: first batch whose output is judged: 0, or for a fork the batch after the one that it was made at.
         times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds: the clock of a job in processing time.
         args: the stream's `args`, for a job whose question has parameters.
         ttl: the stream's `state.ttl`, seconds; None: nothing expires.
         state: batch -> the fields (`VARIABLE.FIELD`) of the state's values, of transformWithState, from this batch on.
         rate: of a stream whose source is no folder but Spark's rate source.
-        skips: the sink skips a batch that it has already, when the query runs it again after a kill: a folder does, by
-            its manifest; a table or a topic is written again.
+        starts: of the drivers that wrote the checkpoint, as their launcher recorded them. Only these explain that a
+            watermark stands still, or that a batch was skipped.
+        ended: the run came to the end of its bounded input by itself, and its launcher saw it: what the last watermark
+            passed is owed, whether a batch emitted it or not.
     """
 
     files: Mapping[int, Sequence[Path]]
     watermarks: Mapping[int, int]
     committed: int | None
+    planned: int | None = None
     first: int = 0
     times: Mapping[int, int] = field(default_factory=dict)
     args: tuple[str, ...] = ()
     ttl: float | None = None
     state: Mapping[int, frozenset[str]] = field(default_factory=dict)
     rate: RateFacts | None = None
-    skips: bool = False
+    starts: tuple[Start, ...] = ()
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamwarden.verification.reconciliation import Key
+from streamwarden.verification.starts import Restarts
 
 Group = tuple[Hashable, ...]
 
@@ -80,37 +81,37 @@ def watermarks(highest: Mapping[int, int | None], delay: int) -> dict[int, int]:
 
 
 def least_watermarks(
-    highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], logged: Mapping[int, int], *, skips: bool
+    highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], batches: Iterable[int], restarts: Restarts
 ) -> dict[int, int]:
-    """The watermark of each batch of a query with several sources: the least of theirs, 0 until each has had an event.
+    """The watermark of each batch of a query with several sources: the least of theirs, 0 until each has had an event;
+    and that of the batch which would come next.
 
-    How far each source is stands in the driver's memory alone; the offset log keeps the least. A restart therefore
+    How far each source is stands in the driver's memory alone; the offset log keeps the least. A start therefore
     forgets it, and the watermark stands still until each source has had an event again (measured on Spark 4.3: the
     `WatermarkTracker` of a new run knows one number). A batch that a folder's manifest has, and that runs again since
-    it was not committed, is not read at all: its events never move the watermark. Which batches followed a restart is
-    not in the checkpoint, so any may have: of what the input and such restarts allow, the logged watermark is taken, or
-    else the largest.
+    it was not committed, is not read at all: its events never move the watermark. Nothing else makes it stand, and
+    what the offset log says of it counts for nothing here: the run under test wrote it.
 
     Args:
         highest: for each source, the largest event time in each batch (None: it had no event), Unix milliseconds.
         delays: for each source, milliseconds.
-        logged: batch -> the watermark in the offset log, Unix milliseconds.
-        skips: the sink skips a batch that it has; see `RunFacts`.
     """
     result: dict[int, int] = {}
     forgotten: tuple[int | None, ...] = (None,) * len(delays)
-    known, current = {forgotten}, 0
-    for batch in sorted(logged):
-        allowed: dict[int, set[tuple[int | None, ...]]] = {}
-        for tops in known:
-            least = min(0 if top is None else top - delay for top, delay in zip(tops, delays, strict=True))
-            allowed.setdefault(max(current, least), set()).add(tops)
-        current = result[batch] = logged[batch] if logged[batch] in allowed else max(allowed)
-        here = [tops[batch] for tops in highest]
-        known = {tuple(map(_newer, before, here)) for before in {*allowed[current], forgotten}}
-        if skips:
-            known.add(forgotten)
+    tops, current, following = forgotten, 0, 0
+    for batch in sorted(batches):
+        current = result[batch] = max(current, _least(tops, delays))
+        if batch in restarts.first:
+            tops = forgotten
+        if batch not in restarts.skipped:
+            tops = tuple(map(_newer, tops, [of_source[batch] for of_source in highest]))
+        following = batch + 1
+    result[following] = max(current, _least(tops, delays))
     return result
+
+
+def _least(tops: Sequence[int | None], delays: Sequence[int]) -> int:
+    return min(0 if top is None else top - delay for top, delay in zip(tops, delays, strict=True))
 
 
 def _newer(one: int | None, other: int | None) -> int | None:

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamwarden.adapters.verification import input_files, load_oracle, read_facts, verify
+from streamwarden.adapters.verification import input_files, load_oracle, read_facts, unread, verify
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 
@@ -174,3 +175,13 @@ def test_an_oracle_that_is_none_is_refused(tmp_path: Path, text: str, message: s
 def test_other_sources_and_sinks_leave_no_verdict(run: StreamSpec, change: dict[str, object]) -> None:
     with pytest.raises(VerificationError, match="a source of kind"):
         verify(replace(run, **change))  # type: ignore[arg-type]
+
+
+def test_a_run_that_says_it_read_less_of_its_topic_than_there_was_is_reported() -> None:
+    """The oracle reads again what the run says that it read: the drill knows how much that has to be."""
+    ranges = {0: (TopicRange("t", 0, 0, 10), TopicRange("t", 1, 5, 7)), 1: (TopicRange("t", 0, 10, 15),)}
+    assert unread(ranges, 0, 17) == []
+    assert unread(ranges, 1, 5) == []
+    assert unread(ranges, 0, 18) == [
+        "records never read: the batches from 0 on have 17 of the 18 that were in the topic"
+    ]

@@ -106,6 +106,13 @@ def test_a_problem_of_the_output_deviates_although_every_row_agrees() -> None:
     assert "no entry for the committed batch 3" in result.reason
 
 
+def test_the_first_problem_stands_beside_the_rows_that_are_wrong() -> None:
+    """It may be what they come from."""
+    result = run(World(reconciliation=replace(PERFECT, lost=7, problems=("Spark skipped batch 2", "and so on"))))
+    assert "7 lost of " in result.reason
+    assert "; Spark skipped batch 2 (problems in all: 2)" in result.reason
+
+
 def test_an_oracle_that_expects_nothing_proves_nothing() -> None:
     result = run(World(reconciliation=replace(PERFECT, expected=0, actual=0)))
     assert verdict_word(result) == "DEVIATED"

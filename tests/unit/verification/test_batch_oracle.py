@@ -11,6 +11,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.verification.batch_oracle import WindowedQuestion, answer
 from streamwarden.verification.lines import json_object
 from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.starts import Start
 from streamwarden.verification.windows import Row, Sliding
 
 MINUTE = 60_000
@@ -145,3 +146,86 @@ def test_a_run_that_committed_nothing_owes_nothing(files: list[Path]) -> None:
     expectation = answer(QUESTION, files, RunFacts(files={}, watermarks={}, committed=None))
     assert expectation.rows == {}
     assert len(expectation.problems) == 3
+
+
+# What a run that lost its rows writes into its own checkpoint
+
+BLIND = {0: 0, 1: 20 * MINUTE, 2: 20 * MINUTE, 3: 20 * MINUTE}
+"""The watermarks of a run that read nothing from batch 1 on."""
+
+
+@pytest.mark.parametrize("starts", [(), (Start(at=1.0, planned=1, committed=0, sink=0),)])
+def test_a_watermark_that_stands_does_not_lower_what_is_owed(
+    files: list[Path], facts: RunFacts, starts: tuple[Start, ...]
+) -> None:
+    """Not without a start, and not with the start of a driver that read the cut batch again."""
+    blind = answer(QUESTION, files, replace(facts, watermarks=BLIND, starts=starts))
+    assert blind.rows == answer(QUESTION, files, facts).rows
+    assert [problem.partition(":")[0] for problem in blind.problems] == [
+        "watermark that the input does not explain",
+        "watermark that the input does not explain",
+    ]
+
+
+def test_a_batch_that_was_killed_between_the_manifest_and_its_commit_is_explained(
+    files: list[Path], facts: RunFacts
+) -> None:
+    """Spark does not read it again, so that its events never move the watermark; its rows are owed all the same."""
+    killed = Start(at=1.0, planned=1, committed=0, sink=1)
+    marks = {0: 0, 1: 20 * MINUTE, 2: 20 * MINUTE, 3: 600 * MINUTE}
+    expectation = answer(QUESTION, files, replace(facts, watermarks=marks, starts=(killed,)))
+    assert expectation.problems == ()
+    assert expectation.rows == answer(QUESTION, files, facts).rows
+
+
+def test_after_a_rewind_the_rows_of_the_first_time_are_owed_and_not_unexpected(
+    files: list[Path], facts: RunFacts
+) -> None:
+    """Offsets and commits from batch 1 on were removed, the output was kept: Spark planned them again and skipped all,
+    and its watermark stood."""
+    rewound = Start(at=2.0, planned=0, committed=0, sink=3)
+    expectation = answer(QUESTION, files, replace(facts, watermarks=BLIND, starts=(rewound,)))
+    assert expectation.rows == answer(QUESTION, files, facts).rows
+
+
+# The bound that holds for every run which came to its end
+
+
+def without_its_last_batch(facts: RunFacts) -> RunFacts:
+    return replace(facts, watermarks={batch: facts.watermarks[batch] for batch in range(3)}, committed=2, ended=True)
+
+
+def test_a_run_that_came_to_its_end_owes_what_the_last_watermark_passed(files: list[Path], facts: RunFacts) -> None:
+    expectation = answer(QUESTION, files, without_its_last_batch(facts))
+    assert expectation.rows == answer(QUESTION, files, facts).rows
+    assert len(expectation.problems) == 1
+    assert "batch 2 moved the watermark to 1970-01-01 10:00:00+00:00, and no batch followed" in expectation.problems[0]
+
+
+def test_a_run_that_goes_on_owes_no_batch_that_is_yet_to_come(files: list[Path], facts: RunFacts) -> None:
+    expectation = answer(QUESTION, files, replace(without_its_last_batch(facts), ended=False))
+    assert expectation.problems == ()
+    assert (at(60), "EWR") not in expectation.rows
+
+
+def test_a_driver_that_started_after_the_last_rows_owes_no_batch_without_data(
+    files: list[Path], facts: RunFacts
+) -> None:
+    """Spark asks the batch before whether it moved the watermark, and a new driver has none."""
+    late = replace(without_its_last_batch(facts), starts=(Start(at=1.0, planned=2, committed=2, sink=2),))
+    assert answer(QUESTION, files, late).problems == ()
+
+
+def test_a_file_that_no_batch_read_counts_in_the_last_watermark(files: list[Path], facts: RunFacts) -> None:
+    """The newest events were never read: what they close is owed."""
+    marks = {0: 0, 1: 20 * MINUTE, 2: 80 * MINUTE}
+    lost = replace(facts, files={0: [files[0]], 1: [files[1]]}, watermarks=marks, committed=2, ended=True)
+    expectation = answer(QUESTION, files, lost)
+    assert expectation.rows == answer(QUESTION, files, facts).rows
+    assert expectation.problems[0] == "input file never read: flights-2.json"
+
+
+def test_the_rows_of_a_batch_that_is_said_not_to_be_committed_are_owed(files: list[Path], facts: RunFacts) -> None:
+    """A commit log that ends early: read_facts then leaves the later batches out, and their files count as unread."""
+    early = replace(facts, files={0: [files[0]]}, watermarks={0: 0}, committed=0, ended=True)
+    assert answer(QUESTION, files, early).rows == answer(QUESTION, files, facts).rows

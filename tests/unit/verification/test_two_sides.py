@@ -10,6 +10,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.verification.batches import Side, replayed_sides
 from streamwarden.verification.lines import json_object
 from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.starts import Start
 
 MINUTE = 60_000
 
@@ -69,17 +70,31 @@ def test_a_watermark_stands_after_a_restart_until_both_sides_have_had_an_event(
     files: dict[str, Path], facts: RunFacts
 ) -> None:
     """Killed in batch 2, which reads of one side only: the new driver does not know how far the other one was."""
-    run = replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED), SIDES)
+    cut = Start(at=1.0, planned=2, committed=1)
+    run = replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(cut,)), SIDES)
     assert run.problems == ()
     assert run.marks == RESTARTED
+
+
+@pytest.mark.parametrize("start", [None, Start(at=1.0, planned=1, committed=0), Start(at=1.0, planned=3, committed=2)])
+def test_a_watermark_that_stands_without_a_start_there_is_reported_and_not_believed(
+    files: dict[str, Path], facts: RunFacts, start: Start | None
+) -> None:
+    """The checkpoint of a job that stopped reading looks like this; so does one restarted elsewhere."""
+    facts = replace(facts, watermarks=RESTARTED, starts=(start,) if start else ())
+    run = replayed_sides(list(files.values()), facts, SIDES)
+    assert [problem.split(":")[1] for problem in run.problems] == [" batch 3"]
+    assert run.marks == MARKS
 
 
 def test_a_restart_explains_no_other_watermark(files: dict[str, Path], facts: RunFacts) -> None:
     """It neither goes back, nor does it stand in the midst of what the sides say, nor beyond it."""
     for wrong in (0, 14, 20, 39, 41, 100):
         logged = {**MARKS, 3: wrong * MINUTE}
-        problems = replayed_sides(list(files.values()), replace(facts, watermarks=logged), SIDES).problems
-        assert [problem.split(":")[1] for problem in problems] == [" batch 3"], wrong
+        for starts in ((), (Start(at=1.0, planned=2, committed=1),)):
+            claimed = replace(facts, watermarks=logged, starts=starts)
+            problems = replayed_sides(list(files.values()), claimed, SIDES).problems
+            assert [problem.split(":")[1] for problem in problems] == [" batch 3"], wrong
 
 
 def test_a_file_of_no_side_leaves_no_verdict(files: dict[str, Path], facts: RunFacts, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamwarden.verification.starts import Restarts
 from streamwarden.verification.windows import Row, Sliding, aggregate, least_watermarks, watermarks
 
 HOUR = Sliding(60, 15)
@@ -52,39 +53,52 @@ Tops = list[int | None]
 tops_of_batches = st.lists(st.one_of(st.none(), st.integers(0, 50)), min_size=6, max_size=6)
 
 
-@given(tops_of_batches, st.integers(0, 20), st.lists(st.integers(0, 50), min_size=6, max_size=6))
-def test_of_one_source_the_offset_log_says_all_so_a_restart_explains_nothing(
-    tops: Tops, delay: int, logged: list[int]
-) -> None:
+def begun(*first: int, skipped: tuple[int, ...] = ()) -> Restarts:
+    return Restarts(first=frozenset(first), skipped=frozenset(skipped))
+
+
+@given(tops_of_batches, st.integers(0, 20), st.sets(st.integers(0, 5)))
+def test_of_one_source_a_start_forgets_nothing(tops: Tops, delay: int, first: set[int]) -> None:
+    """Its own watermark is the least of all, which the offset log keeps."""
     highest = dict(enumerate(tops))
-    assert least_watermarks([highest], [delay], dict(enumerate(logged)), skips=False) == watermarks(highest, delay)
+    marks = least_watermarks([highest], [delay], highest, begun(*first))
+    assert marks == watermarks({**highest, len(tops): None}, delay)
+
+
+def logged_by_spark(one: Tops, other: Tops, starts: set[int]) -> dict[int, int]:
+    """A tracker as Spark has it: each source's own watermark is forgotten by a start, the least of them is not."""
+    logged, current = {}, 0
+    newest: list[int | None] = [None, None]
+    for batch, tops in enumerate(zip([*one, None], [*other, None], strict=True)):
+        current = logged[batch] = max(current, min(0 if top is None else top - 5 for top in newest))
+        if batch in starts:
+            newest = [None, None]
+        newest = [max(known or 0, top) if top is not None else known for known, top in zip(newest, tops, strict=True)]
+    return logged
 
 
 @given(tops_of_batches, tops_of_batches, st.sets(st.integers(0, 5)))
-def test_of_two_sources_whatever_restarts_leave_is_explained(one: Tops, other: Tops, restarts: set[int]) -> None:
-    """A tracker as Spark has it: each source's own watermark is forgotten by a restart, the least of them is not."""
-    logged, current = {}, 0
-    newest: list[int | None] = [None, None]
-    for batch, tops in enumerate(zip(one, other, strict=True)):
-        current = logged[batch] = max(current, min(0 if top is None else top - 5 for top in newest))
-        if batch in restarts:
-            newest = [None, None]
-        newest = [max(known or 0, top) if top is not None else known for known, top in zip(newest, tops, strict=True)]
-    assert least_watermarks([dict(enumerate(one)), dict(enumerate(other))], [5, 5], logged, skips=False) == logged
+def test_of_two_sources_each_known_start_is_explained(one: Tops, other: Tops, starts: set[int]) -> None:
+    highest = [dict(enumerate(one)), dict(enumerate(other))]
+    assert least_watermarks(highest, [5, 5], range(6), begun(*starts)) == logged_by_spark(one, other, starts)
 
 
 def test_a_batch_that_the_sink_has_and_that_runs_again_moves_no_watermark() -> None:
     """Killed between the manifest and the commit of batch 1: its events never come to the watermark's ears."""
     tops: dict[int, int | None] = {0: 0, 1: 20, 2: 21, 3: 40, 4: 41}
-    logged = {0: 0, 1: 0, 2: 0, 3: 11, 4: 30}
-    assert least_watermarks([tops], [10], logged, skips=True) == logged
-    assert least_watermarks([tops], [10], logged, skips=False) == {0: 0, 1: 0, 2: 10, 3: 11, 4: 30}
+    assert least_watermarks([tops], [10], tops, begun(1, skipped=(1,))) == {0: 0, 1: 0, 2: 0, 3: 11, 4: 30, 5: 31}
+    assert least_watermarks([tops], [10], tops, begun(1)) == {0: 0, 1: 0, 2: 10, 3: 11, 4: 30, 5: 31}
 
 
-@pytest.mark.parametrize("wrong", [3, 7, 9, 11, 20])
-def test_a_skipped_batch_explains_no_other_watermark(wrong: int) -> None:
-    tops: dict[int, int | None] = {0: 0, 1: 20, 2: 21}
-    assert least_watermarks([tops], [10], {0: 0, 1: 0, 2: wrong}, skips=True)[2] == 10
+@given(tops_of_batches, tops_of_batches, st.sets(st.integers(0, 5)))
+def test_no_start_makes_the_watermark_stand_for_ever(one: Tops, other: Tops, starts: set[int]) -> None:
+    """After it, and one event of each source, all is as if there had been none."""
+    highest = [dict(enumerate(one)), dict(enumerate(other))]
+    marks = least_watermarks(highest, [5, 5], range(6), begun(*starts))
+    since = max(starts, default=0)
+    ends = [max((top for top in tops[since:] if top is not None), default=None) for tops in (one, other)]
+    if None not in ends:
+        assert marks[6] >= min(end - 5 for end in ends if end is not None)
 
 
 def row(at: int, group: str = "a") -> Row:

@@ -1,0 +1,119 @@
+"""What a drill adds to a verification: it knows more of its fork than the fork's checkpoint says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters import drill_engine
+from streamwarden.adapters.config import spec_to_dict
+from streamwarden.adapters.drill_engine import ForkVerifier, of_others
+from streamwarden.adapters.starts import keep_start
+from streamwarden.adapters.store import Store
+from streamwarden.drills.ports import ForkView
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.verification.reconciliation import Reconciliation
+
+RIGHT = Reconciliation(expected=1, actual=1, lost=0, duplicated=0, unexpected=0, wrong=0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(f"sqlite:///{tmp_path / 'store.db'}") as made:
+        made.migrate()
+        yield made
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> StreamSpec:
+    return StreamSpec(
+        name="flights",
+        job="job.py",
+        source=SourceSpec(path=str(tmp_path / "input")),
+        sink=SinkSpec(path=str(tmp_path / "output")),
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger=TriggerSpec(available_now=True),
+    )
+
+
+def view(origin: StreamSpec, *, batch: int | None, **changes: Any) -> ForkView:
+    spec = replace(origin, name="flights_fork", checkpoint=f"{origin.checkpoint}-fork", **changes)
+    return ForkView(
+        stream=spec.name,
+        origin=origin.name,
+        checkpoint=spec.checkpoint,
+        output=None,
+        batch=batch,
+        unseen=500,
+        batches_left=1,
+        input_digest="",
+        spec=spec_to_dict(spec),
+    )
+
+
+def launched(store: Store, spec: StreamSpec, *times: float) -> None:
+    for at in times:
+        record = DriverRecord(
+            driver_id=f"{spec.name}-{at}",
+            stream=spec.name,
+            checkpoint=spec.checkpoint,
+            token=1,
+            folder="",
+            launched_by="test",
+            launched_at=at,
+        )
+        store.drivers.launched(record)
+        keep_start(store, spec, record.driver_id, at=at)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the verification is asked; it is tested by itself."""
+    seen: dict[str, Any] = {}
+
+    def verify(spec: StreamSpec, **options: Any) -> Reconciliation:
+        seen.update(options)
+        return RIGHT
+
+    monkeypatch.setattr(drill_engine, "verify", verify)
+    return seen
+
+
+def test_the_starts_of_the_origin_before_the_fork_count_and_no_later_ones(
+    store: Store, origin: StreamSpec, asked: dict[str, Any]
+) -> None:
+    fork = view(origin, batch=4)
+    launched(store, origin, 1.0, 2.0, 9.0)
+    launched(store, replace(origin, name=fork.stream, checkpoint=fork.checkpoint), 5.0, 7.0)
+    ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
+    assert [start.at for start in asked["starts"]] == [1.0, 2.0, 5.0, 7.0]
+    assert (asked["bounded_from"], asked["owed"]) == (5, 0)
+    ForkVerifier(store, lambda name: origin).reconcile(replace(fork, batch=None), "batch")
+    assert [start.at for start in asked["starts"]] == [5.0, 7.0], "it took over no batch of its origin"
+    assert asked["bounded_from"] == 0
+
+
+def test_a_bounded_fork_owes_every_record_that_the_broker_had(
+    store: Store, origin: StreamSpec, asked: dict[str, Any]
+) -> None:
+    topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
+    verifier = ForkVerifier(store, lambda name: origin)
+    verifier.reconcile(view(origin, batch=None, source=topic), "batch")
+    assert asked["owed"] == 500
+    verifier.reconcile(replace(view(origin, batch=None, source=topic), bounded=False), "batch")
+    assert (asked["owed"], asked["bounded_from"]) == (0, None), "the drill counts the records of a topic of its own"
+    latest = replace(topic, options={"startingOffsets": "latest"})
+    verifier.reconcile(view(origin, batch=None, source=latest), "batch")
+    assert asked["owed"] == 0, "where it begins is declared"
+
+
+def test_records_of_another_query_in_the_topic_of_a_fork_are_a_problem() -> None:
+    assert of_others(RIGHT) == []
+    assert of_others(replace(RIGHT, notes={"records_of_others": 0})) == []
+    [problem] = of_others(replace(RIGHT, notes={"records_of_others": 3}))
+    assert problem.startswith("3 records in the fork's topic are not of its query")
