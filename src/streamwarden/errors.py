@@ -8,10 +8,12 @@
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
     ├── StoreError             the progress store cannot be reached or refuses
     ├── SinkError              what a stream writes to (a database, a topic) cannot be reached or refuses for now
+    │   └── SinkInterrupted    the driver has to end while it waits for what the stream writes to
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── SourceError            what a stream reads from cannot be reached, or does not hold what it should
     │   └── InputGone          what a batch read cannot be read again, by anybody
     ├── JobError               the job's module cannot be imported or does not build a query
+    │   └── ScriptFailed       a script ended with a status that is not 0: why, only what it raised can tell
     ├── DrillError
     │   └── DrillAborted       a precondition of a drill does not hold: nothing was broken
     └── VerificationError      an oracle or the reconciliation cannot reach a verdict
@@ -84,6 +86,10 @@ class SinkError(StreamwardenError):
     """What a stream writes to cannot be reached or refuses for now; a restart may find it well."""
 
 
+class SinkInterrupted(SinkError):
+    """The driver has to end (a stop, a lost lease) while it waits for what the stream writes to."""
+
+
 class ProcessError(StreamwardenError):
     """A driver could not be launched, observed or stopped."""
 
@@ -98,6 +104,10 @@ class InputGone(SourceError):
 
 class JobError(StreamwardenError):
     """The job's module cannot be imported or does not build a query."""
+
+
+class ScriptFailed(JobError):
+    """A script ended with a status that is not 0: why, only what it raised before can tell."""
 
 
 class DrillError(StreamwardenError):

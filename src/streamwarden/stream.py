@@ -27,6 +27,10 @@ CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
 
 
+RETRY_FOR: Final = 120.0
+"""Seconds for which a database may be away before a driver ends over it: a failover takes a minute."""
+
+
 class SourceKind(StrEnum):
     FILES = "files"
     KAFKA = "kafka"
@@ -105,6 +109,7 @@ class SinkSpec:
         table: the table that is written, `schema.table` or `table`.
         topic: the topic that is written.
         key: columns that tell a row from all others; in update mode a row replaces the one of the same key.
+        retry_for: how long a batch is tried again while the database is away, before the driver ends.
     """
 
     kind: SinkKind = SinkKind.PARQUET
@@ -114,6 +119,7 @@ class SinkSpec:
     topic: str | None = None
     key: tuple[str, ...] = ()
     mode: OutputMode = OutputMode.APPEND
+    retry_for: Seconds = RETRY_FOR
     options: dict[str, str] = field(default_factory=dict)
 
 

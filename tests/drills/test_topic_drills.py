@@ -131,7 +131,7 @@ def test_a_topic_that_was_made_anew_is_told_and_read_under_a_new_checkpoint(kafk
     run = drilled(kafka, tmp_path, FaultKind.TOPIC_RECREATED)
     assert run.passed, run.reason
     proof, told, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
-    assert told["next_step"].startswith("the topic was made anew")
+    assert told["next_step"].startswith("the topic was recreated")
     assert len(told["check"]["evidence"]["made_anew"]) == 4
     assert counts["records"] == proof["records"] < RECORDS
     assert counts["exactly_once"]

@@ -15,8 +15,8 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import ForkView
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag
+from streamwarden.lifecycle.causes import LOST_INPUT, TOPIC_RECREATED
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.exits import LOST_INPUT, TOPIC_ANEW
 from streamwarden.lifecycle.topic_copy import CopiedPartition, CopiedTopic, Feed
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -147,7 +147,7 @@ class SimulatedTopic:
         gone = any(lag.lost or lag.rewound for lag in self.lags(fork)) if fork.copied else False
         if not gone or self.silent or options.get("failOnDataLoss") == "false":
             return False
-        cause = LOST_INPUT if self.anew is None else TOPIC_ANEW
+        cause = LOST_INPUT if self.anew is None else TOPIC_RECREATED
         self.world._end(
             driver,
             ExitKind.FAILED,

@@ -43,11 +43,37 @@ class Cluster:
     """A running master and workers. `url` is what a stream names as `spark.master`; `pages` are the ports of the web
     pages, the master's first."""
 
-    def __init__(
-        self, folder: Path, workers: Sequence[subprocess.Popen[bytes]], url: str, pages: Sequence[int]
-    ) -> None:
-        self.url, self.pages = url, pages
-        self._folder, self._workers = folder, workers
+    def __init__(self, folder: Path, port: int, pages: Sequence[int]) -> None:
+        self.url, self.pages = f"spark://127.0.0.1:{port}", pages
+        self._folder, self._port = folder, port
+        self._master: subprocess.Popen[bytes] | None = None
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    def start_master(self) -> None:
+        """Start the master, again after `kill_master`: at the same address, and with no memory of what it knew."""
+        arguments = master_arguments(host="127.0.0.1", port=self._port, page=self.pages[0])
+        self._master = _start(self._folder, "master", arguments)
+        _await_listening(self._master, self._port, self._folder / "master.log")
+
+    def kill_master(self) -> None:
+        """SIGKILL to the master alone: workers and executors live on."""
+        assert self._master is not None
+        self._master.kill()
+        self._master.wait(timeout=20)
+
+    def start_workers(self, cores: int) -> None:
+        """Start a worker for each of the pages that is left, and wait until the master knows them."""
+        for number, page in enumerate(self.pages[1:]):
+            work = str(self._folder / f"work-{number}")
+            offer = worker_arguments(host="127.0.0.1", cores=cores, memory="2g", page=page, work=work, url=self.url)
+            self._workers.append(_start(self._folder, f"worker-{number}", offer))
+        for number, worker in enumerate(self._workers):
+            _await_said(worker, self._folder / f"worker-{number}.log", r"Successfully registered with master")
+
+    def end(self) -> None:
+        """End all of it."""
+        for process in (*reversed(self._workers), *([self._master] if self._master else [])):
+            _end(process)
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live now."""
@@ -80,26 +106,22 @@ class Cluster:
 
 
 @contextmanager
-def cluster(*, cores: int = 2, workers: int = 1) -> Iterator[Cluster]:
-    """A running cluster; everything of it is ended, and its folder removed, at the end."""
+def cluster(*, cores: int = 2, workers: int = 1, started: bool = True) -> Iterator[Cluster]:
+    """A cluster; everything of it is ended, and its folder removed, at the end.
+
+    Args:
+        started: False: it has an address, and nothing runs there yet.
+    """
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
     port, *pages = (free_port() for _ in range(2 + workers))
-    url = f"spark://127.0.0.1:{port}"
-    processes: list[subprocess.Popen[bytes]] = []
+    made = Cluster(folder, port, pages)
     try:
-        master = _start(folder, "master", master_arguments(host="127.0.0.1", port=port, page=pages[0]))
-        processes.append(master)
-        _await_listening(master, port, folder / "master.log")
-        for number, page in enumerate(pages[1:]):
-            work = str(folder / f"work-{number}")
-            offer = worker_arguments(host="127.0.0.1", cores=cores, memory="2g", page=page, work=work, url=url)
-            processes.append(_start(folder, f"worker-{number}", offer))
-        for number, worker in enumerate(processes[1:]):
-            _await_said(worker, folder / f"worker-{number}.log", r"Successfully registered with master")
-        yield Cluster(folder, processes[1:], url, pages)
+        if started:
+            made.start_master()
+            made.start_workers(cores)
+        yield made
     finally:
-        for process in reversed(processes):
-            _end(process)
+        made.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -114,7 +136,7 @@ def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[by
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
     command = [str(programs / "spark-class"), *arguments]
-    with (folder / f"{name}.log").open("wb") as log:
+    with (folder / f"{name}.log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
 
 

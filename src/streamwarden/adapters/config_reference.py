@@ -87,6 +87,8 @@ MEANINGS: Final = {
     "sink.key": "of `postgresql` and `kafka`: columns that tell a row from all others; `kafka` and `mode: update` need "
     "them",
     "sink.mode": "output mode; the parquet sink appends",
+    "sink.retry_for": "of `postgresql`: how long a batch is tried again while the database is away; then the driver "
+    "fails and the restart policy goes on",
     "sink.options": "options of Spark's writer; none for `postgresql`: its settings are in the connection's extra",
     "storage.connection": "of `s3a://` paths: name of the connection to the object store; null: what the host itself "
     "has, variables `AWS_…` or a role (see [object stores](../how-to/object-stores.md))",

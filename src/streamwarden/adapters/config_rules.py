@@ -16,6 +16,7 @@ from streamwarden.adapters.real_time_rules import real_time_problems
 from streamwarden.stream import (
     CONNECTION_PATTERN,
     NAME_PATTERN,
+    RETRY_FOR,
     OutputMode,
     SinkKind,
     SinkSpec,
@@ -23,6 +24,7 @@ from streamwarden.stream import (
     SourceSpec,
     StreamSpec,
 )
+from streamwarden.units import format_duration
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
@@ -140,6 +142,7 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
         (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
         (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
+        (("sink", "retry_for"), spec.sink.retry_for, spec.sink.retry_for >= 0, "a duration of 0 or more"),
         (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
         (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),
         (("restart", "healthy_after"), restart.healthy_after, restart.healthy_after > 0, "a positive duration"),
@@ -237,6 +240,9 @@ def _sink_kind(sink: SinkSpec) -> list[Problem]:
     if sink.kind is SinkKind.PARQUET and sink.mode is not OutputMode.APPEND:
         allowed = "append: the parquet sink knows no other mode"
         problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+    if sink.kind is not SinkKind.POSTGRESQL and sink.retry_for != RETRY_FOR:
+        allowed = f"nothing: only a sink of kind {SinkKind.POSTGRESQL} tries a batch again by itself"
+        problems.append(Problem(key=("sink", "retry_for"), observed=format_duration(sink.retry_for), allowed=allowed))
     if sink.kind is SinkKind.POSTGRESQL:
         if sink.options:
             allowed = "nothing: settings such as sslmode are in the connection's extra"

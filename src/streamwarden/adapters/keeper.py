@@ -53,7 +53,13 @@ def keep(folder: Path, command: Sequence[str]) -> None:
     except OSError as error:
         files.write_document(
             folder / files.EXIT,
-            {"exit_code": 127, "signal": None, "ended_at": time.time(), "error": f"{command[0]}: {error.strerror}"},
+            {
+                "exit_code": 127,
+                "signal": None,
+                "ended_at": time.time(),
+                "error": f"{command[0]}: {error.strerror}",
+                "errno": error.errno,
+            },
         )
         _tell_store(folder)
         return

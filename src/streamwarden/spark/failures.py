@@ -1,21 +1,44 @@
-"""What a job or a query raised, as an error class and a short message with the job's file and line."""
+"""What a job or a query raised: an error class, a short message with the job's file and line, and the chain of causes.
+
+The chain is read from the exception objects, in Python and in the JVM, whatever the sink. A query whose sink is a
+function of foreachBatch ends with no more than the text of what the function raised: `behind` is that exception itself
+(see `streamwarden.spark.raised`).
+"""
 
 from __future__ import annotations
 
 import re
 import traceback
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from streamwarden.errors import JobError, StreamwardenError
+from streamwarden.lifecycle.chain import (
+    CONDITION,
+    PYTHON_ERROR,
+    TRACEBACK,
+    Chain,
+    Link,
+    chain_of_text,
+    of_java,
+    same_class,
+)
 
-_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{3,}(?:\.[A-Z0-9_]+)?)\]")
 _WRAPPERS = frozenset({"STREAM_FAILED", "FAILED_EXECUTE_UDF", "INTERNAL_ERROR"})
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_PYTHON_ERROR = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)): ?(.*)$", re.MULTILINE)
+
+_OF_FUNCTION: Final = "FOREACH_BATCH_USER_FUNCTION_ERROR"
+_CALLBACK: Final = "py4j.Py4JException"
+
+LONGEST_CHAIN: Final = 30
+"""Links of one side that are read: a chain may lead back to itself."""
 
 
-def describe(error: BaseException, job: str) -> tuple[str, str]:
+def describe(error: BaseException, job: str, behind: BaseException | None = None) -> tuple[str, str]:
     """Error class and message of `error`, raised by the job or by the query that it built."""
+    if isinstance(behind, StreamwardenError) or _java(behind) is not None:
+        assert behind is not None
+        return describe(behind, job)
     if isinstance(error, StreamwardenError) and not isinstance(error, JobError):
         return type(error).__name__, str(error)
     text = f"{error}\n{getattr(error, '_stackTrace', '')}"
@@ -33,10 +56,10 @@ def describe(error: BaseException, job: str) -> tuple[str, str]:
 def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:
     """The same for a message of Spark's, whose innermost cause names the class, and which may hold a worker's
     traceback."""
-    classes = [found for found in _CLASS.findall(text) if found not in _WRAPPERS]
+    classes = [found for found in CONDITION.findall(text) if found not in _WRAPPERS]
     error_class = classes[0] if classes else (given or "STREAM_FAILED")
     frames = [int(number) for file, number in _FRAME.findall(text) if file == job]
-    python = _PYTHON_ERROR.findall(text) if "Traceback (most recent call last)" in text else []
+    python = PYTHON_ERROR.findall(text) if TRACEBACK in text else []
     if python:
         name, said = python[-1]
         short = name.rpartition(".")[2]
@@ -47,11 +70,91 @@ def from_spark(text: str, given: str | None, job: str, line: int | None = None) 
     return error_class, f"{_place(job, line)}: {said}" if line else said
 
 
+def chain_of(error: BaseException, behind: BaseException | None = None) -> Chain:
+    """The chain of causes of `error`, outermost first; then that of `behind`. Never raises: a JVM that is going down
+    answers no more, and what was read until then is the chain."""
+    return tuple(link for raised in (error, behind) if raised is not None for link in _python_links(raised))
+
+
+def is_of_function(chain: Chain) -> bool:
+    """Whether a function of foreachBatch ended the query."""
+    return any(link.condition == _OF_FUNCTION or same_class(_CALLBACK, link.kind) for link in chain)
+
+
+def java_chain(exception: Any) -> Chain:
+    """The chain of an exception of the JVM."""
+    return tuple(_java_links(exception))
+
+
+def _python_links(error: BaseException) -> Iterator[Link]:
+    """`raise … from` and what was being handled, as a traceback shows them."""
+    raised: BaseException | None = error
+    for _ in range(LONGEST_CHAIN):
+        if raised is None:
+            return
+        yield from _links_of(raised)
+        raised = raised.__cause__ or (None if raised.__suppress_context__ else raised.__context__)
+
+
+def _links_of(error: BaseException) -> Iterator[Link]:
+    java = _java(error)
+    if java is not None:
+        yield Link(kind=_name(type(error)))
+        yield from _java_links(java)
+        return
+    if _is_spark(error):  # made of a text, as by `query.exception()`
+        yield Link(kind=_name(type(error)))
+        yield from chain_of_text(str(error))
+        return
+    yield Link(kind=_name(type(error)), message=str(error))
+    if isinstance(error, StreamwardenError):  # each has a row of the table, or none on purpose
+        return
+    for base in type(error).__mro__[1:]:
+        if base not in (Exception, BaseException, object):
+            yield Link(kind=_name(base))
+
+
+def _java_links(exception: Any) -> Iterator[Link]:
+    try:
+        for _ in range(LONGEST_CHAIN):
+            if exception is None:
+                return
+            kind, message = str(exception.getClass().getName()), str(exception.getMessage() or "")
+            frames = tuple(str(frame.getClassName()) for frame in exception.getStackTrace())
+            yield from of_java(kind, message, _java_condition(exception), frames)
+            exception = exception.getCause()
+    except Exception:  # the JVM may be gone: py4j has many ways to say so
+        return
+
+
+def _java_condition(exception: Any) -> str | None:
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
+        return None
+    jvm: Any = SparkContext._jvm
+    found = jvm.PythonErrorUtils.getCondition(exception)
+    return str(found) if found else None
+
+
+def _java(error: BaseException | None) -> Any:
+    """The exception of the JVM that a Python one stands for: PySpark's own, or py4j's where PySpark knows no better."""
+    if error is None:
+        return None
+    return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _what_happened(text: str) -> str:
     """Spark's message without the query's id, plan and stack, with the root cause first if the message lacks it."""
     message = re.split(r"\n=== Streaming Query ===|\n\s*at |\n+JVM stacktrace:", text)[0]
     found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
     message = (found.group(1) if found else message).strip()
+    message = re.sub(r"^An error occurred while calling \S+\.\n: ", "", message)
     causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
     root = causes[-1].strip() if causes else ""
     known = root.partition(": ")[2] or root

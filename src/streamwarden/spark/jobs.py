@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamwarden.errors import JobError
+from streamwarden.errors import JobError, ScriptFailed
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 
 def has_build(job: Path) -> bool:
-    """Whether the file defines `build` at its top level; it is read, not run. Raises JobError if it cannot be read."""
+    """Whether the file defines `build` at its top level; it is read, not run.
+
+    Raises JobError if it is not there, OSError if it cannot be read for a reason that may pass.
+    """
     try:
         tree = ast.parse(job.read_text(encoding="utf-8"), filename=str(job))
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         raise JobError(
             f"the job cannot be read: {error.strerror}",
             where=str(job),
@@ -62,7 +65,7 @@ def run_script(job: Path, args: tuple[str, ...]) -> None:
         runpy.run_path(str(job), run_name="__main__")
     except SystemExit as end:
         if end.code not in (None, 0):
-            raise JobError(
+            raise ScriptFailed(
                 f"the script ended with status {end.code}",
                 expected="status 0, or a query that goes on",
                 where=str(job),

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.files import open_path
 from streamwarden.adapters.postgresql.access import access
-from streamwarden.adapters.postgresql.sink import Batch, TableSink
+from streamwarden.adapters.postgresql.sink import Batch, TableSink, waits_for
 from streamwarden.adapters.postgresql.table import Column, Target, split
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS
 from streamwarden.checkpoint.logs import read_query_id
-from streamwarden.errors import CheckpointError, JobError, StreamwardenError
+from streamwarden.errors import CheckpointError, JobError
 from streamwarden.stream import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
@@ -117,17 +117,23 @@ class TableWriter:
 
     Args:
         token: fencing token of the driver's lease.
+        ending: whether the driver has to end: then a database that is away is not waited for.
         make: makes the sink.
     """
 
-    def __init__(self, spec: StreamSpec, token: int, make: Callable[..., TableSink] = TableSink) -> None:
+    def __init__(
+        self,
+        spec: StreamSpec,
+        token: int,
+        ending: Callable[[], bool] = lambda: False,
+        make: Callable[..., TableSink] = TableSink,
+    ) -> None:
         self._spec = spec
         self._token = token
+        self._ending = ending
         self._make = make
         self._sink: TableSink | None = None
         self._expressions: tuple[str, ...] = ()
-        self.failure: Exception | None = None
-        """What ended the query, as it was raised: Spark passes on no more than its text."""
 
     def open(self, schema: StructType) -> None:
         """See that the table is there and takes the rows, before the query starts. Raises what TableSink.prepare
@@ -143,18 +149,19 @@ class TableWriter:
             replaces=sink.mode is OutputMode.UPDATE,
         )
         self._expressions = tuple(expression for _, expression in columns)
-        self._sink = self._make(target, access(sink.connection or ""), stream=self._spec.name, token=self._token)
+        self._sink = self._make(
+            target,
+            access(sink.connection or ""),
+            stream=self._spec.name,
+            token=self._token,
+            waits=waits_for(sink.retry_for),
+            patience=sink.retry_for,
+            ending=self._ending,
+        )
         self._sink.prepare(read_query_id(*open_path(self._spec.checkpoint)))
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch."""
-        try:
-            self._write(frame, batch_id)
-        except StreamwardenError as error:
-            self.failure = error
-            raise
-
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
         assert self._sink is not None  # opened before the query was started
         query_id, plan = self._planned(batch_id)
         rows = frame.selectExpr(*self._expressions)

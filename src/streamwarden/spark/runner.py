@@ -13,17 +13,20 @@ import time
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not stand before those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.cluster_manager import what_is_away
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.errors import ConfigError, JobError, LeaseLost, StreamwardenError
+from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.spark import failures
@@ -31,8 +34,10 @@ from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
+from streamwarden.spark.master_watch import MasterWatch
 from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
+from streamwarden.spark.raised import Raised
 from streamwarden.spark.sessions import Sessions, same_place
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.store_link import StoreLink
@@ -72,7 +77,9 @@ class Runner:
             watcher=self._quarantines.seen,
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
-        self._sessions = Sessions(self._take, self._executors.opened)
+        self._raised = Raised()
+        self._master = MasterWatch(self.end_now)
+        self._sessions = Sessions(self._take, self._opened)
         self._control = Control(
             self._spec, folder, link=self._link, sessions=self._sessions, jvm=jvm, finish=self.end_now
         )
@@ -89,6 +96,7 @@ class Runner:
             self._link.start()
             self._control.start()
             self._sessions.watch()
+            self._raised.watch()
             self._run_job()
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
@@ -122,16 +130,11 @@ class Runner:
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
         built = build(spark, self._spec)
-        writer = batch_writer(self._spec, self._token)
+        writer = batch_writer(self._spec, self._token, lambda: self._control.ending is not None)
         query = start_query(built, self._spec, writer)
         self._built = True
         self._quarantines.start(spark)
-        try:
-            query.awaitTermination()
-        except Exception as error:
-            if writer is not None and writer.failure is not None:
-                raise writer.failure from error
-            raise
+        query.awaitTermination()
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or end its main and leave it running."""
@@ -145,6 +148,10 @@ class Runner:
                 where=str(job),
                 next_step="correct `job:`, or run this script with spark-submit: it is no stream",
             )
+
+    def _opened(self, session: Any) -> None:
+        self._executors.opened(session)
+        self._master.opened(session)
 
     def _take(self, event: QueryEvent) -> None:
         """On Spark's listener thread. `QueryStarted` is posted before the query's first batch, which waits for it."""
@@ -175,6 +182,7 @@ class Runner:
                     print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
             self._control.finished.set()
             self._executors.close()
+            self._master.close()
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:
@@ -183,16 +191,24 @@ class Runner:
         cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
         if self._mismatch is not None:
             return failure("JobError", str(self._mismatch), at=now, cut_batch=cut, built=False)
-        if isinstance(error, LeaseLost):
-            ending = Ending(Reason.LEASE_LOST, str(error))
-        if ending is not None and (error is None or ending.reason is not Reason.STOP_REQUESTED):
+        if self._master.forgotten is not None:
+            return failure("MasterForgot", self._master.forgotten, at=now, cut_batch=cut, built=True)
+        behind, chain = self._raised.explain(error) if error is not None else (None, ())
+        lost = next((each for each in (error, behind) if isinstance(each, LeaseLost)), None)
+        if lost is not None:
+            ending = Ending(Reason.LEASE_LOST, str(lost))
+        interrupted = isinstance(behind, SinkInterrupted)
+        if ending is not None and (error is None or interrupted or ending.reason is not Reason.STOP_REQUESTED):
             return ended(ending, at=now, cut_batch=cut)
         if error is not None:
-            return self._failed(error, now, cut)
+            return self._failed(error, behind, chain, now, cut)
         died = next((event for event in self._link.terminated.values() if event.error), None)
         if died is not None:
+            behind, chain = self._raised.explain_query(died.run_id)
             error_class, message = failures.from_spark(died.error or "", died.error_class, self._spec.job)
-            return failure(error_class, message, at=now, cut_batch=cut, built=True)
+            if behind is not None:
+                error_class, message = failures.describe(behind, self._spec.job)
+            return failure(error_class, message, at=now, cut_batch=cut, built=True, chain=chain)
         return ExitRecord(
             kind=ExitKind.COMPLETED,
             ended_at=now,
@@ -201,12 +217,16 @@ class Runner:
             cut_batch=cut,
         )
 
-    def _failed(self, error: BaseException, now: float, cut: bool | None) -> ExitRecord:
+    def _failed(
+        self, error: BaseException, behind: BaseException | None, chain: Chain, now: float, cut: bool | None
+    ) -> ExitRecord:
         traceback.print_exception(error)
-        error_class, message = failures.describe(error, self._spec.job)
-        record = failure(error_class, message, at=now, cut_batch=cut, built=self._built)
-        next_step = getattr(error, "next_step", "") if isinstance(error, StreamwardenError) else ""
-        if not next_step:
+        error_class, message = failures.describe(error, self._spec.job, behind)
+        away = what_is_away(self._spec.spark.master)
+        record = failure(error_class, message, at=now, cut_batch=cut, built=self._built, chain=chain, away=away)
+        source = behind if isinstance(behind, StreamwardenError) else error
+        next_step = getattr(source, "next_step", "") if isinstance(source, StreamwardenError) else ""
+        if not next_step or isinstance(source, ScriptFailed):
             return record
         return replace(record, next_step=next_step)
 
@@ -263,7 +283,15 @@ def main(argv: list[str]) -> int:
         print(f"streamwarden: {error}", file=sys.stderr, flush=True)
         with contextlib.suppress(OSError):
             files.write_outcome(
-                folder, failure(type(error).__name__, str(error), at=time.time(), cut_batch=None, built=False)
+                folder,
+                failure(
+                    type(error).__name__,
+                    str(error),
+                    at=time.time(),
+                    cut_batch=None,
+                    built=False,
+                    chain=failures.chain_of(error),
+                ),
             )
         return 1
     return runner.run()

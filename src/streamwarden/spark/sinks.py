@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streamwarden.errors import JobError
@@ -16,26 +17,24 @@ if TYPE_CHECKING:
 class BatchWriter(Protocol):
     """Takes a stream's batches from foreachBatch to where Spark has no streaming sink that knows them."""
 
-    failure: Exception | None
-    """What ended the query, as it was raised: Spark passes on no more than its text."""
-
     def open(self, schema: StructType) -> None:
         """See that the sink is there and takes such rows, before the query starts."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None: ...
 
 
-def batch_writer(spec: StreamSpec, token: int) -> BatchWriter | None:
+def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lambda: False) -> BatchWriter | None:
     """The writer of a stream whose sink is a table or a topic, for `start_query`; None for any other sink, and in
     real-time mode, where Spark itself writes.
 
     Args:
         token: fencing token of the driver's lease.
+        ending: whether the driver has to end (a stop, a lost lease).
     """
     if spec.sink.kind is SinkKind.POSTGRESQL:
         from streamwarden.spark.postgresql import TableWriter
 
-        return TableWriter(spec, token)
+        return TableWriter(spec, token, ending)
     if spec.sink.kind is SinkKind.KAFKA and spec.trigger.real_time is None:
         from streamwarden.spark.topic_sink import TopicWriter
 

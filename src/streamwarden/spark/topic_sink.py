@@ -48,8 +48,6 @@ class TopicWriter:
         self._query_id: str | None = None
         self._known: Connection | None = None
         self.options: dict[str, str] = {}
-        self.failure: Exception | None = None
-        """What ended the query, as it was raised: Spark passes on no more than its text."""
 
     def open(self, schema: StructType) -> None:
         """See that the topic is there and that the rows have a key, before the query starts. Raises what
@@ -76,10 +74,10 @@ class TopicWriter:
             rows = records(frame, sink.key, batch, update=sink.mode is OutputMode.UPDATE)
             rows.write.format("kafka").options(**self.options).save()
         except Exception as error:
-            self.failure = self._explained(error)
-            if self.failure is error:
+            explained = self._explained(error)
+            if explained is error:
                 raise
-            raise self.failure from error
+            raise explained from error
 
     def _own_query_id(self) -> str:
         if self._query_id is None:

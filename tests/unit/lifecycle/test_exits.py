@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
@@ -110,8 +112,28 @@ def test_a_topic_that_was_made_anew_is_told_from_one_that_a_retention_passed(err
     assert not passed.curable
 
 
-def test_an_unknown_error_before_the_query_started_would_come_again() -> None:
-    assert failure("KeyError", "job.py:3: KeyError: 'x'", at=1, cut_batch=None, built=False).curable is False
+def test_an_unknown_error_before_the_query_started_may_pass_and_is_tried_again() -> None:
+    """What the job needs may have been away: the restart budget bounds what trying again costs."""
+    record = failure("KeyError", "job.py:3: KeyError: 'x'", at=1, cut_batch=None, built=False)
+    assert record.curable
+    assert "before its query started" in record.next_step
+
+
+@pytest.mark.parametrize(
+    ("error_class", "started", "curable"),
+    [
+        ("SyntaxError", False, False),
+        ("ModuleNotFoundError", False, False),
+        ("AnalysisException", False, False),
+        ("ConfigError", False, False),
+        ("FileNotFoundError", False, False),
+        ("FileNotFoundError", True, True),  # a file that is replaced just now
+        ("ScriptFailed", False, True),
+        ("java.lang.IllegalStateException", False, True),
+    ],
+)
+def test_only_what_is_known_to_come_again_stays_down(error_class: str, started: bool, curable: bool) -> None:
+    assert failure(error_class, "x", at=1, cut_batch=None, built=started).curable is curable
 
 
 @pytest.mark.parametrize("error_class", ["StoreError", "StoreBusy"])
@@ -181,6 +203,23 @@ def test_a_spark_submit_that_failed_before_the_runner_says_why_in_its_log() -> N
     log = "INFO x\nException in thread main org.apache.spark.SparkException: Cannot load class\n\tat a.b.c\n"
     record = compose(None, ProcessExit(ended_at=6, exit_code=1), now=9, log_tail=log)
     assert record.message == "Exception in thread main org.apache.spark.SparkException: Cannot load class"
+
+
+@pytest.mark.parametrize(("number", "curable"), [(errno.ENOENT, False), (errno.EACCES, False), (errno.ENOMEM, True)])
+def test_a_host_without_memory_for_a_process_is_tried_again(number: int, curable: bool) -> None:
+    process = ProcessExit(ended_at=6, exit_code=127, error="spark-submit: why", errno=number)
+    assert compose(None, process, now=9).curable is curable
+
+
+def test_the_last_words_of_spark_submit_name_what_is_away() -> None:
+    log = (
+        'Exception in thread "main" java.net.ConnectException: Call From a/1.2.3.4 to rm:8032 failed\n'
+        "\tat org.apache.hadoop.ipc.Client.call(Client.java:1)\n"
+        "\tat org.apache.hadoop.yarn.client.api.impl.YarnClientImpl.getApplications(YarnClientImpl.java:1)\n"
+    )
+    record = compose(None, ProcessExit(ended_at=6, exit_code=1), now=9, log_tail=log)
+    assert record.curable
+    assert record.message.startswith("the ResourceManager of YARN does not answer: ")
 
 
 def test_a_message_is_short_and_without_stack_frames() -> None:

@@ -23,12 +23,16 @@ from streamwarden.adapters.postgresql import ledger
 from streamwarden.adapters.postgresql.access import Access, explain, passes
 from streamwarden.adapters.postgresql.copy import copy_rows
 from streamwarden.adapters.postgresql.table import BATCH, Table, Target, ensure
-from streamwarden.errors import ConfigError, JobError, SinkError
+from streamwarden.errors import ConfigError, JobError, SinkError, SinkInterrupted, StreamwardenError
 
 T = TypeVar("T")
 
-WAITS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before the second to the sixth attempt of a transaction: 15.5 s, longer than a server takes to restart."""
+FIRST_WAIT: Final = 0.5
+LONGEST_WAIT: Final = 10.0
+"""Seconds before the second attempt of a transaction, and between two attempts at most."""
+
+LOOKS_EVERY: Final = 0.25
+"""Seconds between two looks whether the driver has to end, while an attempt is waited for."""
 
 _ASIDE: Final = "streamwarden_batch"
 
@@ -50,12 +54,25 @@ class Batch:
     count: int
 
 
+def waits_for(patience: float) -> tuple[float, ...]:
+    """Seconds before each further attempt: twice as long each time up to LONGEST_WAIT, `patience` in all."""
+    waits: list[float] = []
+    left, wait = patience, FIRST_WAIT
+    while left > 0:
+        waits.append(min(wait, left))
+        left -= waits[-1]
+        wait = min(2 * wait, LONGEST_WAIT)
+    return tuple(waits)
+
+
 class TableSink:
     """Writes one stream's batches.
 
     Args:
         token: fencing token of the driver's lease.
         waits: seconds before each further attempt of a transaction that failed for a reason that passes.
+        patience: seconds after the first failed attempt in which further ones begin; None: as long as `waits` lasts.
+        ending: whether the driver has to end: then no further attempt is made.
     """
 
     def __init__(
@@ -65,15 +82,21 @@ class TableSink:
         *,
         stream: str,
         token: int,
-        waits: Sequence[float] = WAITS,
-        sleep: Callable[[float], None] = time.sleep,
+        waits: Sequence[float] = (),
+        patience: float | None = None,
+        ending: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
         self._access = access
         self._stream = stream
         self._token = token
         self._waits = waits
-        self._sleep = sleep
+        self._patience = patience
+        self._ending = ending
+        self._sleep = sleep or _unless(ending)
+        self._clock = clock
         self._table: Table | None = None
         self._took_over = False
 
@@ -198,17 +221,43 @@ class TableSink:
         """`work` in a transaction of a session of its own; again, after a wait, if it failed for a reason that
         passes. That is safe after a commit with no answer too: the ledger tells whether it was one."""
         where = f"{self._name()} (connection {self._access.connection}), {what}"
+        failed_at: float | None = None
         for wait in (*self._waits, None):
             try:
                 with self._access.open(self._stream) as session, session.cursor() as cursor:
                     return work(cursor)
             except psycopg.Error as error:
-                told = explain(error, connection=self._access.connection, where=where)
-                if wait is None or not passes(error):
-                    raise told from error
-                print(f"streamwarden: {told.observed}; again in {wait:g} s", file=sys.stderr, flush=True)
+                explained = explain(error, connection=self._access.connection, where=where)
+                now = self._clock()
+                failed_at = now if failed_at is None else failed_at
+                late = self._patience is not None and now - failed_at >= self._patience
+                if wait is None or late or not passes(error):
+                    raise explained from error
+                print(f"streamwarden: {explained.observed}; again in {wait:g} s", file=sys.stderr, flush=True)
                 self._sleep(wait)
+                if self._ending():
+                    raise _interrupted(explained) from error
         raise AssertionError("unreachable")
 
     def _name(self) -> str:
         return f"{self._target.schema}.{self._target.table}" if self._target.schema else self._target.table
+
+
+def _unless(ending: Callable[[], bool]) -> Callable[[float], None]:
+    """A sleep that is over as soon as `ending` says so."""
+
+    def sleep(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not ending() and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, LOOKS_EVERY))
+
+    return sleep
+
+
+def _interrupted(explained: StreamwardenError) -> SinkInterrupted:
+    return SinkInterrupted(
+        f"the driver has to end: {explained.observed}",
+        expected="a database that answers until then",
+        where=explained.where,
+        next_step="nothing is lost: the batch is written when the stream starts again",
+    )

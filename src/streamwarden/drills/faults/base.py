@@ -21,7 +21,7 @@ from streamwarden.drills.ports import (
     SourceTopic,
 )
 from streamwarden.drills.spec import FaultSpec
-from streamwarden.lifecycle.exits import Cause
+from streamwarden.lifecycle.causes import Cause
 
 
 class Aftermath(StrEnum):

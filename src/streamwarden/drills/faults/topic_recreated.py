@@ -22,7 +22,7 @@ from streamwarden.drills.faults.own_topic import (
 )
 from streamwarden.drills.ports import Forks, ForkView
 from streamwarden.drills.spec import FaultKind, FaultSpec
-from streamwarden.lifecycle.exits import TOPIC_ANEW, Cause
+from streamwarden.lifecycle.causes import TOPIC_RECREATED, Cause
 
 SHARE = 10
 """Of the records of a partition that the fork has read, one in so many is not in the new topic."""
@@ -35,7 +35,7 @@ class TopicRecreated:
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
-    cause: ClassVar[Cause] = TOPIC_ANEW
+    cause: ClassVar[Cause] = TOPIC_RECREATED
 
     def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         require_topic(FaultKind.TOPIC_RECREATED, stream, declared)

@@ -1,0 +1,56 @@
+"""Whether the manager of a cluster answers: asked after a failure, since Spark does not pass on that it was away.
+
+A driver that finds no standalone master stops its context after a minute, and what the job gets to see is "Cannot call
+methods on a stopped SparkContext".
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from streamwarden.lifecycle.causes import API_SERVER_AWAY, HOST_UNKNOWN, MASTER_AWAY, Cause
+
+ANSWERS_WITHIN: Final = 3.0
+"""Seconds for a connection to one address."""
+
+_KINDS: Final = (
+    (re.compile(r"spark://(.+)"), MASTER_AWAY, 7077),
+    (re.compile(r"k8s://(?:https?://)?([^/]+)"), API_SERVER_AWAY, 443),
+)
+
+
+def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None:
+    """What of the cluster that `master` names cannot be reached now; None: it answers, or is no address.
+
+    Of several masters (`spark://one:7077,two:7077`) one is enough.
+    """
+    for pattern, cause, port in _KINDS:
+        found = pattern.fullmatch(master)
+        if found is not None:
+            return _away(list(_addresses(found[1], port)), cause, master, within)
+    return None
+
+
+def _away(addresses: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:
+    error: OSError | None = None
+    for address in addresses:
+        try:
+            socket.create_connection(address, timeout=within).close()
+        except OSError as refused:
+            error = refused
+        else:
+            return None
+    if isinstance(error, socket.gaierror):
+        hosts = ", ".join(host for host, _ in addresses)
+        return replace(HOST_UNKNOWN, what=f"the name of a host cannot be resolved ({hosts} of spark.master {master})")
+    return replace(cause, what=f"{cause.what} ({master}: {error})")
+
+
+def _addresses(text: str, default: int) -> Iterator[tuple[str, int]]:
+    for part in text.split(","):
+        host, _, port = part.rpartition(":") if re.search(r":\d+$", part) else (part, "", "")
+        yield host.strip("[]"), int(port or default)

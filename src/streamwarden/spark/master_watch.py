@@ -1,0 +1,115 @@
+"""Asks a standalone master whether it still knows the application, once the driver has no executor left.
+
+A master that is restarted without recovery (`spark.deploy.recoveryMode`) knows nothing of the applications before it:
+its workers end their executors, and the driver waits for others for ever. Its query is active, and no batch ends.
+Such a driver ends itself; the next one registers with the new master.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+EVERY: Final = 5.0
+"""Seconds between two looks. An executor that was lost is replaced within one, as a rule."""
+
+TIMES: Final = 2
+"""Looks in a row that have to find the same: a worker may be registering just now."""
+
+_MASTER: Final = re.compile(r"spark://(.+)")
+_MESSAGES: Final = "org.apache.spark.deploy.DeployMessages"
+
+
+class MasterWatch:
+    """Watches the first session's application on a standalone cluster, on a thread of its own.
+
+    Args:
+        end: ends the driver; called once, when `forgotten` says why.
+    """
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._ended = threading.Event()
+        self._started = False
+        self.forgotten: str | None = None
+
+    def opened(self, session: Any) -> None:
+        """A session was opened: watch its application, unless it is on no standalone cluster."""
+        if self._started:
+            return
+        try:
+            master = session.sparkContext.master
+        except Exception as error:  # whatever it is, the job must get its session
+            _say(f"the master is not watched: {type(error).__name__}: {error}")
+            return
+        found = _MASTER.fullmatch(master)
+        if found is None:
+            return
+        self._started = True
+        arguments = (session, [f"spark://{address}" for address in found[1].split(",")])
+        threading.Thread(target=self._run, args=arguments, name="streamwarden master", daemon=True).start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._ended.set()
+
+    def _run(self, session: Any, urls: list[str]) -> None:
+        application, seen = str(session.sparkContext.applicationId), 0
+        while not self._ended.wait(EVERY):
+            forgetful = None if _executors(session) else _who_forgot(session, urls, application)
+            seen = seen + 1 if forgetful else 0
+            if seen == TIMES and forgetful:
+                self.forgotten = (
+                    f"the master {forgetful} does not know the application {application} any more, and no executor is "
+                    "left: it was restarted"
+                )
+                _say(self.forgotten)
+                self._end()
+                return
+
+
+def _executors(session: Any) -> int:
+    """How many executors the driver has; 1 if that cannot be asked now, so that nothing follows from it."""
+    try:
+        return len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+    except Exception:  # the context or the JVM is going down: py4j has many ways to say so
+        return 1
+
+
+def _who_forgot(session: Any, urls: list[str], application: str) -> str | None:
+    """The master that answers, is the active one and does not know the application; None: there is none."""
+    return next((url for url in urls if _forgot(session, url, application)), None)
+
+
+def _forgot(session: Any, url: str, application: str) -> bool:
+    try:
+        state = _state(session, url)
+        return str(state.status()) == "ALIVE" and application not in [str(app.id()) for app in state.activeApps()]
+    except Exception:  # a master that is away, which the driver waits for; or the JVM is going down
+        return False
+
+
+def _state(session: Any, url: str) -> Any:
+    """The master's own account of itself, by the message with which its web page asks for it."""
+    jvm, context = session._jvm, session.sparkContext._jsc.sc()
+    address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(url)
+    master = context.env().rpcEnv().setupEndpointRef(address, "Master")
+    kind = _class(jvm, f"{_MESSAGES}$MasterStateResponse")
+    tag = _module(jvm, "scala.reflect.ClassTag$").apply(kind)
+    return master.askSync(_module(jvm, f"{_MESSAGES}$RequestMasterState$"), tag)
+
+
+def _module(jvm: Any, name: str) -> Any:
+    """A Scala object."""
+    return _class(jvm, name).getField("MODULE$").get(None)
+
+
+def _class(jvm: Any, name: str) -> Any:
+    return jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+
+
+def _say(text: str) -> None:
+    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

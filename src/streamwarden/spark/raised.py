@@ -1,0 +1,105 @@
+"""The queries that a job starts, and what the functions of foreachBatch raised in them.
+
+Spark ends such a query with the text of what the function raised; class, condition and causes are lost on the way from
+Python to the JVM and back. So each function is wrapped where a job hands it over, whatever the job is: a table or a
+topic of Streamwarden's own sinks, a function of the job, a script that knows nothing of Streamwarden.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamwarden.lifecycle.chain import Chain
+from streamwarden.spark.failures import chain_of, is_of_function, java_chain
+
+_KEPT = "_streamwarden_function"
+
+
+class Guarded:
+    """A function of foreachBatch that remembers what it raised; the exception goes on to Spark as it is."""
+
+    def __init__(self, function: Callable[[Any, int], None]) -> None:
+        self._function = function
+        self.failure: BaseException | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, frame: Any, batch_id: int) -> None:
+        try:
+            self._function(frame, batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    run_id: str
+    query: Any
+    function: Guarded | None
+
+
+class Raised:
+    """Watches PySpark start queries; see the module."""
+
+    def __init__(self) -> None:
+        self._started: list[_Started] = []
+        self._lock = threading.Lock()
+
+    def watch(self) -> None:
+        """From now on, wrap each function of foreachBatch and keep each query that is started."""
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        hand_over = DataStreamWriter.foreachBatch
+
+        @functools.wraps(hand_over)
+        def guarded(writer: Any, function: Any) -> Any:
+            guard = Guarded(function)
+            setattr(writer, _KEPT, guard)
+            return hand_over(writer, guard)
+
+        DataStreamWriter.foreachBatch = guarded  # type: ignore[method-assign,assignment]
+        for name in ("start", "toTable"):
+            setattr(DataStreamWriter, name, self._keeping(getattr(DataStreamWriter, name)))
+
+    def _keeping(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(start)
+        def keeping(writer: Any, *args: Any, **kwargs: Any) -> Any:
+            query = start(writer, *args, **kwargs)
+            with self._lock:
+                self._started.append(_Started(str(query.runId), query, getattr(writer, _KEPT, None)))
+            return query
+
+        return keeping
+
+    def explain(self, error: BaseException) -> tuple[BaseException | None, Chain]:
+        """What a function of foreachBatch raised, if that is what `error` comes from, and the whole chain of causes."""
+        chain = chain_of(error)
+        behind = self._newest_failure() if is_of_function(chain) else None
+        return behind, chain if behind is None else (*chain, *chain_of(behind))
+
+    def explain_query(self, run_id: str) -> tuple[BaseException | None, Chain]:
+        """The same for a query that died while nothing waited for it. The chain is empty if the JVM does not answer."""
+        with self._lock:
+            started = next((each for each in self._started if each.run_id == run_id), None)
+        if started is None:
+            return None, ()
+        behind = started.function.failure if started.function else None
+        chain = _chain_of_query(started.query)
+        return behind, chain if behind is None else (*chain, *chain_of(behind))
+
+    def _newest_failure(self) -> BaseException | None:
+        with self._lock:
+            functions = [each.function for each in reversed(self._started) if each.function]
+        return next((each.failure for each in functions if each.failure), None)
+
+
+def _chain_of_query(query: Any) -> Chain:
+    try:
+        exception = query._jsq.exception()
+        return java_chain(exception.get()) if exception.isDefined() else ()
+    except Exception:  # the JVM may be gone: py4j has many ways to say so
+        return ()
