@@ -14,6 +14,7 @@ from uuid import uuid4
 from streamwarden.adapters.lapses import GRACE
 from streamwarden.adapters.notify import Notification, compose
 from streamwarden.adapters.processes import is_alive
+from streamwarden.adapters.services import Services
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError, StoreError
@@ -21,6 +22,7 @@ from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
 from streamwarden.health.series import has_run
+from streamwarden.health.services import measurement
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
@@ -111,7 +113,7 @@ class Observatory:
 
     def window(self, spec: StreamSpec, now: float) -> Window:
         """What the checks would look at. Raises StoreError."""
-        ((window, _),) = self._look([spec], now, self._previous([spec]), set())
+        ((window, _),) = self._look([spec], now, self._previous([spec]), Services())
         return window
 
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
@@ -124,32 +126,34 @@ class Observatory:
         streams: dict[str, StreamHealth] = {}
         changes = Changes()
         previous = self._previous(wanted)
-        silent: set[str] = set()
+        services = Services()
         for first in range(0, len(wanted), _AT_ONCE):
             started = time.perf_counter()
             checking = 0.0
             verdicts: list[Verdict] = []
+            attempts: list[Measurement] = []
             running: set[str] = set()
-            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous, silent):
+            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous, services):
                 name = window.spec.name
                 before = time.perf_counter()
                 verdicts_of_one = evaluate(window, self._thresholds)
                 checking += time.perf_counter() - before
                 streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
                 verdicts += verdicts_of_one
+                attempts += _attempts(window)
                 if window.driver_alive:
                     running.add(name)
             judged = time.perf_counter()
-            changes += self._keep(verdicts, running, now)
+            changes += self._keep(verdicts, [*attempts, *_state_bytes(verdicts, running)], now)
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
         notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
         return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
 
-    def _keep(self, verdicts: Sequence[Verdict], running: Set[str], now: float) -> Changes:
+    def _keep(self, verdicts: Sequence[Verdict], measured: Sequence[Measurement], now: float) -> Changes:
         self._store.verdicts.save(verdicts)
-        self._store.measurements.add(_state_bytes(verdicts, running))
+        self._store.measurements.add(measured)
         return self._advance(verdicts, now)
 
     def _previous(self, specs: Sequence[StreamSpec]) -> dict[str, dict[str, Verdict]]:
@@ -164,12 +168,12 @@ class Observatory:
         specs: Sequence[StreamSpec],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
-        silent: set[str],
+        services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each stream's window, and what could not be looked at. `silent`: see `survey`."""
+        """Each stream's window, and what could not be looked at. `services`: see `survey`."""
         names = [spec.name for spec in specs]
         with ThreadPoolExecutor(_LOOKING) as pool:
-            seen = dict(zip(names, pool.map(partial(survey, silent=silent), specs), strict=True))
+            seen = dict(zip(names, pool.map(partial(survey, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
@@ -194,6 +198,7 @@ class Observatory:
                 wanted_stopped=spec.name in wanted_stopped,
                 state=surroundings.state,
                 waiting=surroundings.waiting,
+                answers=surroundings.answers,
                 previous=before,
             )
             yield window, surroundings.problems
@@ -280,6 +285,12 @@ def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tu
     if log is None or log.query_id is None:
         return tuple(batches)
     return tuple(batch for batch in batches if batch.query_id == log.query_id)
+
+
+def _attempts(window: Window) -> list[Measurement]:
+    """This evaluation's attempts to reach the stream's services: an outage is read from their history."""
+    found = (measurement(each, window.spec.name, window.now) for each in window.answers)
+    return [each for each in found if each is not None]
 
 
 def _state_bytes(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:

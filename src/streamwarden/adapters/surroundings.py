@@ -9,12 +9,14 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.services import Services
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.sources import SourceFile, source_entries
 from streamwarden.checkpoint.state import state_stores
 from streamwarden.errors import StreamwardenError
-from streamwarden.health.window import StateInstance, WaitingInput
+from streamwarden.health.services import Need, needs
+from streamwarden.health.window import Answer, Service, StateInstance, WaitingInput
 from streamwarden.stream import SourceKind, StreamSpec
 from streamwarden.units import parse_duration
 
@@ -34,6 +36,7 @@ class Surroundings:
     log: LogPosition | None = None
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
+    answers: tuple[Answer, ...] = ()
     problems: tuple[str, ...] = ()
 
     def times(self) -> tuple[dict[int, float | None], dict[int, float | None]]:
@@ -43,21 +46,23 @@ class Surroundings:
         return planned_times(self.files, self.path), committed_times(self.files, self.path)
 
 
-def survey(spec: StreamSpec, silent: set[str] | None = None) -> Surroundings:
-    """Look at the checkpoint and the input of `spec`. Never raises for what is missing, damaged or unreachable.
+def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
+    """Look at the checkpoint, the input and the services of `spec`. Never raises for what is missing, damaged or
+    unreachable.
 
     Threads may survey different streams at the same time.
 
     Args:
-        silent: the connections none of whose brokers could be reached; they are not asked again. What this survey
-            finds silent is added to it, so a set serves as long as that may be taken to last: one evaluation.
+        services: what the services answered so far. They are asked once for all surveys that share it, so it serves as
+            long as an answer may be taken to hold: one evaluation.
     """
-    silent = set() if silent is None else silent
+    services = services or Services()
+    answers = tuple(services.answer(need) for need in needs(spec))
     try:
         files, path = open_path(spec.checkpoint, spec.storage.connection)
         log = log_position(files, path)
     except (StreamwardenError, OSError) as error:
-        return Surroundings(problems=(str(error),))
+        return Surroundings(answers=answers, problems=(str(error),))
     problems: list[str] = []
     state, waiting = None, None
     try:
@@ -71,18 +76,38 @@ def survey(spec: StreamSpec, silent: set[str] | None = None) -> Surroundings:
             )
             for store in state_stores(files, path)
         )
-        if spec.source.kind is SourceKind.KAFKA and spec.source.connection in silent:
-            problems.append(
-                f"what waits in the topic {spec.source.topic} was not asked: no broker of the connection "
-                f"{spec.source.connection} could be reached for another stream a moment ago; see that they run"
-            )
+        why_not = _not_asked(spec, services)
+        if why_not is not None:
+            problems.append(why_not)
         else:
             waiting = waiting_input(spec, files, path)
     except (StreamwardenError, OSError) as error:
         problems.append(str(error))
         if spec.source.kind is SourceKind.KAFKA and _is_silence(error):
-            silent.add(str(spec.source.connection))
-    return Surroundings(files=files, path=path, log=log, state=state, waiting=waiting, problems=tuple(problems))
+            services.was_slow(str(spec.source.connection))
+    return Surroundings(
+        files=files, path=path, log=log, state=state, waiting=waiting, answers=answers, problems=tuple(problems)
+    )
+
+
+def _not_asked(spec: StreamSpec, services: Services) -> str | None:
+    """Why a topic's offsets are not asked for; None if they are: then each stream waits for an answer by itself."""
+    source = spec.source
+    if source.kind is not SourceKind.KAFKA:
+        return None
+    topic = f"what waits in the topic {source.topic} was not asked"
+    answer = services.answer(Need(Service.BROKER, str(source.connection)))
+    if answer.reached is False:
+        return (
+            f"{topic}: the broker {answer.address} of the connection {answer.connection} does not answer "
+            f"({answer.problem}); see that the broker runs and that the connection names its host and port"
+        )
+    if services.is_slow(answer.connection):
+        return (
+            f"{topic}: the broker {answer.address} of the connection {answer.connection} answers, and gave no offsets "
+            "for several other streams a moment ago; see that the leader of each partition runs"
+        )
+    return None
 
 
 def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> WaitingInput | None:
@@ -112,13 +137,14 @@ def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> Waiti
 
 
 def _is_silence(error: Exception) -> bool:
-    """Whether no broker could be reached; a topic or partition that one of them tells nothing of is another matter."""
+    """Whether no answer came in time; a topic or partition that a broker tells nothing of is another matter."""
     from confluent_kafka import KafkaError, KafkaException
 
     cause = error.__cause__
     return isinstance(cause, KafkaException) and cause.args[0].code() in (
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
     )
 
 

@@ -137,7 +137,9 @@ class Check:
         reason: str,
         value: float | None = None,
         evidence: Mapping[str, object] | None = None,
+        advice: str | None = None,
     ) -> Verdict:
+        """The verdict with this check's name, unit and advice; `advice`: in place of the check's, for one cause."""
         return Verdict(
             stream=window.spec.name,
             check=self.name,
@@ -146,7 +148,7 @@ class Check:
             value=value,
             unit=self.unit.value,
             reason=reason,
-            advice=self.advice if status in _ALARMS else "",
+            advice=(self.advice if advice is None else advice) if status in _ALARMS else "",
             evidence=evidence or {},
         )
 

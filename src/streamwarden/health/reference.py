@@ -41,6 +41,10 @@ newest observations reach it, and lower it when all {RECENT} are below it; the {
 The value of the verdict is the third largest of the {RECENT} newest. One or two observations alone never alarm: they
 are OK if they are good, else UNKNOWN. An incident is resolved after three OK verdicts in a row.
 
+**Old numbers.** A batch that hangs sends no report, so the newest reports look well while nothing happens. As soon as
+work has waited for two minutes more than a batch takes and nothing was committed, checks that judge by reports say
+`UNKNOWN` in place of `OK`; their alarms stay. A stream that is idle, or stopped on request, has nothing that waits.
+
 **Resets.** A new query id (a new checkpoint) is a new baseline for everything; so is a fall of the watermark for its
 check, and a fall to less than half that lasts for the growth of state.
 

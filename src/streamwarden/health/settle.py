@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.health.check import Check, Thresholds
+from streamwarden.health.freshness import still_holds
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 
@@ -70,12 +71,15 @@ def judge_series(
     what: str,
     where: str = "batch",
     evidence: dict[str, object] | None = None,
+    lasting: bool = False,
 ) -> Verdict:
     """The verdict on `observations`, pairs of (batch id or Unix time, value), oldest first and not empty.
 
     Args:
         what: the quantity, as the subject of the reason's sentence.
         where: what the first number of a pair is, for the evidence.
+        lasting: the newest value holds until the next commit (a size), or was measured now. Any other one says how
+            batches went: while work waits and none is committed, that is history, and UNKNOWN in place of OK.
     """
     limits = thresholds.of(check.name)
     values = [value for _, value in observations]
@@ -96,4 +100,5 @@ def judge_series(
     reason = f"{what} {shown(settled.value)} ({check.limits_text(limits)})"
     if settled.held:
         reason += f"; held at {settled.status} until {RECENT} observations in a row are below it"
-    return check.verdict(window, settled.status, reason, settled.value, proof)
+    verdict = check.verdict(window, settled.status, reason, settled.value, proof)
+    return verdict if lasting else still_holds(window, thresholds, verdict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.window import Window
-from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 
 
 def is_down(window: Window) -> bool:
@@ -24,3 +24,21 @@ def stopped(window: Window) -> bool:
     if window.wanted_stopped or end is None:
         return window.wanted_stopped
     return end.kind is ExitKind.STOPPED or (end.kind is ExitKind.COMPLETED and window.spec.trigger.available_now)
+
+
+def running_since(window: Window) -> float:
+    """The last start that was asked for, Unix seconds: drivers that died and were replaced change nothing of it.
+
+    0 if it is older than the drivers of the window.
+    """
+    since = 0.0
+    for driver in reversed(window.drivers):
+        if ended_well(driver):
+            break
+        since = driver.launched_at
+    return since
+
+
+def ended_well(driver: DriverRecord) -> bool:
+    """It obeyed a stop, or read all there was."""
+    return driver.exit is not None and driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 from streamwarden.checkpoint.logs import LogPosition
@@ -132,6 +133,41 @@ class WaitingInput:
     topic_id: str | None = None
 
 
+class Service(StrEnum):
+    """What a stream reads from or writes to, where it is a server."""
+
+    BROKER = "broker"
+    DATABASE = "database"
+
+    @property
+    def measurement(self) -> str:
+        """Name of the measurement of each attempt to reach it: 1 if it answered, 0 if not."""
+        return f"{self}_reachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One attempt of the evaluation to reach a service that the stream needs.
+
+    Args:
+        connection: name of the connection to it; address: its hosts and ports, as the connection names them.
+        reached: None if the attempt says nothing of the service: the connection is not known here, or the service
+            answers and refuses this user.
+        problem: why it was not reached, in the words of the client library.
+    """
+
+    service: Service
+    connection: str
+    address: str
+    reached: bool | None
+    problem: str = ""
+
+    @property
+    def source(self) -> str:
+        """What the measurement of the attempt is of."""
+        return f"{self.connection} at {self.address}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Input of every check. Sequences are oldest first.
@@ -147,6 +183,8 @@ class Window:
         wanted_stopped: whether people want the stream stopped, whatever its driver does.
         state: the checkpoint's state store instances; None if they were not read.
         waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
+        answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
+            measurements.
         previous: the last verdict of each check, for what lasts longer than the window.
         derived: what several checks derive from the fields above, kept so that it is derived once.
     """
@@ -162,5 +200,6 @@ class Window:
     wanted_stopped: bool = False
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
+    answers: tuple[Answer, ...] = ()
     previous: Mapping[str, Verdict] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -16,6 +16,7 @@ import pytest
 
 from streamwarden.adapters.observatory import Observatory
 from streamwarden.adapters.processes import identity, this_host
+from streamwarden.adapters.services import Services
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.errors import CheckpointError, StoreError
@@ -393,10 +394,10 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
     sick.run(range(6), checkpoint_ms=60_000)
     others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
 
-    def ended_at_the_last(looked_at: StreamSpec, silent: set[str] | None = None) -> Surroundings:
+    def ended_at_the_last(looked_at: StreamSpec, services: Services | None = None) -> Surroundings:
         if looked_at.name == "s49":
             raise TimeoutError
-        return survey(looked_at, silent)
+        return survey(looked_at, services)
 
     monkeypatch.setattr("streamwarden.adapters.observatory.survey", ended_at_the_last)
     with pytest.raises(TimeoutError):

@@ -46,6 +46,30 @@ def test_each_record_that_is_gone_is_one_too_many(waiting: WaitingInput | None, 
     assert told in found.reason
 
 
+@pytest.mark.parametrize(
+    ("waiting", "before"),
+    [(waits(rewound=("events-0",), lost={"events-0": 3}), None), (waits(topic_id="two"), waits(topic_id="one"))],
+)
+def test_the_advice_for_a_recreated_topic_begins_with_the_right_cure(
+    waiting: WaitingInput, before: WaitingInput | None
+) -> None:
+    """A new checkpoint alone loses rows: the old output's manifest skips the numbers of its batches."""
+    found = verdict(waiting, before=None if before is None else verdict(before))
+    assert found.status is Status.CRITICAL
+    first, second, *_ = found.advice.split(". ")
+    assert first.startswith(
+        "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place"
+    )
+    assert second.startswith("A new checkpoint alone is no way out")
+    assert "retention" not in found.advice
+
+
+def test_the_advice_for_a_retention_that_passed_the_stream_is_another_one() -> None:
+    found = verdict(waits(lost={"events-1": 2000}))
+    assert found.advice.startswith("If the retention passed the stream, raise it")
+    assert "new checkpoint" not in found.advice
+
+
 def test_a_topic_with_another_id_was_made_anew_however_far_it_has_grown() -> None:
     """CRITICAL for as long as this checkpoint is in use; looks that saw nothing in between forget nothing."""
     first = verdict(waits(topic_id="one"))

@@ -11,10 +11,11 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
-from streamwarden.stream import TriggerSpec
-from support.health_windows import NOW, driver, ended, idle_report, judge, log, report, spec, window
+from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
+from support.health_windows import NOW, driver, ended, idle_report, judge, log, measured, report, spec, window
 
 CHECK = progress_stalled.CHECK
+TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
 
@@ -103,6 +104,86 @@ def test_a_batch_that_runs_for_hours_is_seen_though_no_report_comes() -> None:
     assert (verdict.evidence["planned"], verdict.evidence["committed"]) == (20, 19)
 
 
+def five_seconds(*long: float, count: int = 20) -> list[Progress]:
+    """Batches of 5 s, the newest ones as long as `long`, one after the other, the last one ended ten seconds ago."""
+    durations = [*[5.0] * (count - len(long)), *long]
+    start = NOW - 10 - sum(durations)
+    begins = [start + sum(durations[:number]) for number in range(count)]
+    return [
+        report(number, begin, top={"batchDuration": round(1_000 * seconds)})
+        for number, (begin, seconds) in enumerate(zip(begins, durations, strict=True))
+    ]
+
+
+def allowed(reports: list[Progress], **changes: object) -> float:
+    """The window for a batch that has been running for a second; a trigger of 5 s."""
+    mine = window(
+        reports,
+        spec=spec(source=TOPIC, trigger=TriggerSpec(processing_time=5.0)),
+        log=log(len(reports), len(reports) - 1, planned_at=NOW - 1, committed_at=NOW - 10),
+        driver_alive=True,
+        **{"drivers": (driver(1, NOW - 90_000),), **changes},
+    )
+    found = judge(CHECK, mine).evidence["window_s"]
+    assert isinstance(found, float)
+    return found
+
+
+SIX_MINUTES = (348.0,) * 7
+"""Seven batches that a broker which was away held up for six minutes each."""
+
+
+def test_batches_that_contain_an_outage_do_not_stretch_the_window() -> None:
+    """Each was 348 s long, five times that are 29 minutes. What is known of the outages leaves them out."""
+    reports = five_seconds(*SIX_MINUTES)
+    spans = [["events at b:9092", each.at + 20, each.at + 320] for each in reports[-7:]]
+    known = Verdict(stream="orders", check="broker_unreachable", status=OK, at=NOW - 60, evidence={"outages": spans})
+    assert allowed(reports, previous={known.check: known}) == 60
+    elsewhere = [[source, since - 90_000 / 2, until - 90_000 / 2] for source, since, until in spans]
+    other = replace(known, evidence={"outages": elsewhere})
+    assert allowed(reports, previous={other.check: other}) == 600, "negative control: outages at other times"
+
+
+def test_the_measurements_of_an_outage_that_lasts_leave_its_batch_out_too() -> None:
+    """One batch in nine was held up, and five attempts of the last ten minutes to reach the broker failed."""
+    reports = five_seconds(348.0, count=9)
+    missed = tuple(measured("broker_reachable", 0.0, NOW - 60.0 * n, "events at b:9092") for n in range(1, 6))
+    assert allowed(reports, measurements=missed) == 60
+    answered = tuple(replace(each, value=1.0) for each in missed)
+    assert allowed(reports, measurements=answered) == 600, "negative control: every attempt succeeded"
+
+
+def test_batches_in_which_a_driver_ended_or_began_do_not_stretch_the_window() -> None:
+    """Planned before the crash and committed after the restart."""
+    reports = five_seconds(*SIX_MINUTES)
+    drivers = [driver(0, NOW - 90_000, exit=ended(ExitKind.FAILED, reports[-7].at + 100))]
+    for number, each in enumerate(reports[-7:], start=1):
+        end = ended(ExitKind.FAILED, each.at + 448) if number < 7 else None
+        drivers.append(driver(number, each.at + 200, exit=end))
+    assert allowed(reports, drivers=tuple(drivers)) == 60
+    assert allowed(reports) == 600, "negative control: one driver ran all the time"
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(5.0, 60), (30.0, 150), (120.0, 600), (348.0, 600), (3_600.0, 600)])
+def test_a_window_of_short_batches_has_a_ceiling(seconds: float, expected: float) -> None:
+    """p95 counts as two minutes at most while half of the batches take 5 s."""
+    assert allowed(five_seconds(*(seconds,) * 7)) == expected
+
+
+@pytest.mark.parametrize(("usual", "longest", "expected"), [(600.0, 900.0, 4_500), (600.0, 3_600.0, 9_000)])
+def test_the_ceiling_of_long_batches_is_three_median_ones(usual: float, longest: float, expected: float) -> None:
+    """Negative control: a stream whose batches take ten minutes by nature is not said to be stuck in its next one."""
+    assert allowed(five_seconds(*(usual,) * 13, *(longest,) * 7)) == expected
+
+
+def test_where_every_batch_contains_an_outage_they_count_up_to_the_ceiling() -> None:
+    """Two calm batches are no rhythm, and say nothing; the hour of a first batch is not given for that."""
+    reports = five_seconds(*SIX_MINUTES, count=9)
+    spans = [["events at b:9092", each.at + 20, each.at + 320] for each in reports[-7:]]
+    known = Verdict(stream="orders", check="broker_unreachable", status=OK, at=NOW - 60, evidence={"outages": spans})
+    assert allowed(reports, previous={known.check: known}) == 5 * 348
+
+
 def test_a_first_batch_may_read_a_long_backlog() -> None:
     """No completed batch to compare with: an hour is allowed, then it is a stall too."""
     assert judge(CHECK, running(3_599, count=2)).status is OK
@@ -169,7 +250,7 @@ def test_input_that_arrives_with_old_timestamps_has_waited_since_it_was_found() 
 def test_a_look_that_could_not_see_the_input_dates_nothing() -> None:
     """The newest report had no more to read, which says nothing of what came since."""
     end = {"topic": {"0": 50}}
-    reports = [*history(), report(20, NOW - 9_000, source={"latestOffset": end, "endOffset": end})]
+    reports = [*history(), report(20, NOW - 100, source={"latestOffset": end, "endOffset": end})]
     old = WaitingInput(what="record", count=12, since=NOW - 18_000)
     verdicts = looks((-60, between_batches(reports=reports, newest=20)), (0, between_batches(old)))
     assert [each.status for each in verdicts] == [OK, CRITICAL]
@@ -185,12 +266,21 @@ def test_a_trigger_that_found_no_data_shows_an_idle_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latest", "status"),
-    [({"topic": {"0": 50}}, OK), ({"topic": {"0": 90}}, CRITICAL)],
+    ("latest", "age", "status"),
+    [
+        ({"topic": {"0": 50}}, 100, OK),
+        ({"topic": {"0": 50}}, 140, OK),
+        ({"topic": {"0": 50}}, 141, UNKNOWN),
+        ({"topic": {"0": 50}}, 9_000, UNKNOWN),
+        ({"topic": {"0": 90}}, 9_000, CRITICAL),
+    ],
 )
-def test_a_source_that_names_its_newest_offset_tells_idle_from_stuck(latest: object, status: Status) -> None:
+def test_a_source_that_names_its_newest_offset_tells_idle_from_stuck(
+    latest: object, age: float, status: Status
+) -> None:
+    """That it had nothing more holds for two minutes and a batch of 20 s; that it had more, until a batch reads it."""
     end = {"topic": {"0": 50}}
-    reports = [*history(), report(20, NOW - 9_000, source={"latestOffset": latest, "endOffset": end})]
+    reports = [*history(), report(20, NOW - age, source={"latestOffset": latest, "endOffset": end})]
     assert judge(CHECK, between_batches(reports=reports, newest=20)).status is status
 
 

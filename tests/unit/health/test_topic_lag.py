@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.health.checks import topic_lag
+from streamwarden.health.checks.input_lost import RECREATED
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -87,12 +88,32 @@ def test_records_that_wait_at_the_only_measurement_say_nothing_yet() -> None:
     assert "events-0: 5 records wait" in verdict.reason
 
 
-@pytest.mark.parametrize(("minutes", "status"), [(1, OK), (9, OK), (10, WARNING), (60, WARNING), (61, CRITICAL)])
-def test_stalled_while_records_wait(minutes: int, status: Status) -> None:
-    """Ten minutes are WARNING, an hour is too, more is CRITICAL."""
+@pytest.mark.parametrize(
+    ("minutes", "status", "rule"),
+    [
+        (1, OK, "following"),
+        (2, OK, "following"),
+        (3, UNKNOWN, "standing still"),
+        (6, UNKNOWN, "standing still"),
+        (9, UNKNOWN, "standing still"),
+        (10, WARNING, "stalled"),
+        (60, WARNING, "stalled"),
+        (61, CRITICAL, "stalled"),
+    ],
+)
+def test_stalled_while_records_wait(minutes: int, status: Status, rule: str) -> None:
+    """Ten minutes are WARNING, an hour is too, more is CRITICAL; after two minutes nobody says that it is followed."""
     verdict = course(still(minutes))
     assert (verdict.status, verdict.value) == (status, minutes * MINUTE)
-    assert ("stalled, 1 of 1 partitions" in verdict.reason) == (status is not OK)
+    assert verdict.reason.startswith(f"{rule}, 1 of 1 partitions: events-0: 5 records wait")
+    assert ("following" in verdict.reason) == (rule == "following")
+
+
+def test_a_partition_that_stands_still_is_told_though_another_one_is_followed() -> None:
+    verdict = course([[(100, 105), (50 + n, 90 + n)] for n in range(7)])
+    assert verdict.status is UNKNOWN
+    told = "events-0: 5 records wait, and the committed offset 100 has not moved for 6m"
+    assert f"standing still, 1 of 2 partitions: {told}" in verdict.reason
 
 
 def test_the_partition_its_records_and_their_age_are_told() -> None:
@@ -148,9 +169,11 @@ def test_caught_up_comes_before_all_that_was() -> None:
 
 @pytest.mark.parametrize("trigger", [TriggerSpec(processing_time=300.0), TriggerSpec(real_time=300.0)])
 def test_one_trigger_may_stand_still(trigger: TriggerSpec) -> None:
-    """One of 5 minutes, or a batch of that length: 14 minutes without an advance are 9 too many, 15 are 10."""
+    """One of 5 minutes, or a batch of that length: 14 minutes without an advance are 9 too many, 15 are 10. Two minutes
+    beyond a trigger are still well."""
     slow = stream(trigger=trigger)
-    assert course(still(14), of=slow).status is OK
+    assert course(still(7), of=slow).status is OK
+    assert course(still(14), of=slow).status is UNKNOWN
     assert course(still(15), of=slow).status is WARNING
 
 
@@ -191,8 +214,10 @@ def test_the_time_that_a_stream_was_stopped_does_not_count() -> None:
     down = course(still(90), drivers=(stopped,))
     begin = NOW + 91 * MINUTE
     again = driver(2, begin - 30)
+    verdict = course(still(1), before=down, begin=begin, drivers=(stopped, again))
+    assert (verdict.status, verdict.value) == (OK, 90)
     verdict = course(still(5), before=down, begin=begin, drivers=(stopped, again))
-    assert (verdict.status, verdict.value) == (OK, 330)
+    assert (verdict.status, verdict.value) == (UNKNOWN, 330)
 
 
 def test_a_driver_that_dies_and_is_replaced_all_the_time_stalls() -> None:
@@ -218,9 +243,10 @@ def test_a_stall_comes_before_a_rewind() -> None:
 
 
 def test_a_topic_that_ends_before_the_committed_offset_was_made_anew() -> None:
-    """Not caught up, although nothing waits; the first measurement tells it."""
+    """Not caught up, although nothing waits; the first measurement tells it, and the advice is for that cause."""
     verdict = course([[(100, 40)]])
     assert verdict.status is CRITICAL
+    assert verdict.advice == RECREATED
     assert "it ends at 40, before the committed offset 100: the topic was made anew" in verdict.reason
 
 

@@ -8,7 +8,9 @@ from streamwarden.health.check import Check
 from streamwarden.health.checks import (
     backlog,
     batch_longer_than_trigger,
+    broker_unreachable,
     checkpoint_duration,
+    database_unreachable,
     input_lost,
     late_rows,
     memory_usage,
@@ -30,6 +32,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     state_update_latency.CHECK,
     state_cleanup_time.CHECK,
     memory_usage.CHECK,
+    broker_unreachable.CHECK,
+    database_unreachable.CHECK,
     progress_stalled.CHECK,
     batch_longer_than_trigger.CHECK,
     backlog.CHECK,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.freshness import HISTORY, is_recent, one_batch, standing, still_holds
 from streamwarden.health.series import batch_seconds, current_batches, reports
 from streamwarden.health.settle import MEMORY
 from streamwarden.health.stopped import stopped
@@ -21,7 +23,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Seconds of work that wait, by the best source of knowledge that there is."""
     if stopped(window):
         return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
-    found = _by_commit(window) or _by_input(window) or _by_offsets(window) or _by_rates(window)
+    longest = one_batch(window, thresholds)
+    seen = _by_commit(window, longest) or _by_input(window, longest)
+    found = seen or _by_offsets(window, longest) or _by_rates(window)
     if found is None:
         reason = "neither the input folder, the sources' newest offsets nor the rates say how much input waits"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
@@ -30,7 +34,18 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     limits_in_force = thresholds.of(CHECK.name)
     behind = f"{format_duration(value)} of work behind: " if value else ""
     reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
-    return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+    verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+    if seen is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
+        return replace(
+            verdict, status=Status.UNKNOWN, reason=f"the newest report is too old to say what waits: {reason}"
+        )
+    return still_holds(window, thresholds, verdict)
+
+
+def _reported_lately(window: Window, thresholds: Thresholds) -> bool:
+    """Whether the newest report is of now: what came after it, nothing that reports say can show."""
+    newest = reports(window, 1)
+    return bool(newest) and is_recent(window, thresholds, newest[-1].at + newest[-1].duration_ms / 1000)
 
 
 def _until_started(waiting: WaitingInput | None) -> tuple[str, float, dict[str, object]]:
@@ -44,10 +59,11 @@ def _until_started(waiting: WaitingInput | None) -> tuple[str, float, dict[str, 
 Found = tuple[float, str, dict[str, object]]
 
 
-def _by_commit(window: Window) -> Found | None:
+def _by_commit(window: Window, longest: float) -> Found | None:
     """In real-time mode: how old, at the last commit, the oldest record was that it did not reach.
 
-    What came since then is being read by the running batch, and how far that is stands nowhere until it ends.
+    What came since then is being read by the running batch, and how far that is stands nowhere until it ends. Of a
+    batch that lasts longer than batches do, all that it should have committed is behind.
     """
     waiting, log = window.waiting, window.log
     if window.spec.trigger.real_time is None or window.driver_alive is False:
@@ -57,9 +73,13 @@ def _by_commit(window: Window) -> Found | None:
     if waiting.count and waiting.since is None:
         return None
     behind = 0.0 if waiting.since is None else max(0.0, log.committed_at - waiting.since)
+    overdue = max(0.0, standing(window) - longest)
     how = (
         f"the commit of batch {log.committed} left records of that age" if behind else "each commit reaches the newest"
     )
+    if overdue:
+        behind += overdue
+        how = f"the commit after batch {log.committed} is {format_duration(overdue)} overdue"
     evidence: dict[str, object] = {
         f"uncommitted_{waiting.what}s": waiting.count,
         "committed_s_ago": max(0.0, window.now - log.committed_at),
@@ -67,8 +87,8 @@ def _by_commit(window: Window) -> Found | None:
     return behind, how, evidence
 
 
-def _by_input(window: Window) -> Found | None:
-    """Waiting files or records / those that the recent batches read a second."""
+def _by_input(window: Window, longest: float) -> Found | None:
+    """Waiting files or records / those that the recent batches read a second, up to now."""
     waiting = window.waiting
     if waiting is None:
         return None
@@ -78,27 +98,34 @@ def _by_input(window: Window) -> Found | None:
     seconds = sum(batch_seconds(list(islice(fed, waiting.planned_batches))))
     if not waiting.planned or seconds <= 0:
         return None
-    rate = waiting.planned / seconds
+    # time in which work waits and no batch is committed, beyond what a batch takes, is time in which nothing is read
+    stood = standing(window)
+    nothing = max(0.0, stood - longest)
+    rate = waiting.planned / (seconds + nothing)
     # With a limit a slow trigger leaves the stream waiting between batches: it does not read faster than it is let, and
     # what the next batch takes is not behind. Without one the next batch takes all.
     trigger, next_in = window.spec.trigger.interval or 0.0, 0.0
     if window.spec.source.limited and trigger * waiting.planned_batches > seconds:
-        rate, next_in = waiting.planned / (trigger * waiting.planned_batches), trigger
+        rate, next_in = waiting.planned / (trigger * waiting.planned_batches + nothing), trigger
     evidence: dict[str, object] = {
         f"waiting_{waiting.what}s": waiting.count,
         "waiting_bytes": waiting.size,
         "oldest_waits_s": None if waiting.since is None else max(0.0, window.now - waiting.since),
         f"{waiting.what}s_per_second": rate,
         "batches": waiting.planned_batches,
+        "uncommitted_s": stood,
     }
     if waiting.parts:
         evidence["waiting_by_partition"] = dict(waiting.parts)
     what = f"{waiting.what}s"
     behind = max(0.0, waiting.count / rate - next_in)
-    return behind, f"{waiting.count:,} {what} wait, {rate:.3g} {what}/s are read", evidence
+    read = f"{rate:.3g} {what}/s are read"
+    if nothing:
+        read = f"nothing was committed for {format_duration(stood)}, which makes {rate:.3g} {what}/s up to now"
+    return behind, f"{waiting.count:,} {what} wait, {read}", evidence
 
 
-def _by_offsets(window: Window) -> Found | None:
+def _by_offsets(window: Window, longest: float) -> Found | None:
     """(newest offsets - offsets of the batch) / rows processed a second, for sources that report `latestOffset`."""
     found = reports(window, MEMORY)
     if not found:
@@ -110,7 +137,7 @@ def _by_offsets(window: Window) -> Found | None:
     behind = sum(known)
     if behind == 0:
         return 0.0, "the source's newest offsets are read", {"rows_behind": 0}
-    rate = _processed(found)
+    rate = _processed(found, max(0.0, window.now - found[-1].at - longest))
     if not rate:
         return None
     evidence: dict[str, object] = {"rows_behind": behind, "rows_per_second": rate, "batch": found[-1].batch_id}
@@ -136,9 +163,10 @@ def _by_rates(window: Window) -> Found | None:
     return queue, f"{how} (over {used} batches)", {"batches": used}
 
 
-def _processed(found: Sequence[Progress]) -> float:
+def _processed(found: Sequence[Progress], since: float) -> float:
+    """Rows a second; `since`: seconds without a report, while rows wait, in which nothing was processed."""
     rows = sum(each.rows for each in found)
-    seconds = sum(each.duration_ms for each in found if each.rows) / 1000
+    seconds = sum(each.duration_ms for each in found if each.rows) / 1000 + since
     return rows / seconds if seconds else 0.0
 
 
@@ -178,13 +206,15 @@ CHECK = Check(
         "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "
         "`latestOffset`: `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without "
         "a limit per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
-        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided. A "
+        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided. "
+        "A speed is one up to now: while work waits, the time without a commit beyond a batch's counts too. A "
         "stream that was stopped on request or is wanted stopped, and one of `available_now` between two runs, is OK."
     ),
     unknown=(
         "The input is no folder, the sources report no newest offset, and batches have a limit (so the input rate "
         "says what "
-        "was read, not what arrived); or files wait and no batch says how fast they are read."
+        "was read, not what arrived); or files wait and no batch says how fast they are read; or offsets and rates "
+        f"are older than two minutes and a batch. {HISTORY}"
     ),
     advice=(
         "The stream reads more slowly than data arrives. Look at `batch_longer_than_trigger` and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
@@ -38,7 +39,7 @@ CHECK = Check(
         "In real-time mode a batch lasts `trigger.real_time` by design: what it takes beyond that, while rows wait, is "
         "divided by it."
     ),
-    unknown="No progress report is there, or the only one or two are bad.",
+    unknown=f"No progress report is there, or the only one or two are bad. {HISTORY}",
     advice=(
         "The stream no longer keeps its rhythm: give it cores, fewer files or rows per batch, or a longer trigger. "
         "Look at "

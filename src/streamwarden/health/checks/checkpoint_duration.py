@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import checkpoint_seconds, cores, reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
@@ -42,7 +43,7 @@ CHECK = Check(
         "`spark.cores.max` or `spark.executor.instances` x `spark.executor.cores`; where they are not known the sum "
         "is not divided. Either way it cannot exceed `durationMs.addBatch`, in which it happens, and is capped by it."
     ),
-    unknown="No progress report is there, or the only one or two are bad.",
+    unknown=f"No progress report is there, or the only one or two are bad. {HISTORY}",
     advice="Lengthen the checkpoint interval (a longer trigger), or put the checkpoint on faster storage.",
     source="Documented target < 10 s, warning 10-30 s, critical > 30 s.",
 )

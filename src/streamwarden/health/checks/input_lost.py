@@ -7,6 +7,20 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.stream import SourceKind
 
+RECREATED = (
+    "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place for its output "
+    "(`checkpoint`, and `sink.path` or `sink.table`) in one change, then start it. A new checkpoint alone is no way "
+    "out: its batches begin at 0 again. A folder's manifest skips the batch numbers that it has, so their rows are "
+    "lost, and a table's ledger refuses another query."
+)
+"""What to do about a topic that is not the one which the checkpoint has read: nothing of the old checkpoint fits it."""
+
+KEEP_LONGER = (
+    "If the retention passed the stream, raise it (retention.ms, retention.bytes), and give the stream cores. The "
+    'driver ends at these offsets. To go on without the records, set failOnDataLoss: "false" in source.options for one '
+    "start."
+)
+
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How many records of the topic can never be read."""
@@ -38,16 +52,17 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     }
     if waiting.rewound:
         reason = f"the topic was made anew: {', '.join(waiting.rewound)} hold less than was read already"
-        return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence)
+        return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence, RECREATED)
     if found != read:
         reason = (
             f"the topic was made anew: its id is {found}, and {read} is that of the topic which this "
             "checkpoint has read. It has grown beyond the stream's offsets: what lies before them is not read"
         )
-        return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence)
+        return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence, RECREATED)
     if lost:
         reason = f"{lost:,} records went before any batch read them ({', '.join(waiting.lost)})"
-        return CHECK.verdict(window, CHECK.grade(lost, limits_in_force), reason, float(lost), evidence)
+        status = CHECK.grade(lost, limits_in_force)
+        return CHECK.verdict(window, status, reason, float(lost), evidence, KEEP_LONGER)
     return CHECK.verdict(window, Status.OK, "every record that is not read yet is kept", 0.0, evidence)
 
 
@@ -85,10 +100,6 @@ CHECK = Check(
         "stream's offsets, and Spark reads on from there. Of a source that is no topic nothing is read."
     ),
     unknown="No batch was planned yet, the broker does not answer, or the job is a script with a source of its own.",
-    advice=(
-        "Raise the topic's retention (retention.ms, retention.bytes), and give the stream cores. The driver ends at "
-        'these offsets. To go on without the records: failOnDataLoss: "false" in source.options for one start; after a '
-        "topic was made anew, a new checkpoint path and a new place for the output."
-    ),
+    advice=f"{KEEP_LONGER} {RECREATED}",
     source="Design of Streamwarden: input that is gone cannot come out, so no output is right any more.",
 )

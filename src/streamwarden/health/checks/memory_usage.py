@@ -34,7 +34,7 @@ def _driver(window: Window, thresholds: Thresholds) -> Verdict:
     if has_executors(window.spec):
         what = "the driver's resident memory"
     evidence: dict[str, object] = {"resident_bytes": newest.value, "state_memory_bytes": state, "source": newest.source}
-    return judge_series(CHECK, window, thresholds, observations, what=what, where="at", evidence=evidence)
+    return judge_series(CHECK, window, thresholds, observations, what=what, where="at", evidence=evidence, lasting=True)
 
 
 def _state_in_driver(window: Window) -> int:

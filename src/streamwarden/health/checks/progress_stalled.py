@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.series import FRESH, batch_seconds, current_batches, has_run, percentile
+from streamwarden.health.freshness import (
+    ENOUGH,
+    MEDIANS,
+    PROGRESS,
+    RECENT_BATCHES,
+    found_at,
+    is_recent,
+    one_batch,
+    rhythm,
+)
+from streamwarden.health.series import FRESH, has_run
 from streamwarden.health.stopped import is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.units import format_duration
-
-RECENT_BATCHES = 60
-"""Batches that p95 is taken of."""
-ENOUGH = 3
-"""Completed batches without which p95 says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,13 @@ class _Stuck:
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How long work has waited for a commit, in windows."""
     limits_in_force = thresholds.of(CHECK.name)
-    stuck = _stuck(window)
+    stuck = _stuck(window, thresholds)
     if isinstance(stuck, str):
-        return CHECK.verdict(window, Status.UNKNOWN, stuck, evidence={"found_at": _found_at(window)})
+        return CHECK.verdict(window, Status.UNKNOWN, stuck, evidence={"found_at": found_at(window)})
     if stuck.since is None:
-        seen = {"idle": True} if stuck.no_input else {"found_at": _found_at(window)}
+        seen = {"idle": True} if stuck.no_input else {"found_at": found_at(window)}
         return CHECK.verdict(window, Status.OK, stuck.what, 0.0, seen)
-    allowed, proof = patience(window, limits_in_force)
+    allowed, proof = patience(window, thresholds)
     if is_down(window):
         # no batch runs that could be long: only a restart is waited for
         allowed = min(allowed, max(limits_in_force["least"], window.spec.restart.cap))
@@ -49,28 +53,35 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     status = CHECK.grade(value, limits_in_force)
     reason = f"{stuck.what} for {format_duration(waited)}, {value:.3g} x the window of {format_duration(allowed)}"
     log = window.log
-    proof |= {"found_at": _found_at(window), "waited_s": waited, "window_s": allowed}
+    proof |= {"found_at": found_at(window), "waited_s": waited, "window_s": allowed}
     if log is not None:
         proof |= {"planned": log.planned, "committed": log.committed, "planned_at": log.planned_at}
     return CHECK.verdict(window, status, reason, value, proof)
 
 
-def patience(window: Window, limits_in_force: Mapping[str, float]) -> tuple[float, dict[str, object]]:
+def patience(window: Window, thresholds: Thresholds) -> tuple[float, dict[str, object]]:
     """The window in seconds, max(trigger, p95 batch) x (tolerated + 2), at least `least`; and what it was made of.
 
-    Until three batches are completed there is no p95: a first batch may take `first_batch`. The first one of a driver
-    may take as long as nobody ran before it, at most `first_batch`. Neither holds in real-time mode, where a batch
-    lasts `real_time`, whatever it finds.
+    A batch that contains an outage or a restart is not in p95, and no p95 counts for more than `longest_batch`. Until
+    three batches are completed there is no p95: a first batch may take `first_batch`. The first one of a driver may
+    take as long as nothing ran before it, at most `first_batch`. Neither holds in real-time mode, where a batch lasts
+    `real_time`, whatever it finds.
     """
-    trigger = window.spec.trigger.interval or 0.0
-    durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
-    p95 = percentile(durations, 0.95) if durations else 0.0
-    allowed = max(limits_in_force["least"], max(trigger, p95) * (limits_in_force["tolerated"] + 2))
+    limits_in_force, batches = thresholds.of(CHECK.name), rhythm(window, thresholds)
+    longest = one_batch(window, thresholds)
+    allowed = max(limits_in_force["least"], longest * (limits_in_force["tolerated"] + 2))
     if window.spec.trigger.real_time is None:
         first = limits_in_force["first_batch"]
         # a driver's first batch reads what came while nobody ran
-        allowed = max(allowed, first if len(durations) < ENOUGH else min(first, _away(window)))
-    return allowed, {"trigger_s": trigger, "p95_batch_s": p95, "completed_batches": len(durations)}
+        allowed = max(allowed, first if batches.completed < ENOUGH else min(first, _away(window)))
+    return allowed, {
+        "trigger_s": window.spec.trigger.interval or 0.0,
+        "p95_batch_s": batches.p95,
+        "median_batch_s": batches.median,
+        "longest_batch_s": batches.longest,
+        "completed_batches": batches.completed,
+        "disturbed_batches": batches.left_out,
+    }
 
 
 def _away(window: Window) -> float:
@@ -87,7 +98,7 @@ def _away(window: Window) -> float:
     return launched - committed_at if 0.0 < committed_at < window.now - DRIVERS_SINCE else 0.0
 
 
-def _stuck(window: Window) -> _Stuck | str:
+def _stuck(window: Window, thresholds: Thresholds) -> _Stuck | str:
     """What waits, or why that cannot be told."""
     log = window.log
     driver = window.drivers[-1] if window.drivers else None
@@ -108,23 +119,14 @@ def _stuck(window: Window) -> _Stuck | str:
     last = max(launched, log.committed_at or 0.0)
     if window.waiting is None:
         # whether it is idle or stuck cannot be told without a look at its input
-        return _quiet(window, last, committed)
+        return _quiet(window, thresholds, last, committed)
     if not window.waiting.count:
         return _Stuck(None, f"idle: {committed}, and no input waits", no_input=True)
     unread = "unplanned" if window.spec.trigger.real_time is None else "for the commit of their batch"
     return _Stuck(
-        max(last, window.waiting.since or 0.0, _found_at(window)),
+        max(last, window.waiting.since or 0.0, found_at(window)),
         f"{window.waiting.count:,} input {window.waiting.what}s have waited {unread}, {committed}",
     )
-
-
-def _found_at(window: Window) -> float:
-    """The first look after one that found no input, Unix seconds: what waits is no older, whatever its timestamps."""
-    before = window.previous.get(CHECK.name)
-    if before is None:
-        return 0.0
-    found_at = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
-    return float(found_at)  # type: ignore[arg-type]
 
 
 def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
@@ -141,7 +143,7 @@ def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
     return _Stuck(driver.exit.ended_at, f"not running: the driver {driver.exit.kind} and has been gone")
 
 
-def _quiet(window: Window, last: float, committed: str) -> _Stuck | str:
+def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) -> _Stuck | str:
     report = next((batch.progress for batch in reversed(window.batches) if batch.progress is not None), None)
     if report is not None and not has_run(report) and window.now - report.at <= FRESH:
         return _Stuck(None, f"idle: {committed}, and a trigger since then found no data")
@@ -149,7 +151,9 @@ def _quiet(window: Window, last: float, committed: str) -> _Stuck | str:
     behind = _source_ahead(window)
     if behind:
         return _Stuck(last, f"the source is ahead ({behind}) and no batch was planned, {committed}")
-    if behind == "" or quiet <= (window.spec.trigger.interval or 0.0):
+    # that the source had nothing more is an answer of the time of the report
+    answered = behind == "" and report is not None and is_recent(window, thresholds, report.at)
+    if answered or quiet <= (window.spec.trigger.interval or 0.0):
         return _Stuck(None, f"idle: {committed}, and the source had nothing more")
     return (
         f"{committed} {format_duration(quiet)} ago; whether input waits cannot be seen, so idle and stuck look the same"
@@ -167,7 +171,7 @@ def _source_ahead(window: Window) -> str | None:
 
 
 CHECK = Check(
-    name="progress_stalled",
+    name=PROGRESS,
     title="Progress stalled",
     unit=Unit.TIMES,
     target="a batch commits within its window while there is work",
@@ -180,6 +184,12 @@ CHECK = Check(
             meaning="batches that may be missed, as in the window's formula",
         ),
         Threshold(name="least", default=60.0, unit=Unit.SECONDS, meaning="shortest window"),
+        Threshold(
+            name="longest_batch",
+            default=120.0,
+            unit=Unit.SECONDS,
+            meaning=f"ceiling of p95 in the window's formula; {MEDIANS:g} median batches, if they are longer",
+        ),
         Threshold(
             name="first_batch",
             default=3600.0,
@@ -200,8 +210,12 @@ CHECK = Check(
         "committed runs since the later of its plan and the driver's launch. With none running, the stream is idle if "
         "no input waits, and idle is not stuck; else that has waited since the latest of the last commit, the launch, "
         "the timestamp of the oldest input, and the first look that found input after one that found none. The window "
-        "is max(trigger, p95 of the last 60 batch durations) x "
-        "(`tolerated` + 2), at least `least`. A driver's first batch reads what came while nobody ran, and is given as "
+        f"is max(trigger, p95 of the last {RECENT_BATCHES} batch durations) x "
+        "(`tolerated` + 2), at least `least`. Batches during which a driver began or ended, or a broker or database "
+        "was away (`broker_unreachable`, `database_unreachable`), are left out of p95 as long as "
+        f"{ENOUGH} others are known. p95 counts as at most `longest_batch` or {MEDIANS:g} median batches, whichever is "
+        "longer: with the defaults a stream of short batches and a short trigger has a window of at most 10 minutes. "
+        "A driver's first batch reads what came while nobody ran, and is given as "
         "long, at most `first_batch`. Without a driver only a restart is waited for: the window is then no longer than "
         "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
         "trigger is the length of a batch, and records that came since the last commit wait for the next. "
@@ -210,12 +224,17 @@ CHECK = Check(
     ),
     unknown=(
         "The checkpoint cannot be read, the stream never ran, or nothing runs and it cannot be seen whether input "
-        "waits."
+        "waits. A report in which the source had nothing more says so for two minutes and a batch."
     ),
     advice=(
         "See what the driver does: `streamwarden status`, the end of its driver.log, a thread dump (jstack). A batch "
         "that "
         "only is long wants a longer trigger or fewer files per trigger; a hung one wants a restart."
     ),
-    source="Design of Streamwarden; the window's factor leaves room for `tolerated` batches and the two at its edges.",
+    source=(
+        "Design of Streamwarden; the window's factor leaves room for `tolerated` batches and the two at its edges. The "
+        "ceiling is Streamwarden's own. Without it, outages of six minutes had taught a stream with a trigger of 5 s a "
+        "window of 29 minutes. Five times two minutes are 10 minutes, after which `topic_lag` and `backlog` warn too, "
+        "and the default cap of a restart's back-off."
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import cores, reports, wall_times
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
@@ -40,7 +41,7 @@ CHECK = Check(
         "min(`numShufflePartitions`, cores), summed over operators and capped by `durationMs.addBatch`, as for the "
         "checkpoint duration. A batch that removed nothing counts: it took no time."
     ),
-    unknown="No progress report is there, or the only one or two are bad.",
+    unknown=f"No progress report is there, or the only one or two are bad. {HISTORY}",
     advice="Clean up more often with smaller batches; a shorter watermark delay spreads removals over more batches.",
     source="Documented target < 5 s, warning 5-15 s, critical > 15 s.",
 )

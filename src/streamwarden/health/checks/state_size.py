@@ -32,7 +32,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
             what = "state (no flush seen yet, so all bytes kept under state/)"
         else:
             what = f"live state (with kept versions {format_size(directory.value)} under state/)"
-    return judge_series(CHECK, window, thresholds, sizes[-MEMORY:], what=what, evidence=evidence)
+    return judge_series(CHECK, window, thresholds, sizes[-MEMORY:], what=what, evidence=evidence, lasting=True)
 
 
 def _never_flushed(found: Sequence[Progress]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
@@ -59,7 +60,7 @@ CHECK = Check(
     ),
     unknown=(
         "No batch updated `least_rows` rows, or no progress report is there. Always in real-time mode, where the "
-        "operator waits for rows for most of the batch."
+        f"operator waits for rows for most of the batch. {HISTORY}"
     ),
     advice="Tune the state store (RocksDB with changelog, block cache, write buffers) and give it memory.",
     source="Documented target < 10 ms, warning 10-50 ms, critical > 50 ms.",

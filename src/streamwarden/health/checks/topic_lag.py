@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
-from streamwarden.health.checks.progress_stalled import RECENT_BATCHES
-from streamwarden.health.series import batch_seconds, current_batches, percentile
-from streamwarden.health.stopped import stopped
+from streamwarden.health.checks.input_lost import RECREATED
+from streamwarden.health.freshness import RECENT_BATCHES, one_batch
+from streamwarden.health.series import FRESH
+from streamwarden.health.stopped import ended_well, running_since, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, Window
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.stream import SourceKind
 from streamwarden.units import format_duration
 
@@ -28,9 +28,10 @@ class _Rule(IntEnum):
     """What holds of a partition, in the order of asking. The larger number is told of, if two are equally bad."""
 
     CAUGHT_UP = 0
-    STALLED = 4
-    REWINDING = 3
-    NEVER_CATCHING_UP = 2
+    STALLED = 5
+    REWINDING = 4
+    NEVER_CATCHING_UP = 3
+    STANDING_STILL = 2
     FOLLOWING = 1
 
     @property
@@ -112,6 +113,7 @@ class _Finding:
     seconds: float
     behind: int
     words: str
+    advice: str | None = None
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -131,7 +133,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.UNKNOWN, "the broker did not tell its offsets", None, evidence)
     now = _measured(window, seen, before)
     kept = before if before is not None and now.at - before.at < APART else now
-    by = _Measure(window.now, _started(window), _one_batch(window), thresholds.of(CHECK.name))
+    by = _Measure(window.now, running_since(window), one_batch(window, thresholds), thresholds.of(CHECK.name))
     found = [_finding(name, lag, now.courses[name], by) for name, lag in seen.items()]
     evidence = {**kept.evidence(), "partitions": {each.name: f"{each.rule.words}: {each.words}" for each in found}}
     return _verdict(window, found, now.measurements, by, evidence)
@@ -160,14 +162,15 @@ def _verdict(
     if worst.status is Status.OK and measurements < 2:
         reason = f"measured once: whether the offsets advance shows the next time ({some}{more})"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
-    return CHECK.verdict(window, worst.status, f"{reason} ({CHECK.limits_text(by.limits)})", value, evidence)
+    reason = f"{reason} ({CHECK.limits_text(by.limits)})"
+    return CHECK.verdict(window, worst.status, reason, value, evidence, worst.advice)
 
 
 def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Finding:
     """The first rule that holds of the partition."""
 
-    def finding(rule: _Rule, status: Status, words: str, seconds: float = 0.0) -> _Finding:
-        return _Finding(name, rule, status, round(seconds, 6), lag.behind, words)
+    def finding(rule: _Rule, status: Status, words: str, seconds: float = 0.0, advice: str | None = None) -> _Finding:
+        return _Finding(name, rule, status, round(seconds, 6), lag.behind, words, advice)
 
     waits = f"{lag.behind:,} records wait"
     if lag.since is not None:
@@ -182,7 +185,7 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
         return finding(_Rule.STALLED, status, words, stood)
     if lag.last < lag.committed:
         words = f"it ends at {lag.last:,}, before the committed offset {lag.committed:,}: the topic was made anew"
-        return finding(_Rule.REWINDING, Status.CRITICAL, words)
+        return finding(_Rule.REWINDING, Status.CRITICAL, words, advice=RECREATED)
     if course.highest > lag.committed:
         words = f"the committed offset went back from {course.highest:,} to {lag.committed:,}; {waits}"
         return finding(_Rule.REWINDING, Status.WARNING, words, stood)
@@ -192,33 +195,16 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
     if status is not Status.OK:
         words = f"{waits}, more at each of {course.grown} measurements in {format_duration(grew)}"
         return finding(_Rule.NEVER_CATCHING_UP, status, words, grew)
+    if stood > FRESH:
+        still = format_duration(stood + by.one_batch)
+        words = f"{waits}, and the committed offset {lag.committed:,} has not moved for {still}"
+        return finding(_Rule.STANDING_STILL, Status.UNKNOWN, words, stood)
     return finding(_Rule.FOLLOWING, Status.OK, waits, max(stood, grew))
-
-
-def _one_batch(window: Window) -> float:
-    """The longer of a trigger and a batch, seconds."""
-    durations = batch_seconds(current_batches(window)[-RECENT_BATCHES:])
-    trigger = window.spec.trigger.interval or 0.0
-    return max(trigger, percentile(durations, 0.95)) if durations else trigger
 
 
 def _is_stopped(window: Window) -> bool:
     """Nothing reads, on purpose."""
-    return stopped(window) or (bool(window.drivers) and _ended_well(window.drivers[-1]))
-
-
-def _started(window: Window) -> float:
-    """The last start that was asked for, Unix seconds: drivers that died and were replaced change nothing of it."""
-    since = 0.0
-    for driver in reversed(window.drivers):
-        if _ended_well(driver):
-            break
-        since = driver.launched_at
-    return since
-
-
-def _ended_well(driver: DriverRecord) -> bool:
-    return driver.exit is not None and driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED)
+    return stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
 
 
 def _measured(window: Window, seen: Mapping[str, PartitionLag], before: _History | None) -> _History:
@@ -263,19 +249,19 @@ CHECK = Check(
         "again; a WARNING by itself. The partition ends before the committed offset, so the topic was made anew: "
         "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
         f"one before, {GROWN} times at least; one batch is taken off here too. Otherwise "
-        "the partition is followed; OK. The value is the longest time "
+        "the partition is followed; OK, unless its offset has not moved for two minutes more than a batch: then it "
+        "stands still, and until `warning` it is UNKNOWN whether that is a stall. The value is the longest time "
         "of (2) or (4). A stream that was stopped on request, or is wanted stopped, is OK. Of a "
         "source that is no topic nothing is read."
     ),
     unknown=(
-        "No batch was planned yet, the broker does not answer, records wait and there is one measurement only, or the "
-        "job is a script with a source of its own."
+        "No batch was planned yet, the broker does not answer, records wait and there is one measurement only or an "
+        "offset stands still, or the job is a script that opens its source itself."
     ),
     advice=(
         "Stalled: `streamwarden status`, and the end of driver.log: a driver that is down, a batch that hangs, a "
         "partition without a leader. Never catching up: raise source.max_offsets_per_trigger, give the stream cores, "
-        "or add partitions. Rewinding: a restored checkpoint reads records again and ends by itself; of a topic that "
-        "was made anew nothing fits the checkpoint any more: start with a new checkpoint path."
+        f"or add partitions. Rewinding: a restored checkpoint reads records again and ends by itself. {RECREATED}"
     ),
     source="The rules are those of Burrow's evaluation of consumer lag, the measurements are the checkpoint's.",
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.freshness import HISTORY, still_holds
 from streamwarden.health.series import has_run, reports
 from streamwarden.health.settle import RECENT
 from streamwarden.health.verdict import Status, Verdict
@@ -76,7 +77,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         evidence = None if event is None else event.evidence()
         reason = f"{seen} batches with rows: {RECENT} are needed to judge"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
-    return _judged(window, event, thresholds.of(CHECK.name))
+    return still_holds(window, thresholds, _judged(window, event, thresholds.of(CHECK.name)))
 
 
 def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float]) -> Verdict:
@@ -154,7 +155,7 @@ CHECK = Check(
         "up "
         "to twice the longer of trigger and batch: an idle stream's watermark has no reason to move."
     ),
-    unknown="Fewer than five reports have rows.",
+    unknown=f"Fewer than five reports have rows. {HISTORY}",
     advice=(
         "Find the input whose event time stands still: an idle partition or source holds the watermark back (policy "
         "`min`), "

@@ -1,0 +1,164 @@
+"""How long a batch usually takes, and whether the newest numbers still say how the stream is now.
+
+While work waits and nothing is committed, the reports of older batches are history: an OK that rests on them turns into
+UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streamwarden.health.check import Thresholds
+from streamwarden.health.series import FRESH, batch_seconds, current_batches, percentile
+from streamwarden.health.services import outages
+from streamwarden.health.stopped import is_down, running_since, stopped
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Batch, Service, Window
+from streamwarden.units import format_duration
+
+PROGRESS: Final = "progress_stalled"
+"""The check whose evidence remembers when input was first found, and whose thresholds say what a long batch is."""
+
+RECENT_BATCHES: Final = 60
+"""Batches that p95 and median are taken of."""
+ENOUGH: Final = 3
+"""Completed batches without which p95 says nothing."""
+MEDIANS: Final = 3.0
+"""A batch counts as at most so many median ones, where these are long."""
+
+HISTORY: Final = (
+    "Also in place of OK, while work has waited for two minutes more than a batch takes and nothing was committed: "
+    "then the newest reports are history."
+)
+"""When a check that judges by the reports of batches does not know; its declaration says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How long the batches of the stream take, seconds.
+
+    Args:
+        p95, median: of the completed batches that contain no outage and no restart; 0 if there are none.
+        completed: how many batches were completed; left_out: how many of them contain an outage or a restart.
+        longest: what a batch is given at most, whatever p95 says.
+    """
+
+    p95: float
+    median: float
+    completed: int
+    left_out: int
+    longest: float
+
+    @property
+    def batch(self) -> float:
+        """Seconds that a long batch of the stream takes."""
+        return min(self.p95, self.longest)
+
+
+def rhythm(window: Window, thresholds: Thresholds) -> Rhythm:
+    """Of the newest batches; those with an outage or a restart in them count only if fewer than three others are there.
+
+    A batch that waited for a broker says nothing about how long the next one may take: one look at a stream with seven
+    outages of six minutes gave a batch of 5 s a window of 29 minutes.
+    """
+    least = thresholds.of(PROGRESS)["longest_batch"]
+    key = f"rhythm, at least {least}"
+    if key not in window.derived:
+        window.derived[key] = _rhythm(window, least)
+    found: Rhythm = window.derived[key]
+    return found
+
+
+def _rhythm(window: Window, least: float) -> Rhythm:
+    batches = current_batches(window)
+    calm = batch_seconds(undisturbed(window, batches))
+    completed = batch_seconds(batches)
+    used = (calm if len(calm) >= ENOUGH else completed)[-RECENT_BATCHES:]
+    median = statistics.median(used) if used else 0.0
+    return Rhythm(
+        p95=percentile(used, 0.95) if used else 0.0,
+        median=median,
+        completed=len(completed[-RECENT_BATCHES:]),
+        left_out=len(completed) - len(calm),
+        longest=max(least, MEDIANS * median),
+    )
+
+
+def one_batch(window: Window, thresholds: Thresholds) -> float:
+    """The longer of a trigger and a long batch: seconds for which nothing is committed by design."""
+    return max(window.spec.trigger.interval or 0.0, rhythm(window, thresholds).batch)
+
+
+def undisturbed(window: Window, batches: Sequence[Batch]) -> list[Batch]:
+    """The batches during which no driver began or ended, and no service that the stream needs was away."""
+    spans = [(each.since, each.until) for service in Service for each in outages(window, service)]
+    for driver in window.drivers:
+        spans.append((driver.launched_at, driver.launched_at))
+        if driver.exit is not None:
+            spans.append((driver.exit.ended_at, driver.exit.ended_at))
+    return [batch for batch in batches if not _contains(batch, spans)] if spans else list(batches)
+
+
+def _contains(batch: Batch, spans: Sequence[tuple[float, float]]) -> bool:
+    times = [at for at in (batch.planned_at, batch.committed_at) if at is not None]
+    if batch.progress is not None:
+        times += [batch.progress.at, batch.progress.at + batch.progress.duration_ms / 1000]
+    if not times:
+        return False
+    begin, end = min(times), max(times)
+    return any(since < end and until > begin for since, until in spans)
+
+
+def standing(window: Window) -> float:
+    """Seconds for which work has waited and nothing was committed, up to now; 0 if none waits, or that is not known.
+
+    Restarts of a driver that died change nothing of it; time before the last start by request does not count.
+    """
+    log = window.log
+    if log is None or stopped(window):
+        return 0.0
+    waiting, begun = window.waiting, None
+    if log.gap > 0:
+        begun = log.planned_at
+    elif waiting is not None and waiting.count:
+        begun = max(waiting.since or 0.0, found_at(window))
+    elif is_down(window) and window.drivers:
+        end = window.drivers[-1].exit
+        begun = end.ended_at if end is not None else window.drivers[-1].launched_at
+    if begun is None:
+        return 0.0
+    since = max(begun, log.committed_at or 0.0, running_since(window))
+    return max(0.0, window.now - since) if since else 0.0
+
+
+def found_at(window: Window) -> float:
+    """The first look after one that found no input, Unix seconds: what waits is no older, whatever its timestamps."""
+    before = window.previous.get(PROGRESS)
+    if before is None:
+        return 0.0
+    found = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
+    return float(found)  # type: ignore[arg-type]
+
+
+def stale(window: Window, thresholds: Thresholds) -> float:
+    """Seconds for which the newest numbers have been old: work waits for longer than a batch takes and two minutes."""
+    waited = standing(window)
+    return waited if waited > one_batch(window, thresholds) + FRESH else 0.0
+
+
+def still_holds(window: Window, thresholds: Thresholds, verdict: Verdict) -> Verdict:
+    """`verdict`, which rests on the newest batches; UNKNOWN in place of OK if they are history."""
+    if verdict.status is not Status.OK or not (seconds := stale(window, thresholds)):
+        return verdict
+    reason = (
+        f"work has waited for {format_duration(seconds)} and nothing was committed, so this is old: {verdict.reason}"
+    )
+    return replace(verdict, status=Status.UNKNOWN, reason=reason, evidence={**verdict.evidence, "old_s": seconds})
+
+
+def is_recent(window: Window, thresholds: Thresholds, at: float) -> bool:
+    """Whether what was reported at `at` is no older than a batch and two minutes."""
+    return window.now - at <= one_batch(window, thresholds) + FRESH

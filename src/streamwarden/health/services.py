@@ -1,0 +1,120 @@
+"""The services that a stream needs, and their outages: from one attempt to reach them to how long they were away.
+
+Each evaluation tries to reach every service once and keeps the result as a measurement, so an outage is read from the
+history. What is older than the measurements of a window goes from verdict to verdict in the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.health.window import Answer, Measurement, Service, Window
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+
+GAP: Final = 300.0
+"""Seconds: failed attempts that lie further apart say nothing about the time between them."""
+REMEMBERED: Final = 86400.0
+"""Seconds for which an outage is kept in the evidence: a batch that it held up is judged no longer."""
+MOST: Final = 50
+"""Outages of one service in the evidence, at most; the newest are kept."""
+
+_SOURCES: Final = {SourceKind.KAFKA: Service.BROKER}
+_SINKS: Final = {SinkKind.KAFKA: Service.BROKER, SinkKind.POSTGRESQL: Service.DATABASE}
+
+CHECK_OF: Final = {Service.BROKER: "broker_unreachable", Service.DATABASE: "database_unreachable"}
+"""The check that judges a service, and whose verdict remembers its outages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A service by the name of the connection to it."""
+
+    service: Service
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """From the first failed attempt to the last one of a row without a success in between, Unix seconds.
+
+    The service was away for longer on either side, by less than the time between two evaluations.
+    """
+
+    source: str
+    since: float
+    until: float
+
+
+def needs(spec: StreamSpec) -> tuple[Need, ...]:
+    """The services that the stream reads from and writes to, each once."""
+    found = (
+        (_SOURCES.get(spec.source.kind), spec.source.connection),
+        (_SINKS.get(spec.sink.kind), spec.sink.connection),
+    )
+    return tuple(dict.fromkeys(Need(service, name) for service, name in found if service is not None and name))
+
+
+def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:
+    """The attempt as it is kept; None if it says nothing of the service."""
+    if answer.reached is None:
+        return None
+    return Measurement(
+        stream=stream,
+        name=answer.service.measurement,
+        at=at,
+        value=float(answer.reached),
+        unit="answers",
+        source=answer.source,
+    )
+
+
+def outages(window: Window, service: Service) -> tuple[Outage, ...]:
+    """The outages of the last day, oldest first, one that still lasts included."""
+    key = f"outages of {service}"
+    if key not in window.derived:
+        window.derived[key] = _outages(window, service)
+    found: tuple[Outage, ...] = window.derived[key]
+    return found
+
+
+def evidence_of(found: Sequence[Outage]) -> list[list[object]]:
+    """The outages as they go from verdict to verdict."""
+    return [[each.source, each.since, each.until] for each in found[-MOST:]]
+
+
+def _outages(window: Window, service: Service) -> tuple[Outage, ...]:
+    attempts = [each for each in window.measurements if each.name == service.measurement]
+    now = (measurement(each, window.spec.name, window.now) for each in window.answers if each.service is service)
+    attempts += [each for each in now if each is not None]
+    failed = [Outage(each.source, each.at, each.at) for each in attempts if not each.value]
+    known = [each for each in _remembered(window, service) if each.until >= window.now - REMEMBERED]
+    successes = [(each.source, each.at) for each in attempts if each.value]
+    found: list[Outage] = []
+    for source in dict.fromkeys(each.source for each in (*known, *failed)):
+        mine = [each for each in (*known, *failed) if each.source == source]
+        found += _joined(mine, [at for name, at in successes if name == source])
+    return tuple(sorted(found, key=lambda each: each.since))
+
+
+def _joined(parts: Iterable[Outage], successes: Sequence[float]) -> list[Outage]:
+    """Failures in a row as one outage: no success and no long silence lies between two of them."""
+    joined: list[Outage] = []
+    for part in sorted(parts, key=lambda each: each.since):
+        before = joined[-1] if joined else None
+        if before is None or part.since - before.until > GAP or any(before.until < at < part.since for at in successes):
+            joined.append(part)
+        else:
+            joined[-1] = Outage(before.source, before.since, max(before.until, part.until))
+    return joined
+
+
+def _remembered(window: Window, service: Service) -> list[Outage]:
+    before = window.previous.get(CHECK_OF[service])
+    if before is None:
+        return []
+    try:
+        return [Outage(*each) for each in before.evidence.get("outages", ())]  # type: ignore[attr-defined]
+    except TypeError:  # written by another version of this check
+        return []
