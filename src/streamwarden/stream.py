@@ -208,13 +208,17 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
     """The first failure of a stream that worked restarts it at once. Any other n-th failure in a row waits
-    `initial * factor**(n - 1)`, at most `cap`, within `budget`; `healthy_after` of health forgives all before."""
+    `initial * factor**(n - 1)`, at most `cap`, within `budget`; `healthy_after` of health forgives all before.
+
+    A driver whose JVM has not answered for `unresponsive_after` is killed, and then restarted as any killed driver.
+    """
 
     initial: Seconds = 30.0
     factor: float = 2.0
     cap: Seconds = 600.0
     budget: Budget = field(default_factory=Budget)
     healthy_after: Seconds = 3600.0
+    unresponsive_after: Seconds = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

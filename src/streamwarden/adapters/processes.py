@@ -56,10 +56,18 @@ def await_end(process: ProcessIdentity, timeout: float) -> bool:
         return not is_alive(process)
     try:
         if is_alive(process):
-            select.select([descriptor], [], [], timeout)
+            watch = select.poll()  # select() takes no descriptor above 1023
+            watch.register(descriptor, select.POLLIN)
+            watch.poll(timeout * 1000)
     finally:
         os.close(descriptor)
     return not is_alive(process)
+
+
+def is_stopped(process: ProcessIdentity) -> bool:
+    """Whether the kernel has stopped this very process (SIGSTOP); one that a debugger traces is not."""
+    fields = _stat(process.pid)
+    return fields is not None and fields[0] == "T" and int(fields[19]) == process.started_at
 
 
 def signal_group(process: ProcessIdentity, signum: int) -> bool:

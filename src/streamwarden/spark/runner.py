@@ -32,6 +32,7 @@ from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
+from streamwarden.spark.heartbeat import Heartbeat, jvm_clock
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.master_watch import MasterWatch
@@ -75,6 +76,10 @@ class Runner:
             lease=lease,
             process=jvm,
             watcher=self._quarantines.seen,
+            beats=lambda: self._heartbeat.beats,
+        )
+        self._heartbeat = Heartbeat(
+            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, tell=self._link.event
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._raised = Raised()
@@ -94,6 +99,7 @@ class Runner:
         try:
             self._link.bind()
             self._link.start()
+            self._heartbeat.start()
             self._control.start()
             self._sessions.watch()
             self._raised.watch()
@@ -181,6 +187,7 @@ class Runner:
                 except OSError as full:
                     print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
             self._control.finished.set()
+            self._heartbeat.close()
             self._executors.close()
             self._master.close()
             return self._outcome

@@ -56,6 +56,7 @@ class StoreLink:
         url: the store's; it may hold a password.
         lease: the launcher's claim, to be bound to `process`.
         watcher: see Watcher; called on this link's thread.
+        beats: whether the JVM answers; the lease is renewed only then.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class StoreLink:
         lease: Lease,
         process: ProcessIdentity,
         watcher: Watcher = lambda progress: None,
+        beats: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = Store(url)
@@ -77,6 +79,7 @@ class StoreLink:
         self._leasing = threading.Lock()
         self._process = process
         self._watcher = watcher
+        self._beats = beats
         self._clock = clock
         self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
         self._owed: deque[tuple[Callable[[], object], int]] = deque()
@@ -241,7 +244,7 @@ class StoreLink:
             return
         now = time.monotonic()
         try:
-            if now >= self._renew_at and self.lost is None:
+            if now >= self._renew_at and self.lost is None and self._beats():
                 self._renew_at = now + RENEW_EVERY
                 with self._leasing:
                     self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
