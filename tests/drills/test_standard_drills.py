@@ -57,6 +57,8 @@ def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, f
         proof = run.facts["fault"]
         assert proof["evidence"]["signal"] == signal.SIGKILL
         assert proof["planned"] == proof["committed"] + 1
+        start = run.facts["reconciliation"]["notes"]["starts"][-1]
+        assert (start["planned"], start["committed"]) == (proof["planned"], proof["committed"]), "the recovery's"
         assert_a_stranger_can_check(workspace, run)
 
 

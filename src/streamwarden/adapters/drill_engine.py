@@ -96,8 +96,8 @@ def of_others(outcome: Reconciliation) -> list[str]:
 
 
 def _owed(spec: StreamSpec, fork: ForkView) -> int:
-    """Records that the fork has to read, by the broker's own word when it was made. A stream that declares where it
-    begins has told the broker no such number, and of a topic of the fork's own the drill counts the records itself."""
+    """Records that the fork has to read, by the broker's own word when it was made. Where a stream
+    declares the offset at which it begins, this number is not known; in a copied topic the drill counts the records."""
     if spec.source.kind is not SourceKind.KAFKA or not fork.bounded:
         return 0
     declared = any(name.lower().startswith("starting") for name in spec.source.options)

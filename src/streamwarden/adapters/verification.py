@@ -106,7 +106,7 @@ def verify(
         value_columns=expectation.value_columns,
         records=expectation.books.records,
         repeated=output.repeated,
-        notes=_notes(expectation, output),
+        notes={**_notes(expectation, output), "starts": [asdict(start) for start in facts.starts]},
         problems=(
             *_stale_entries(facts, output),  # a cause goes before what it causes
             *expectation.problems,

@@ -106,7 +106,7 @@ def test_a_bounded_fork_owes_every_record_that_the_broker_had(
     verifier.reconcile(view(origin, batch=None, source=topic), "batch")
     assert asked["owed"] == 500
     verifier.reconcile(replace(view(origin, batch=None, source=topic), bounded=False), "batch")
-    assert (asked["owed"], asked["bounded_from"]) == (0, None), "the drill counts the records of a topic of its own"
+    assert (asked["owed"], asked["bounded_from"]) == (0, None), "the drill counts the records of a copied topic"
     latest = replace(topic, options={"startingOffsets": "latest"})
     verifier.reconcile(view(origin, batch=None, source=latest), "batch")
     assert asked["owed"] == 0, "where it begins is declared"
