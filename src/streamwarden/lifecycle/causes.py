@@ -136,6 +136,9 @@ MASTER_AWAY: Final = Cause(
 )
 """Spark's exception says no more than that the context was stopped: the driver asks the master itself, too."""
 
+FORGOTTEN: Final = "ApplicationForgotten"
+"""Error class of a driver that ended because the master does not know its application any more."""
+
 API_SERVER_AWAY: Final = Cause(
     what="the API server of Kubernetes does not answer",
     curable=True,
@@ -284,6 +287,13 @@ _REFUSALS: Final = (
 _AWAY: Final = (
     HOST_UNKNOWN,
     MASTER_AWAY,
+    Cause(
+        what="the Spark master was restarted and does not know the application any more",
+        curable=True,
+        next_step="nothing to do: the next driver registers with the new master. With spark.deploy.recoveryMode a "
+        "master keeps its applications through a restart",
+        signs=_classes(FORGOTTEN),
+    ),
     API_SERVER_AWAY,
     Cause(
         what="the ResourceManager of YARN does not answer",

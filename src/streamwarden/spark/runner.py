@@ -26,6 +26,7 @@ from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.causes import FORGOTTEN
 from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
@@ -192,7 +193,7 @@ class Runner:
         if self._mismatch is not None:
             return failure("JobError", str(self._mismatch), at=now, cut_batch=cut, built=False)
         if self._master.forgotten is not None:
-            return failure("MasterForgot", self._master.forgotten, at=now, cut_batch=cut, built=True)
+            return failure(FORGOTTEN, self._master.forgotten, at=now, cut_batch=cut, built=True)
         behind, chain = self._raised.explain(error) if error is not None else (None, ())
         lost = next((each for each in (error, behind) if isinstance(each, LeaseLost)), None)
         if lost is not None:
