@@ -485,6 +485,13 @@ _CHECKPOINT: Final = (
                 "*MALFORMED_LOG_FILE*",
                 "*UNEXPECTED_STATE_STORE*",
             ),
+            *_classes(
+                "com.fasterxml.jackson.core.io.JsonEOFException",
+                "com.fasterxml.jackson.core.JsonParseException",
+                "com.fasterxml.jackson.databind.exc.MismatchedInputException",
+                "org.json4s.MappingException",
+                client="org.apache.spark.sql.execution.streaming.checkpointing",
+            ),
             *_words(
                 r"Incomplete log file",
                 r"Log file was malformed",
