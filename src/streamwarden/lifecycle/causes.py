@@ -76,6 +76,11 @@ class Cause:
     fenced: bool = False
     before_start: bool = False
 
+    @property
+    def ours(self) -> bool:
+        """Whether an error of Streamwarden's own shows it, which says in its message what is the case."""
+        return any(is_ours(sign.kind) for sign in self.signs)
+
 
 def _conditions(*names: str) -> tuple[Sign, ...]:
     return tuple(Sign(condition=name) for name in names)
