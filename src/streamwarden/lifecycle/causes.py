@@ -405,7 +405,7 @@ _REAL_TIME: Final = (
     Cause(
         what="the checkpoint was written in micro-batches",
         curable=False,
-        next_step="this checkpoint was written in micro-batches: real-time mode needs one of its own, so give the "
+        next_step="this checkpoint was written in micro-batches: real-time mode needs a separate one, so give the "
         "stream a new checkpoint path (and say with startingOffsets in source.options where it begins)",
         signs=(
             *_conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),

@@ -24,7 +24,7 @@ _MESSAGES: Final = "org.apache.spark.deploy.DeployMessages"
 
 
 class MasterWatch:
-    """Watches the first session's application on a standalone cluster, on a thread of its own.
+    """Watches the first session's application on a standalone cluster, on a separate thread.
 
     Args:
         end: ends the driver; called once, when `forgotten` says why.
