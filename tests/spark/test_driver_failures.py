@@ -193,6 +193,34 @@ def test_a_script_on_an_undeclared_checkpoint_never_runs_a_batch(made: Project) 
     assert not list((elsewhere / "offsets").glob("[0-9]*"))
 
 
+HIDING = """
+import sys
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.appName("hiding").getOrCreate()
+rows = spark.readStream.schema("n INT").option("mode", "FAILFAST").json(sys.argv[1])
+written = rows.writeStream.foreachBatch(lambda frame, batch: frame.count()).option("checkpointLocation", sys.argv[2])
+try:
+    written.start().awaitTermination()
+except Exception:
+    sys.exit(1)
+"""
+
+
+def test_a_script_that_hides_its_failure_behind_a_status_is_judged_by_what_it_hid(made: Project) -> None:
+    """Its own words say nothing: the chain of the query's exception does, through foreachBatch and the status."""
+    broken = made.data / "broken"
+    broken.mkdir()
+    (broken / "0.json").write_text("{no record\n")
+    spec = made.spec("hiding", HIDING, source=SourceSpec(kind=SourceKind.SCRIPT, path=None))
+    record = end_of(made, replace(spec, args=(str(broken), spec.checkpoint)))
+    assert (record.kind, record.curable) == (ExitKind.FAILED, False), record
+    assert "An error occurred while calling" not in record.message
+    assert "JsonParseException" in record.message
+    assert record.next_step.startswith("declare `quarantine:`")
+
+
 def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None:
     """Nothing is lost: with room again the next driver goes on after the last committed batch."""
     disk = tmp_path / "disk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -18,7 +19,7 @@ from streamwarden.adapters.verification import verify
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec, SparkSpec, StreamSpec, TriggerSpec
 from support.database_kill import kill_after_database_commit
-from support.drivers import QUICK, Project, project
+from support.drivers import QUICK, Project, project, until
 from support.every_type import EVERY_TYPE
 from support.mid_batch import newest
 from support.postgres_server import PostgreSQL, running
@@ -149,3 +150,50 @@ def test_update_mode_replaces_rows_and_a_replaced_driver_writes_nothing(made: Pr
     assert end.kind is ExitKind.FENCED, f"{end}\n{made.log(driver)}"
     assert "fencing token 999" in end.message
     assert ask(database, "SELECT max(n), max(batch_id) FROM latest") == [(12, 2)]
+
+
+AWAY = 20.0
+"""Seconds for which the server is away: longer than a restart of it takes, shorter than a failover."""
+
+
+def test_a_database_that_is_away_costs_no_driver_and_a_stop_does_not_wait_for_it(
+    made: Project, database: str, server: PostgreSQL
+) -> None:
+    sink = SinkSpec(
+        kind=SinkKind.POSTGRESQL, connection="warehouse", table="patient", key=("key",), mode=OutputMode.UPDATE
+    )
+    spec = made.spec("patient", LATEST, sink=sink)
+    made.publish(2)
+    driver = made.start(spec)
+    made.await_batches(spec, 2)
+
+    def waits() -> int:
+        return made.fleet.log_path(driver).read_text(errors="replace").count("; again in ")
+
+    server.stop()
+    gone = time.monotonic()
+    made.publish(2)
+    until("attempts in vain", lambda: waits() >= 4 and time.monotonic() - gone > AWAY, told=lambda: made.log(driver))
+    assert made.fleet.observe(driver).alive
+    server.start()
+    made.await_batches(spec, 4)
+    assert ask(database, "SELECT DISTINCT n FROM patient") == [(16,)], "each row counted once"
+
+    tried = waits()
+    server.stop()
+    made.publish()
+    until("an attempt in vain", lambda: waits() >= tried + 3, told=lambda: made.log(driver))
+    began = time.monotonic()
+    stopped = made.fleet.stop("patient", requested_by="ann", reason="deploy")
+    assert time.monotonic() - began < AWAY, "the stop waited for the database"
+    assert stopped is not None
+    assert stopped.exit is not None
+    assert (stopped.exit.kind, stopped.exit.cut_batch) == (ExitKind.STOPPED, True), stopped.exit
+    assert stopped.exit.message == "stopped by ann: deploy"
+    assert [each.driver_id for each in made.store.drivers.history("patient", 0)] == [driver]
+
+    server.start()
+    made.start(spec)
+    made.await_batches(spec, 5)
+    assert ask(database, "SELECT DISTINCT n FROM patient") == [(20,)]
+    made.fleet.stop("patient", requested_by="test", reason="done")

@@ -76,6 +76,11 @@ class Cause:
     fenced: bool = False
     before_start: bool = False
 
+    @property
+    def ours(self) -> bool:
+        """Whether an error of Streamwarden's own shows it, which says in its message what is the case."""
+        return any(is_ours(sign.kind) for sign in self.signs)
+
 
 def _conditions(*names: str) -> tuple[Sign, ...]:
     return tuple(Sign(condition=name) for name in names)
@@ -135,6 +140,9 @@ MASTER_AWAY: Final = Cause(
     signs=_words(r"All masters are unresponsive", r"Master removed our application"),
 )
 """Spark's exception says no more than that the context was stopped: the driver asks the master itself, too."""
+
+FORGOTTEN: Final = "ApplicationForgotten"
+"""Error class of a driver that ended because the master does not know its application any more."""
 
 API_SERVER_AWAY: Final = Cause(
     what="the API server of Kubernetes does not answer",
@@ -284,6 +292,13 @@ _REFUSALS: Final = (
 _AWAY: Final = (
     HOST_UNKNOWN,
     MASTER_AWAY,
+    Cause(
+        what="the Spark master was restarted and does not know the application any more",
+        curable=True,
+        next_step="nothing to do: the next driver registers with the new master. With spark.deploy.recoveryMode a "
+        "master keeps its applications through a restart",
+        signs=_classes(FORGOTTEN),
+    ),
     API_SERVER_AWAY,
     Cause(
         what="the ResourceManager of YARN does not answer",
@@ -390,7 +405,7 @@ _REAL_TIME: Final = (
     Cause(
         what="the checkpoint was written in micro-batches",
         curable=False,
-        next_step="this checkpoint was written in micro-batches: real-time mode needs one of its own, so give the "
+        next_step="this checkpoint was written in micro-batches: real-time mode needs a separate one, so give the "
         "stream a new checkpoint path (and say with startingOffsets in source.options where it begins)",
         signs=(
             *_conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
@@ -474,6 +489,13 @@ _CHECKPOINT: Final = (
                 "STDS_FAILED_TO_READ_OPERATOR_METADATA",
                 "*MALFORMED_LOG_FILE*",
                 "*UNEXPECTED_STATE_STORE*",
+            ),
+            *_classes(
+                "com.fasterxml.jackson.core.io.JsonEOFException",
+                "com.fasterxml.jackson.core.JsonParseException",
+                "com.fasterxml.jackson.databind.exc.MismatchedInputException",
+                "org.json4s.MappingException",
+                client="org.apache.spark.sql.execution.streaming.checkpointing",
             ),
             *_words(
                 r"Incomplete log file",

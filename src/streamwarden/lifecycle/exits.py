@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamwarden.lifecycle.causes import Cause, cause_of
-from streamwarden.lifecycle.chain import Chain, chain_of_text, is_ours
+from streamwarden.lifecycle.chain import Chain, chain_of_text
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.state_change import state_change
 from streamwarden.lifecycle.stop import StopRequest
@@ -55,7 +55,7 @@ def failure(
         kind=ExitKind.FENCED if cause is not None and cause.fenced else ExitKind.FAILED,
         ended_at=at,
         error_class=error_class,
-        message=shortened(_headed(cause, error_class, message)),
+        message=shortened(_headed(cause, message)),
         curable=cause is None or cause.curable,
         cut_batch=cut_batch,
         next_step=cause.next_step if cause is not None else _UNKNOWN[built],
@@ -69,12 +69,12 @@ _UNKNOWN: Final = {
 }
 
 
-def _headed(cause: Cause | None, error_class: str | None, message: str) -> str:
+def _headed(cause: Cause | None, message: str) -> str:
     """The message, which begins with what a person has to know first."""
     change = state_change(message)
     if change is not None:  # Spark prints both schemas whole and leaves it to the reader to compare them
         return f"{change}: {message}"
-    if cause is not None and cause.outage and not is_ours(error_class or ""):
+    if cause is not None and cause.outage and not cause.ours:
         return f"{cause.what}: {message}"
     return message
 
@@ -155,7 +155,7 @@ def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> Ex
         kind=ExitKind.FAILED,
         ended_at=process.ended_at,
         exit_code=process.exit_code,
-        message=shortened(_headed(cause, None, message)),
+        message=shortened(_headed(cause, message)),
         curable=cause is None or cause.curable,
         cut_batch=cut_batch,
         next_step=cause.next_step if cause is not None else "read driver.log",

@@ -36,8 +36,7 @@ LONGEST_CHAIN: Final = 30
 
 def describe(error: BaseException, job: str, behind: BaseException | None = None) -> tuple[str, str]:
     """Error class and message of `error`, raised by the job or by the query that it built."""
-    if isinstance(behind, StreamwardenError) or _java(behind) is not None:
-        assert behind is not None
+    if behind is not None and says_more(behind):
         return describe(behind, job)
     if isinstance(error, StreamwardenError) and not isinstance(error, JobError):
         return type(error).__name__, str(error)
@@ -51,6 +50,12 @@ def describe(error: BaseException, job: str, behind: BaseException | None = None
     if spark_class or _is_spark(error):
         return from_spark(text, spark_class, job, line)
     return type(error).__name__, f"{_place(job, line)}: {type(error).__name__}: {error}"
+
+
+def says_more(behind: BaseException) -> bool:
+    """Whether what a function of foreachBatch raised says more than what Spark makes of its text: an exception of
+    Streamwarden's, or of Spark's. Of a job's own exception Spark passes the traceback on, with the job's line."""
+    return isinstance(behind, StreamwardenError) or _java(behind) is not None
 
 
 def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:

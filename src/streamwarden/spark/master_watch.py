@@ -24,7 +24,7 @@ _MESSAGES: Final = "org.apache.spark.deploy.DeployMessages"
 
 
 class MasterWatch:
-    """Watches the first session's application on a standalone cluster, on a thread of its own.
+    """Watches the first session's application on a standalone cluster, on a separate thread.
 
     Args:
         end: ends the driver; called once, when `forgotten` says why.
@@ -94,12 +94,23 @@ def _forgot(session: Any, url: str, application: str) -> bool:
 
 def _state(session: Any, url: str) -> Any:
     """The master's own account of itself, by the message with which its web page asks for it."""
-    jvm, context = session._jvm, session.sparkContext._jsc.sc()
+    jvm = session._jvm
     address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(url)
-    master = context.env().rpcEnv().setupEndpointRef(address, "Master")
+    master = _rpc(jvm, session.sparkContext._jsc.sc().env()).setupEndpointRef(address, "Master")
     kind = _class(jvm, f"{_MESSAGES}$MasterStateResponse")
     tag = _module(jvm, "scala.reflect.ClassTag$").apply(kind)
     return master.askSync(_module(jvm, f"{_MESSAGES}$RequestMasterState$"), tag)
+
+
+def _rpc(jvm: Any, environment: Any) -> Any:
+    """The driver's own `rpcEnv`. By a method handle: py4j lists the methods of a class before it calls one, and some of
+    this one name classes that Spark does not ship."""
+    handles = jvm.java.lang.invoke
+    kind = handles.MethodType.methodType(_class(jvm, "org.apache.spark.rpc.RpcEnv"))
+    getter = handles.MethodHandles.publicLookup().findVirtual(_class(jvm, "org.apache.spark.SparkEnv"), "rpcEnv", kind)
+    arguments = jvm.java.util.ArrayList()
+    arguments.add(environment)
+    return getter.invokeWithArguments(arguments)
 
 
 def _module(jvm: Any, name: str) -> Any:

@@ -26,6 +26,7 @@ from streamwarden.adapters.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.causes import FORGOTTEN
 from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
@@ -199,21 +200,25 @@ class Runner:
         if self._mismatch is not None:
             return failure("JobError", str(self._mismatch), at=now, cut_batch=cut, built=False)
         if self._master.forgotten is not None:
-            return failure("MasterForgot", self._master.forgotten, at=now, cut_batch=cut, built=True)
-        behind, chain = self._raised.explain(error) if error is not None else (None, ())
-        lost = next((each for each in (error, behind) if isinstance(each, LeaseLost)), None)
-        if lost is not None:
-            ending = Ending(Reason.LEASE_LOST, str(lost))
-        interrupted = isinstance(behind, SinkInterrupted)
-        if ending is not None and (error is None or interrupted or ending.reason is not Reason.STOP_REQUESTED):
+            return failure(FORGOTTEN, self._master.forgotten, at=now, cut_batch=cut, built=True)
+        if isinstance(error, LeaseLost):
+            ending = Ending(Reason.LEASE_LOST, str(error))
+        if ending is not None and (error is None or ending.reason is not Reason.STOP_REQUESTED):
             return ended(ending, at=now, cut_batch=cut)
-        if error is not None:
-            return self._failed(error, behind, chain, now, cut)
+        if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
+            self._link.await_last_report()
         died = next((event for event in self._link.terminated.values() if event.error), None)
+        if error is not None and not (isinstance(error, ScriptFailed) and died):
+            behind, chain = self._raised.explain(error)
+            if isinstance(behind, LeaseLost):
+                return ended(Ending(Reason.LEASE_LOST, str(behind)), at=now, cut_batch=cut)
+            if ending is not None and isinstance(behind, SinkInterrupted):
+                return ended(ending, at=now, cut_batch=cut)
+            return self._failed(error, behind, chain, now, cut)
         if died is not None:
             behind, chain = self._raised.explain_query(died.run_id)
             error_class, message = failures.from_spark(died.error or "", died.error_class, self._spec.job)
-            if behind is not None:
+            if behind is not None and failures.says_more(behind):
                 error_class, message = failures.describe(behind, self._spec.job)
             return failure(error_class, message, at=now, cut_batch=cut, built=True, chain=chain)
         return ExitRecord(

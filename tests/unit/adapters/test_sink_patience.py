@@ -20,6 +20,13 @@ def away(**options: object) -> TableSink:
     return TableSink(target, nowhere, stream="counts", token=1, **options)  # type: ignore[arg-type]
 
 
+def test_a_host_whose_name_cannot_be_resolved_is_named() -> None:
+    unknown = access("warehouse", {"AIRFLOW_CONN_WAREHOUSE": "postgresql://ann:x@no-such-host.invalid:5432/x"})
+    target = Target(schema=None, table="counts", columns=(Column("n", "integer"),))
+    with pytest.raises(SinkError, match="the name of the database's host cannot be resolved"):
+        TableSink(target, unknown, stream="counts", token=1).prepare(None)
+
+
 @pytest.mark.parametrize("patience", [0.0, 0.2, 16.0, RETRY_FOR, 600.0])
 def test_the_waits_add_up_to_the_patience_and_none_is_long(patience: float) -> None:
     waits = waits_for(patience)

@@ -184,6 +184,27 @@ def test_what_is_away_is_named_as_real_clients_say_it(text: str, what: str, buil
     assert record.next_step
 
 
+TORN = """com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input in field name
+\tat com.fasterxml.jackson.core.base.ParserMinimalBase._reportInvalidEOF(ParserMinimalBase.java:643)
+\tat {reader}(OffsetSeqLog.scala:100)"""
+
+
+@pytest.mark.parametrize(
+    ("reader", "what"),
+    [
+        (
+            "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog.deserialize",
+            "the checkpoint is damaged",
+        ),
+        ("org.apache.spark.sql.catalyst.json.JacksonParser.parse", None),
+    ],
+)
+def test_a_torn_log_is_no_torn_record(reader: str, what: str | None) -> None:
+    """The same exception of the same parser: what called it tells them apart."""
+    found = cause_of(chain_of_text(TORN.format(reader=reader)))
+    assert (found.what if found else None) == what
+
+
 def test_the_page_is_the_table() -> None:
     """Otherwise: python -m streamwarden.lifecycle.causes_reference > docs/reference/causes.md"""
     assert (ROOT / "docs/reference/causes.md").read_text() == page()

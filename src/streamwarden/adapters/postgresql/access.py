@@ -11,7 +11,7 @@ from psycopg.pq import Conninfo
 
 from streamwarden.adapters.connections import Connection, variable
 from streamwarden.adapters.connections import connection as find
-from streamwarden.adapters.postgresql.signs import NO_DATABASE, NOT_LET_IN, found
+from streamwarden.adapters.postgresql.signs import NAME_UNKNOWN, NO_DATABASE, NOT_LET_IN, found
 from streamwarden.errors import ConfigError, JobError, SinkError, StreamwardenError
 
 SETTINGS: Final = {
@@ -42,6 +42,9 @@ lock not had in time, server going down or coming up, I/O, a standby that is bei
 
 _OF_ROWS: Final = ("21000", "22", "23")
 """SQLSTATEs that blame the rows: twice the same key in one command, data that a type refuses, a broken constraint."""
+
+
+_AWAY: Final = "the database cannot be reached or refuses for now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +119,10 @@ def explain(error: psycopg.Error, *, connection: str, where: str) -> Streamwarde
     said = " ".join(str(error).split())
     state = error.sqlstate or ""
     if passes(error):
+        unknown = found(NAME_UNKNOWN, said) and not state
+        what = "the name of the database's host cannot be resolved" if unknown else _AWAY
         return SinkError(
-            f"the database cannot be reached or refuses for now ({state or type(error).__name__}: {said})",
+            f"{what} ({state or type(error).__name__}: {said})",
             expected="a server that takes the batch",
             where=where,
             next_step="look at the server (is it up, has it room on its disk, who holds the locks: pg_stat_activity, "

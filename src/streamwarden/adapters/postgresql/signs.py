@@ -11,6 +11,12 @@ from typing import Final
 
 NOT_LET_IN: Final = ("password authentication failed", "no pg_hba.conf entry", 'role ".*" does not exist')
 NO_DATABASE: Final = ('database ".*" does not exist',)
+NAME_UNKNOWN: Final = (
+    "could not translate host name",
+    "failed to resolve host",
+    "name or service not known",
+    "temporary failure in name resolution",
+)
 UNREACHABLE: Final = (
     "connection refused",
     "could not translate host name",
