@@ -153,8 +153,10 @@ def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) 
         return _Stuck(last, f"the source is ahead ({behind}) and no batch was planned, {committed}")
     # that the source had nothing more is an answer of the time of the report
     answered = behind == "" and report is not None and is_recent(window, thresholds, report.at)
-    if answered or quiet <= (window.spec.trigger.interval or 0.0):
+    if answered:
         return _Stuck(None, f"idle: {committed}, and the source had nothing more")
+    if quiet <= (window.spec.trigger.interval or 0.0):
+        return _Stuck(None, f"{committed} less than a trigger ago")
     return (
         f"{committed} {format_duration(quiet)} ago; whether input waits cannot be seen, so idle and stuck look the same"
     )
