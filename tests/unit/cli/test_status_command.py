@@ -212,7 +212,7 @@ def test_a_critical_verdict_is_trouble_and_names_its_check(cli: CommandLine, liv
 def test_a_good_verdict_is_not_shown_for_ever(
     cli: CommandLine, living: ProcessIdentity, old: float, shown: str
 ) -> None:
-    """Nothing has judged the stream for eleven minutes: its health DAG is paused, or nobody runs `check`."""
+    """Nothing has judged the stream for eleven minutes: its health DAG is paused, and no person ran `check`."""
     cli.project.stream("a")
     driver(cli, process=living)
     with cli.store() as store:

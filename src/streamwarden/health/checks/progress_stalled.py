@@ -217,7 +217,7 @@ CHECK = Check(
         "was away (`broker_unreachable`, `database_unreachable`), are left out of p95 as long as "
         f"{ENOUGH} others are known. p95 counts as at most `longest_batch` or {MEDIANS:g} median batches, whichever is "
         "longer: with the defaults a stream of short batches and a short trigger has a window of at most 10 minutes. "
-        "A driver's first batch reads what came while nobody ran, and is given as "
+        "A driver's first batch reads what came while none ran, and is given as "
         "long, at most `first_batch`. Without a driver only a restart is waited for: the window is then no longer than "
         "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
         "trigger is the length of a batch, and records that came since the last commit wait for the next. "
