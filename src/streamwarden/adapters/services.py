@@ -76,7 +76,7 @@ def ask_broker(name: str, within: float) -> Answer:
     try:
         client.list_topics("__consumer_offsets", timeout=within)
     except KafkaException as error:
-        client.poll(0)  # why a connection fails is told aside: the call itself only knows that no broker answered
+        client.poll(0)  # why a connection fails comes as an event: the call itself only knows that no broker answered
         refused = [each for each in seen if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
         problem = (refused or seen or [error.args[0]])[0].str()
         return _answer(Service.BROKER, name, address, None if refused else False, problem)

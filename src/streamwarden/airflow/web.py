@@ -6,6 +6,7 @@ read the DAG runs of a stream or a drill may read what is known of it. Names fro
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from html import escape
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
-from streamwarden.health.verdict import worst
+from streamwarden.health.verdict import as_of, worst
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 
@@ -118,7 +119,8 @@ def _names(space: Workspace) -> list[str]:
 
 def _status(space: Workspace, name: str) -> dict[str, Any]:
     store = space.store
-    driver, state, verdicts = store.drivers.latest(name), store.stops.desired(name), store.verdicts.latest(name)
+    driver, state = store.drivers.latest(name), store.stops.desired(name)
+    verdicts = as_of(store.verdicts.latest(name), time.time())
     return {
         "stream": name,
         "desired": str(state.desired) if state else "running",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from streamwarden.health.verdict import Status, Verdict, worst
+from streamwarden.health.verdict import CURRENT, Status, Verdict, as_of, worst
 
 if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
@@ -32,7 +32,9 @@ class StreamStatus:
         executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
         malformed: input rows that could not be used.
         not_kept: those of them that are not in the quarantine and never will be: their input was gone too early.
-        worst: the worst verdict of the last evaluation; worst_checks: whose it is, unless it is OK.
+        worst: the worst verdict of the last evaluation, UNKNOWN in place of OK if that is too long ago; worst_checks:
+            whose it is, unless it is OK.
+        judged_at: when the last evaluation was; unjudged: it is too long ago to say that all is well.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
     """
 
@@ -53,6 +55,7 @@ class StreamStatus:
     worst: Status = Status.UNKNOWN
     worst_checks: tuple[str, ...] = ()
     judged_at: float | None = None
+    unjudged: bool = False
     incidents: int = 0
     last_exit: ExitRecord | None = None
     problem: str = ""
@@ -120,7 +123,9 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
     look = latest_look(space.store.measurements.recent(name, now - FRESH), now) if alive else None
     total = space.store.batches.summary(name)
     last = total.last
+    verdicts = list(as_of(verdicts, now))
     level = worst(verdicts)
+    judged_at = max((each.at for each in verdicts), default=None)
     measured = next((each.value for each in verdicts if each.check == "state_size"), None)
     return StreamStatus(
         stream=name,
@@ -139,7 +144,8 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state_bytes=measured,
         worst=level,
         worst_checks=() if level is Status.OK else tuple(each.check for each in verdicts if each.status is level)[:3],
-        judged_at=max((each.at for each in verdicts), default=None),
+        judged_at=judged_at,
+        unjudged=judged_at is not None and now - judged_at > CURRENT,
         incidents=incidents,
         last_exit=ended,
         problem=broken or (describe(ended) if ended is not None else _doubt(lapsed, silent, now)),

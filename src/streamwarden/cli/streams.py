@@ -79,10 +79,17 @@ def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
         number(each.batches),
         number(each.rows) + _malformed(each),
         size(each.state_bytes),
-        status_word(each.worst) + (f" ({', '.join(each.worst_checks)})" if each.worst_checks else ""),
+        _health(each, now),
         f"[red]{each.incidents}[/]" if each.incidents else "0",
         text(each.problem) if each.problem else NONE,
     )
+
+
+def _health(each: StreamStatus, now: float) -> str:
+    """`WARNING (backlog)`; with the age of an evaluation that is too old to say that all is well."""
+    if each.unjudged:
+        return f"{status_word(each.worst)} (judged {ago(each.judged_at, now)})"
+    return status_word(each.worst) + (f" ({', '.join(each.worst_checks)})" if each.worst_checks else "")
 
 
 def _malformed(each: StreamStatus) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
+
+CURRENT: Final = 600.0
+"""Seconds for which a good verdict says how a stream is: streams are judged each minute."""
 
 
 class Status(StrEnum):
@@ -45,3 +49,19 @@ class Verdict:
 def worst(verdicts: Iterable[Verdict]) -> Status:
     """The worst status among `verdicts`; UNKNOWN if there are none."""
     return max((verdict.status for verdict in verdicts), key=lambda status: status.rank, default=Status.UNKNOWN)
+
+
+def as_of(verdicts: Iterable[Verdict], now: float) -> tuple[Verdict, ...]:
+    """The verdicts of one stream's last evaluation, as they may be shown at `now`.
+
+    An OK that is older than `CURRENT` is UNKNOWN: nothing has judged the stream since. Alarms stay. A verdict that the
+    last evaluation did not renew is left out: its check is gone.
+    """
+    found = tuple(verdicts)
+    newest = max((each.at for each in found), default=now)
+    old = now - newest > CURRENT
+    return tuple(
+        replace(each, status=Status.UNKNOWN) if old and each.status is Status.OK else each
+        for each in found
+        if each.at >= newest - CURRENT
+    )

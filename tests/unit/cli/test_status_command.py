@@ -228,6 +228,40 @@ def test_a_critical_verdict_is_trouble_and_names_its_check(cli: CommandLine, liv
     assert "6.0 GB" in answer.out
 
 
+@pytest.mark.parametrize(("old", "shown"), [(0, "OK"), (590, "OK"), (700, "UNKNOWN (judged 11m 40s ago)")])
+def test_a_good_verdict_is_not_shown_for_ever(
+    cli: CommandLine, living: ProcessIdentity, old: float, shown: str
+) -> None:
+    """Nothing has judged the stream for eleven minutes: its health DAG is paused, and no person ran `check`."""
+    cli.project.stream("a")
+    driver(cli, process=living)
+    with cli.store() as store:
+        store.verdicts.save([Verdict(stream="a", check="memory_usage", status=Status.OK, at=time.time() - old)])
+    answer = cli("status")
+    assert answer.code == Exit.OK
+    assert shown in " ".join(answer.out.split())
+    assert cli("status", "--json").json["streams"][0]["worst"] == shown.partition(" ")[0]
+
+
+def test_an_old_alarm_is_still_one(cli: CommandLine, living: ProcessIdentity) -> None:
+    """Negative control: nothing shows that it is over."""
+    cli.project.stream("a")
+    driver(cli, process=living)
+    with cli.store() as store:
+        store.verdicts.save([Verdict(stream="a", check="memory_usage", status=Status.CRITICAL, at=time.time() - 9_000)])
+    assert cli("status").code == Exit.BAD
+
+
+def test_a_verdict_of_a_check_that_is_gone_is_not_shown(cli: CommandLine, living: ProcessIdentity) -> None:
+    """A release without the check judges the stream; the last word of the one before it was CRITICAL."""
+    cli.project.stream("a")
+    driver(cli, process=living)
+    with cli.store() as store:
+        gone = Verdict(stream="a", check="retired", status=Status.CRITICAL, at=time.time() - 9_000)
+        store.verdicts.save([gone, Verdict(stream="a", check="memory_usage", status=Status.OK, at=time.time())])
+    assert cli("status", "--json").json["streams"][0]["worst"] == "OK"
+
+
 def incident(status: Status, resolved_at: float | None = None) -> Incident:
     return Incident(
         incident_id="i1",

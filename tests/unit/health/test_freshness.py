@@ -167,7 +167,7 @@ class TestBacklog:
         assert (verdict.status, verdict.value) == (WARNING, pytest.approx(100_000 / (83_300 / 2_700)))
 
     def test_nothing_that_waits_is_no_backlog_while_the_last_batch_runs(self) -> None:
-        """What the running batch has planned does not wait; whether it ends is what nobody knows."""
+        """What the running batch has planned does not wait; whether it ends is not known."""
         assert self.verdict(60, 0).status is OK
         assert self.verdict(360, 0).status is UNKNOWN
 

@@ -94,8 +94,8 @@ def test_an_outage_is_as_long_as_the_attempts_that_failed_in_a_row(
 def test_the_reason_names_the_service_its_address_its_connection_and_the_error(service: Service) -> None:
     verdict = now(service, True, *[False] * 6)
     name = "events" if service is Service.BROKER else "warehouse"
-    told = f"the {service} {ADDRESS[service]} (connection {name}) has not answered for 5m: Connection refused"
-    assert told in verdict.reason
+    words = f"the {service} {ADDRESS[service]} (connection {name}) has not answered for 5m: Connection refused"
+    assert words in verdict.reason
     assert verdict.check == f"{service}_unreachable"
     assert verdict.advice
 

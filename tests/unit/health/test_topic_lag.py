@@ -102,7 +102,7 @@ def test_records_that_wait_at_the_only_measurement_say_nothing_yet() -> None:
     ],
 )
 def test_stalled_while_records_wait(minutes: int, status: Status, rule: str) -> None:
-    """Ten minutes are WARNING, an hour is too, more is CRITICAL; after two minutes nobody says that it is followed."""
+    """Ten minutes are WARNING, an hour is too, more is CRITICAL; after two minutes it is not said to be followed."""
     verdict = course(still(minutes))
     assert (verdict.status, verdict.value) == (status, minutes * MINUTE)
     assert verdict.reason.startswith(f"{rule}, 1 of 1 partitions: events-0: 5 records wait")
@@ -112,8 +112,8 @@ def test_stalled_while_records_wait(minutes: int, status: Status, rule: str) -> 
 def test_a_partition_that_stands_still_is_told_though_another_one_is_followed() -> None:
     verdict = course([[(100, 105), (50 + n, 90 + n)] for n in range(7)])
     assert verdict.status is UNKNOWN
-    told = "events-0: 5 records wait, and the committed offset 100 has not moved for 6m"
-    assert f"standing still, 1 of 2 partitions: {told}" in verdict.reason
+    words = "events-0: 5 records wait, and the committed offset 100 has not moved for 6m"
+    assert f"standing still, 1 of 2 partitions: {words}" in verdict.reason
 
 
 def test_the_partition_its_records_and_their_age_are_told() -> None:

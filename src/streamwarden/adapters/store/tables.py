@@ -85,7 +85,7 @@ batches: Final = sa.Table(
     sa.Column("executed", sa.Boolean, nullable=False, comment="a report of a batch that ran, not of an idle trigger"),
     _count("duration_ms", "wall time of the trigger"),
     _count("rows", "input rows"),
-    _count("malformed", "of these, rows that could not be used and were kept aside"),
+    _count("malformed", "of these, rows that could not be used; they go to the quarantine, if the stream declares one"),
     _time("watermark", "event-time watermark in force"),
     _name("origin", "progress: Spark reported the batch; logs: its report was lost", nullable=False),
     sa.Column("progress", sa.Text, comment="Spark's report, JSON as received"),

@@ -153,8 +153,10 @@ def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) 
         return _Stuck(last, f"the source is ahead ({behind}) and no batch was planned, {committed}")
     # that the source had nothing more is an answer of the time of the report
     answered = behind == "" and report is not None and is_recent(window, thresholds, report.at)
-    if answered or quiet <= (window.spec.trigger.interval or 0.0):
+    if answered:
         return _Stuck(None, f"idle: {committed}, and the source had nothing more")
+    if quiet <= (window.spec.trigger.interval or 0.0):
+        return _Stuck(None, f"{committed} less than a trigger ago")
     return (
         f"{committed} {format_duration(quiet)} ago; whether input waits cannot be seen, so idle and stuck look the same"
     )
@@ -215,7 +217,7 @@ CHECK = Check(
         "was away (`broker_unreachable`, `database_unreachable`), are left out of p95 as long as "
         f"{ENOUGH} others are known. p95 counts as at most `longest_batch` or {MEDIANS:g} median batches, whichever is "
         "longer: with the defaults a stream of short batches and a short trigger has a window of at most 10 minutes. "
-        "A driver's first batch reads what came while nobody ran, and is given as "
+        "A driver's first batch reads what came while none ran, and is given as "
         "long, at most `first_batch`. Without a driver only a restart is waited for: the window is then no longer than "
         "the cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
         "trigger is the length of a batch, and records that came since the last commit wait for the next. "

@@ -246,7 +246,7 @@ CHECK = Check(
         "records wait and the committed offset has not moved, for longer than one batch (the longer of trigger and "
         f"p95 of the last {RECENT_BATCHES} batches, which is taken off); time before the last start by request does "
         "not count. (3) Rewinding: the committed offset is below its highest, so records are read "
-        "again; a WARNING by itself. The partition ends before the committed offset, so the topic was made anew: "
+        "again; a WARNING by itself. The partition ends before the committed offset, so the topic was recreated: "
         "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
         f"one before, {GROWN} times at least; one batch is taken off here too. Otherwise "
         "the partition is followed; OK, unless its offset has not moved for two minutes more than a batch: then it "
