@@ -113,7 +113,7 @@ def _found(fork: Path, names: tuple[str, ...]) -> list[Path]:
 
 COMMIT, OFFSETS, ENTRY = "checkpoint/commits/7", "checkpoint/offsets/7", "output/_spark_metadata/7"
 STORES = "checkpoint/state/0/*"
-HARMLESS, RECOVERS, REFUSES, LOSES = Consequence
+HARMLESS, RECOVERS, REFUSES, DOUBLES, LOSES = Consequence
 
 # Case -> (origin, damage, what the inspector must foretell). Spark is the judge of what was foretold.
 CASES: dict[str, tuple[str, Damage, Consequence | None]] = {

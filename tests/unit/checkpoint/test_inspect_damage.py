@@ -15,7 +15,7 @@ import pytest
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.findings import Consequence, Finding, worst
 from streamwarden.checkpoint.report import read_checkpoint
-from support.checkpoints import NAMES, Unpack, replace
+from support.checkpoints import NAMES, Unpack, remove, replace
 
 FS = LocalFiles()
 Damage = Callable[[Path], None]
@@ -34,7 +34,7 @@ def findings(root: Path) -> tuple[Finding, ...]:
 
 
 def lose(path: Path) -> None:
-    path.unlink() if path.is_file() else shutil.rmtree(path)
+    remove(path) if path.is_file() else shutil.rmtree(path)
 
 
 def halve(path: Path) -> None:
@@ -204,6 +204,6 @@ def test_no_damage_makes_the_inspector_fail(name: str, unpack: Unpack, tmp_path:
         unpack(name, root)
         files = sorted(path for path in root.rglob("*") if path.is_file())
         for path in choose.sample(files, 10):
-            choose.choice([lose, halve, empty, flip])(path)
+            choose.choice([Path.unlink, halve, empty, flip])(path)
         report = read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output"))
         assert report.to_dict()["worst"] is None or report.findings
