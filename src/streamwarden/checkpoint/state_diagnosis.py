@@ -11,14 +11,20 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis import RESTORE, Logs
 from streamwarden.checkpoint.filesystem import FileSystem, join
-from streamwarden.checkpoint.findings import Consequence, Finding
-from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, list_or_empty
+from streamwarden.checkpoint.findings import Consequence, Finding, finding
+from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.loading import diagnose_load, refuses
-from streamwarden.checkpoint.logs import CommitRecord
+from streamwarden.checkpoint.logs import CommitRecord, OffsetRecord
 from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.state import StateStore
-from streamwarden.checkpoint.state_layout import MISSING_STATE, diagnose_layout, expected_layout, of_provider
+from streamwarden.checkpoint.state_layout import (
+    MISSING_STATE,
+    diagnose_layout,
+    expected_layout,
+    missing_class,
+    of_provider,
+)
 
 _REFUSES: Final = "Spark refuses to start."
 _PROCESSOR: Final = "transformWithState"
@@ -64,8 +70,11 @@ def diagnose_state(
     if version == 0 or latest is None:
         return
     if not stores:
-        if latest.watermark_ms > 0:  # a query without state may have a watermark too, but seldom
-            yield refuses(STATE, "there is no state, while the query has a watermark", MISSING_STATE)
+        empty = batch_ids(list_or_empty(fs, path, STATE))
+        if empty:
+            yield refuses(join(STATE, str(empty[0])), "the operator has no state", missing_class(latest))
+        elif latest.watermark_ms > 0:
+            yield _no_state(logs)
         return
     if logs.skipped and second_format(stores):
         yield _never_committed(version - 1)
@@ -78,6 +87,16 @@ def diagnose_state(
         if store.partition < layout[store.operator].partitions and usable.files:
             ids = _committed_ids(logs, version, store.operator)
             yield from diagnose_load(fs, path, usable, version, ids=ids, codec=codec)
+
+
+def _no_state(logs: Logs) -> Finding:
+    """Only a query with state runs batches without new data; one without may have a watermark too."""
+    what = "there is no state, while the query has a watermark"
+    records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    if any(records.get(batch - 1) == sources for batch, sources in records.items()):
+        return refuses(STATE, f"{what} and ran batches without new data", MISSING_STATE)
+    spark = f"A query without stateful operators needs none; a stateful one refuses to start ({MISSING_STATE})."
+    return finding(STATE, what, Consequence.HARMLESS, spark, f"nothing, if the query keeps no state; else {RESTORE}")
 
 
 def second_format(stores: Sequence[StateStore]) -> bool:
