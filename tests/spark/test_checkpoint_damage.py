@@ -148,6 +148,11 @@ CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
         lose("checkpoint/state/0/1", "checkpoint/state/0/_metadata"),
         REFUSES,
     ),
+    "the operator's folder lost, another one there": (
+        "changelog",
+        lambda fork: (fork / "checkpoint/state/0").rename(fork / "checkpoint/state/1"),
+        REFUSES,
+    ),
     "all partitions lost, their operator's folder left": ("changelog", lose(f"{STORES}"), REFUSES),
     "more partitions in the operator metadata": (
         "changelog",
@@ -277,6 +282,7 @@ CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
         both(lose(STATELESS_COMMIT), lose_data_of(STATELESS_ENTRY)),
         LOSES,
     ),
+    "format 2: a commit never planned": ("format 2", copy(COMMIT, "checkpoint/commits/8"), REFUSES),
     "format 2: open entry cut off": ("format 2", both(lose(COMMIT), halve(ENTRY)), REFUSES),
     "checksum left in the manifest": ("changelog", write("output/_spark_metadata/.8.crc", "crc"), REFUSES),
     "manifest ahead of the checkpoint": ("stateless", copy(STATELESS_ENTRY, "output/_spark_metadata/7"), LOSES),

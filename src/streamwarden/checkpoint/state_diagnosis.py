@@ -19,7 +19,6 @@ from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadat
 from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.state_layout import (
-    MISSING_STATE,
     diagnose_layout,
     expected_layout,
     missing_class,
@@ -27,6 +26,8 @@ from streamwarden.checkpoint.state_layout import (
 )
 
 _REFUSES: Final = "Spark refuses to start."
+_MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+"""Only while nothing at all is under `state/`."""
 _PROCESSOR: Final = "transformWithState"
 _NO_METADATA: Final = "STDS_FAILED_TO_READ_OPERATOR_METADATA"
 _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
@@ -94,8 +95,8 @@ def _no_state(logs: Logs) -> Finding:
     what = "there is no state, while the query has a watermark"
     records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
     if any(records.get(batch - 1) == sources for batch, sources in records.items()):
-        return refuses(STATE, f"{what} and ran batches without new data", MISSING_STATE)
-    spark = f"A query without stateful operators needs none; a stateful one refuses to start ({MISSING_STATE})."
+        return refuses(STATE, f"{what} and ran batches without new data", _MISSING_STATE)
+    spark = f"A query without stateful operators needs none; a stateful one refuses to start ({_MISSING_STATE})."
     return finding(STATE, what, Consequence.HARMLESS, spark, f"nothing, if the query keeps no state; else {RESTORE}")
 
 

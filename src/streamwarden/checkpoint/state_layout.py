@@ -20,7 +20,6 @@ from streamwarden.checkpoint.operators import OperatorMetadata
 from streamwarden.checkpoint.schemas import StateSchema
 from streamwarden.checkpoint.state import FileKind, StateStore
 
-MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 HDFS: Final = "HDFSBackedStateStoreProvider"
 ROCKSDB: Final = "RocksDBStateStoreProvider"
@@ -73,7 +72,7 @@ def diagnose_layout(
     for operator in range(max(1 + max(layout), committed_operators)):
         folder = join(STATE, str(operator))
         if operator not in layout:
-            yield refuses(folder, "the operator's folder is missing", MISSING_STATE)
+            yield refuses(folder, "the operator's folder is missing", missing)
             continue
         own = [store for store in stores if store.operator == operator]
         for partition in range(layout[operator].partitions):
