@@ -70,6 +70,12 @@ class Archives:
         return found
 
 
+def remove(path: Path) -> None:
+    """Remove a file with its checksum file, as if Spark had never written it."""
+    path.unlink()
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
 def replace(path: Path, content: bytes) -> None:
     """Give the test a file of its own in the place of the one that it shares."""
     path.unlink()

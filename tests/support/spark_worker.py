@@ -1,7 +1,8 @@
 """A Spark session in a process of its own, driven line by line: one JSON request in, one JSON answer out.
 
 `SparkWorker` is the client; this file run as a script is the worker. The queries it runs are the same small one: a file
-source of {id, key, at} -> a windowed count and sum per key -> the parquet sink; `stateless`: each row as it is.
+source of {id, key, at} -> a windowed count and sum per key -> the parquet sink. Other shapes: `rows` writes each row as
+it is, `limited` too, behind a global limit; `pairs` joins each row with itself, read a second time.
 """
 
 from __future__ import annotations
@@ -81,10 +82,12 @@ def publish(folder: Path, index: int, rows: Iterable[tuple[int, str, int]], *, n
     return hidden.rename(folder / (name or f"in {index:03d}.json"))
 
 
-def minute_of_rows(index: int, *, rows: int = 30, keys: int = 5) -> list[tuple[int, str, int]]:
+def minute_of_rows(
+    index: int, *, rows: int = 30, keys: int = 5, apart_ms: int | None = None
+) -> list[tuple[int, str, int]]:
     """Rows of the file `index`: one minute of event time, in order, so that none is ever late."""
-    start = EPOCH_MS + index * 60_000
-    return [(index * rows + n, f"k{n % keys}", start + n * 60_000 // rows) for n in range(rows)]
+    start, apart = EPOCH_MS + index * 60_000, apart_ms or 60_000 // rows
+    return [(index * rows + n, f"k{n % keys}", start + n * apart) for n in range(rows)]
 
 
 def expected_rows(rows: Iterable[tuple[int, str, int]]) -> list[Row]:
@@ -165,28 +168,33 @@ def _start(
     available_now: bool = False,
     options: Mapping[str, str] | None = None,
     conf: Mapping[str, str] | None = None,
-    stateless: bool = False,
+    shape: str = "counts",
 ) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     for key, value in (conf or {}).items():
         spark.conf.set(key, value)
-    rows = (
-        spark.readStream.schema("id long, key string, at long")
-        .options(**{"maxFilesPerTrigger": "1", **(options or {})})
-        .json(input)
-    )
-    result = (
-        rows.withColumn("at", F.timestamp_millis("at"))
-        .withWatermark("at", f"{DELAY_MS} milliseconds")
-        .groupBy(F.window("at", f"{WINDOW_MS} milliseconds"), "key")
-        .agg(F.count("*").alias("n"), F.sum("id").alias("total"))
-        .select(F.col("window.start").alias("start"), "key", "n", "total")
-    )
-    if stateless:
-        result = rows.select(
-            F.timestamp_millis("at").alias("start"), "key", F.lit(1).alias("n"), F.col("id").alias("total")
-        )
+
+    def read() -> Any:
+        rows = spark.readStream.schema("id long, key string, at long")
+        files = rows.options(**{"maxFilesPerTrigger": "1", **(options or {})}).json(input)
+        return files.withColumn("at", F.timestamp_millis("at")).withWatermark("at", f"{DELAY_MS} milliseconds")
+
+    each = (F.col("at").alias("start"), F.col("key"), F.lit(1).alias("n"), F.col("id").alias("total"))
+    match shape:
+        case "counts":
+            windows = read().groupBy(F.window("at", f"{WINDOW_MS} milliseconds"), "key")
+            counts = windows.agg(F.count("*").alias("n"), F.sum("id").alias("total"))
+            result = counts.select(F.col("window.start").alias("start"), "key", "n", "total")
+        case "rows":
+            result = read().select(*each)
+        case "limited":
+            result = read().select(*each).limit(1_000_000)
+        case "pairs":
+            second = read().select(F.col("id").alias("other"), F.col("at").alias("then"))
+            result = read().join(second, F.expr("id = other AND at = then")).select(*each)
+        case _:
+            raise ValueError(f"no such shape: {shape}")
     writer = result.writeStream.format("parquet").queryName(query).option("path", output)
     trigger = {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
     return writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()

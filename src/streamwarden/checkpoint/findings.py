@@ -16,7 +16,13 @@ class Consequence(StrEnum):
     HARMLESS = "harmless"  # Spark never looks at it again
     RECOVERS = "recovers"  # Spark starts, and the output is right
     REFUSES = "refuses"  # Spark does not start, or fails in its first batch; nothing is lost by that
+    DOUBLES = "doubles"  # Spark starts and runs on, and rows come twice
     LOSES = "loses"  # Spark starts and runs on, and rows are missing from the output: nothing tells at the time
+
+    @property
+    def grave(self) -> bool:
+        """The query does not run, or its output is wrong."""
+        return self in (Consequence.REFUSES, Consequence.DOUBLES, Consequence.LOSES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,32 @@ class Finding:
     spark: str
     next_step: str
     error_class: str | None = None
+
+
+def refuses_start(path: str, what: str, next_step: str, error_class: str | None = None) -> Finding:
+    """Spark does not start."""
+    spark = f"Spark refuses to start{f' ({error_class})' if error_class else ''}."
+    return finding(path, what, Consequence.REFUSES, spark, next_step, error_class)
+
+
+def loses_rows(path: str, what: str, spark: str, next_step: str, error_class: str | None = None) -> Finding:
+    """Spark starts, and rows are missing from the output."""
+    return finding(path, what, Consequence.LOSES, spark, next_step, error_class)
+
+
+def not_read(path: str, what: str) -> Finding:
+    """A damaged file that only a rewind needs."""
+    spark = "Spark does not read it any more; a fork cannot be rewound to it."
+    return finding(path, what, Consequence.HARMLESS, spark, "nothing")
+
+
+def finding(
+    path: str, what: str, consequence: Consequence, spark: str, next_step: str, error_class: str | None = None
+) -> Finding:
+    """A finding, its fields in the order in which a person reads them."""
+    return Finding(
+        path=path, what=what, consequence=consequence, spark=spark, next_step=next_step, error_class=error_class
+    )
 
 
 def worst(findings: tuple[Finding, ...]) -> Consequence | None:

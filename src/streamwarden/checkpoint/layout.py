@@ -24,9 +24,14 @@ PARTS: Final = (METADATA, OFFSETS, COMMITS, SOURCES, STATE)
 
 COMPACT: Final = ".compact"
 
+_MARKS: Final = frozenset({METADATA, OFFSETS, COMMITS})
+"""Two of these make a folder a checkpoint."""
+_LISTED: Final = 200
+
 _BATCH: Final = re.compile(r"([0-9]+)")
 _COMPACTIBLE: Final = re.compile(r"([0-9]+)(\.compact)?")
-_VERSION: Final = re.compile(r"v([0-9]+)")
+_VERSION: Final = re.compile(r"v([1-9][0-9]*)")
+_DECODER: Final = json.JSONDecoder()
 
 
 class Damaged(Exception):  # not a StreamwardenError: it never leaves this package, it becomes a finding
@@ -72,7 +77,21 @@ def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, b
 
 def read_log_file(fs: FileSystem, path: str) -> LogFile:
     """Raises Damaged if it is empty or has no version line, FileNotFoundError if it is not there."""
-    return parse_log_file(fs.read(path))
+    return parse_log_file(read_bytes(fs, path))
+
+
+def read_bytes(fs: FileSystem, path: str) -> bytes:
+    """The content of a file. Raises Damaged if a folder is in its place, FileNotFoundError if it is not there."""
+    try:
+        return fs.read(path)
+    except IsADirectoryError as error:
+        raise Damaged("a folder is in the place of the file") from error
+
+
+def require_version(log: LogFile, newest: int) -> None:
+    """Raises Damaged for a format that is newer than any that Spark 4.3 reads."""
+    if log.version > newest:
+        raise Damaged(f"its format is v{log.version}, of a later Spark; Spark 4.3 reads formats up to v{newest}")
 
 
 def parse_log_file(content: bytes) -> LogFile:
@@ -84,16 +103,16 @@ def parse_log_file(content: bytes) -> LogFile:
     except UnicodeDecodeError as error:
         raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     # The log in which a Kafka source keeps where it began has a zero byte in front (Spark 2.1 could read no other).
-    match = _VERSION.fullmatch(first.removeprefix("\0").strip())
+    match = _VERSION.fullmatch(first.removeprefix("\0").removesuffix("\r"))
     if match is None:
         raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
     return LogFile(int(match.group(1)), tuple(line for line in rest if line.strip()))
 
 
 def parse_json(line: str) -> Any:
-    """Raises Damaged for what is not whole JSON, such as the half of a line."""
+    """The first JSON value of a line; like Spark, it ignores what follows. Raises Damaged for the half of a value."""
     try:
-        return json.loads(line)
+        return _DECODER.raw_decode(line.lstrip())[0]
     except ValueError as error:
         raise Damaged(f"not whole JSON: {line[:60]!r}") from error
 
@@ -104,6 +123,20 @@ def parse_object(line: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Damaged(f"not a JSON object: {line[:60]!r}")
     return value
+
+
+def checkpoints_below(fs: FileSystem, path: str, names: Iterable[str], *, depth: int = 2) -> list[str]:
+    """Checkpoints in the folders `names` of `path`, as paths below it, ascending: a folder may hold those of several
+    queries (`checkpoints/NAME`), or a folder for each (`streams/NAME/checkpoint`). Lists at most `_LISTED` folders a
+    level."""
+    found = []
+    for name in sorted(names)[:_LISTED]:
+        inner = () if name.startswith((".", "_")) else list_or_empty(fs, path, name)
+        if len(_MARKS.intersection(inner)) > 1:
+            found.append(name)
+        elif depth > 1:
+            found += [join(name, each) for each in checkpoints_below(fs, join(path, name), inner, depth=depth - 1)]
+    return found
 
 
 def list_or_empty(fs: FileSystem, path: str, *parts: str) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import (
@@ -17,9 +18,18 @@ from streamwarden.checkpoint.layout import (
     list_or_empty,
     parse_json,
     parse_object,
+    read_bytes,
     read_log_file,
+    require_version,
 )
 from streamwarden.errors import CheckpointError, InputGone
+
+NEWEST_OFFSETS: Final = 2
+NEWEST_COMMIT: Final = 3
+"""The newest formats of `offsets/N` and `commits/N` that Spark 4.3 reads."""
+
+_UUID_LENGTH: Final = 36
+_UUID_PART: Final = re.compile(r"\+?[0-9a-fA-F]{1,16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +194,7 @@ def watermarks(fs: FileSystem, path: str) -> dict[int, int]:
 def read_query_id(fs: FileSystem, path: str) -> str | None:
     """The query's id; None if `metadata` is missing or damaged."""
     try:
-        return parse_query_id(fs.read(join(path, METADATA)))
+        return parse_query_id(read_bytes(fs, join(path, METADATA)))
     except (FileNotFoundError, NotADirectoryError, Damaged):
         return None
 
@@ -199,8 +209,17 @@ def parse_query_id(content: bytes) -> str:
     return value
 
 
+def require_uuid(query_id: str) -> None:
+    """Raises Damaged for an id that Java's `UUID.fromString` refuses: five hexadecimal numbers, shortened or not."""
+    parts = query_id.split("-")
+    numbers = all(_UUID_PART.fullmatch(each) and int(each, 16) < 1 << 63 for each in parts)
+    if len(parts) != 5 or len(query_id) > _UUID_LENGTH or not numbers:
+        raise Damaged(f"the id {query_id[:40]!r} is no UUID")
+
+
 def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
     """Raises Damaged if it is cut off: Spark writes the metadata line first, then one line a source."""
+    require_version(log, NEWEST_OFFSETS)
     if not log.lines:
         raise Damaged("there is nothing after the version line")
     head = parse_object(log.lines[0])
@@ -220,10 +239,9 @@ def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
 
 
 def parse_commit(batch: int, log: LogFile) -> CommitRecord:
-    """Raises Damaged if it is cut off. Spark before 2.4 wrote `{}`."""
-    if not log.lines:
-        raise Damaged("there is nothing after the version line")
-    body = parse_object("".join(log.lines))
+    """Raises Damaged if it is cut off. Spark before 2.4 wrote `{}`; a version line alone means the same to Spark."""
+    require_version(log, NEWEST_COMMIT)
+    body = parse_object(log.lines[0]) if log.lines else {}
     state_ids = body.get("stateUniqueIds")
     return CommitRecord(
         batch=batch,

@@ -8,15 +8,23 @@ from typing import Any, Final
 
 from streamwarden.checkpoint.diagnosis import (
     Logs,
+    diagnose_folders,
+    diagnose_leftovers,
     diagnose_logs,
     diagnose_metadata,
-    diagnose_sink,
-    diagnose_sources,
     read_logs,
 )
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.findings import Consequence, Finding, worst
-from streamwarden.checkpoint.layout import COMMITS, OFFSETS, PARTS, SINK_LOG, batch_ids, list_or_empty
+from streamwarden.checkpoint.layout import (
+    COMMITS,
+    OFFSETS,
+    PARTS,
+    SINK_LOG,
+    batch_ids,
+    checkpoints_below,
+    list_or_empty,
+)
 from streamwarden.checkpoint.logs import (
     CommitRecord,
     LogPosition,
@@ -27,18 +35,26 @@ from streamwarden.checkpoint.logs import (
     read_query_id,
     unreadable,
 )
+from streamwarden.checkpoint.operator_names import infer_name
 from streamwarden.checkpoint.operators import OperatorMetadata
 from streamwarden.checkpoint.schemas import StateSchema
-from streamwarden.checkpoint.sink import SinkManifest, read_sink_manifest
+from streamwarden.checkpoint.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
+from streamwarden.checkpoint.sink_diagnosis import diagnose_sink
+from streamwarden.checkpoint.source_diagnosis import diagnose_sources
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, log_offset
 from streamwarden.checkpoint.state import ReplayDebt, StateStore, replay_debts, state_stores
-from streamwarden.checkpoint.state_diagnosis import diagnose_schemas, diagnose_state, operators_of
+from streamwarden.checkpoint.state_diagnosis import diagnose_schemas, diagnose_state, operators_of, second_format
+from streamwarden.checkpoint.state_layout import missing_class, provider_name
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
+_SHOWN: Final = 10
+"""Checkpoints that an error lists."""
 _ATTEMPTS: Final = 4
 """A running query purges and moves on while it is read: what looks damaged is looked at again if it has moved."""
-_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+_COPIED: Final = 600.0
+"""Seconds by which `offsets/N` may be younger than the plan in it. Beyond it somebody copied the file, and the times of
+the commits, which hold none themselves, say nothing either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,8 @@ class BatchReport:
     """One batch of the logs. Times are Unix seconds; `watermark_ms` Unix milliseconds, None before any event.
 
     Args:
+        planned_at: as `offsets/N` says; the file's time if it cannot be read.
+        committed_at: the file's time, None if the logs were copied: nothing else says when a batch was committed.
         sources: one text a source: what the batch read up to.
     """
 
@@ -71,9 +89,12 @@ class StoreReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorReport:
-    """One stateful operator. `name`: Spark's, None in checkpoints older than Spark 4. Sizes in bytes.
+    """One stateful operator. Sizes in bytes.
 
     Args:
+        operator: its number; Spark numbers the operators from the sink towards the sources.
+        name: Spark's; None if neither metadata nor a schema can be read.
+        inferred: whether the name was inferred from the schema, as the checkpoint (older than Spark 4) has none.
         schemas: what each store keeps, by name; a store whose schema is missing or damaged is left out.
     """
 
@@ -84,6 +105,7 @@ class OperatorReport:
     bytes: int
     bytes_by_partition: Mapping[int, int]
     schemas: tuple[StateSchema, ...] = ()
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,24 +210,25 @@ def read_checkpoint(
 def _read(fs: FileSystem, path: str, output: str | None, output_fs: FileSystem) -> CheckpointReport:
     """One look. What is written first is listed last, so that a running query never looks as if something lacked."""
     commit_ids = batch_ids(list_or_empty(fs, path, COMMITS))
-    committed = max(commit_ids, default=None)
-    manifest = None if output is None else read_sink_manifest(output_fs, output, -1 if committed is None else committed)
-    written = None if manifest is None else manifest.newest
+    written = None if output is None else newest_entry(output_fs, output)
     logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)), written)
     stores = state_stores(fs, path)
+    manifest = None if output is None else read_sink_manifest(output_fs, output, _settled(logs, stores))
+    latest = logs.latest_offsets()
     operators, findings = operators_of(fs, path, stores, logs)
     schemas, wrong = diagnose_schemas(fs, path, stores, operators)
     findings += [
         *(wrong if logs.state_version else ()),
+        *diagnose_folders(fs, path),
         *diagnose_metadata(fs, path, logs),
-        *diagnose_logs(logs),
+        *diagnose_logs(logs, _executed(logs, stores)),
+        *diagnose_leftovers(fs, path, logs),
         *diagnose_sources(fs, path, logs),
-        *diagnose_state(fs, path, stores, operators, logs),
-        *(diagnose_sink(output_fs, output, manifest, logs) if output is not None else ()),
+        *diagnose_state(fs, path, stores, operators, schemas, logs),
+        *(diagnose_sink(output_fs, output, manifest, logs, _no_state(latest, stores)) if output is not None else ()),
     ]
     order = list(Consequence)
-    latest = logs.latest_offsets()
-    planned_at, committed_at = planned_times(fs, path), committed_times(fs, path)
+    planned_at, committed_at = _times(fs, path, logs)
     conf = dict(latest.conf) if latest else {}
     return CheckpointReport(
         path=path,
@@ -221,7 +244,7 @@ def _read(fs: FileSystem, path: str, output: str | None, output_fs: FileSystem) 
         batches=_batches(fs, path, logs, planned_at, committed_at),
         watermark_ms=_watermark(logs),
         conf=conf,
-        provider=conf[_PROVIDER].rsplit(".", 1)[-1] if _PROVIDER in conf else None,
+        provider=provider_name(latest) if latest else None,
         shuffle_partitions=latest.shuffle_partitions if latest else None,
         operators=_operators(stores, operators, schemas),
         stores=_stores(stores),
@@ -229,6 +252,36 @@ def _read(fs: FileSystem, path: str, output: str | None, output_fs: FileSystem) 
         sink_newest=manifest.newest if manifest else None,
         findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
     )
+
+
+def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:
+    """The newest batch that needs a whole entry in the manifest. In checkpoint format 2 Spark never commits a batch
+    that the manifest lists (that is a finding), so only committed batches count."""
+    written = None if second_format(stores) else logs.written
+    return last_settled(logs.planned, logs.committed, written)
+
+
+def _executed(logs: Logs, stores: Sequence[StateStore]) -> int | None:
+    """The newest batch that left something in the state or in the manifest; None if there is neither."""
+    found = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
+    return max(found, default=None)
+
+
+def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str | None:
+    """The error class with which a batch fails whose state was never written; None for a query without state."""
+    return missing_class(latest) if latest is not None and stores else None
+
+
+def _times(fs: FileSystem, path: str, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
+    """When each batch was planned and committed, Unix seconds."""
+    planned_at, committed_at = planned_times(fs, path), committed_times(fs, path)
+    for batch, record in logs.offsets.items():
+        if isinstance(record, OffsetRecord) and record.timestamp_ms:
+            modified, planned = planned_at.get(batch), record.timestamp_ms / 1000
+            planned_at[batch] = planned
+            if batch in committed_at and modified is not None and modified - planned > _COPIED:
+                committed_at[batch] = None
+    return planned_at, committed_at
 
 
 def _same_batch(one: LogPosition, other: LogPosition) -> bool:
@@ -248,11 +301,25 @@ def _require_checkpoint(fs: FileSystem, path: str) -> None:
         observed = "it holds none of a checkpoint's parts"
     if names & set(PARTS):
         return
+    below = checkpoints_below(fs, path, names)
+    if below:
+        raise _several(path, below)
     next_step = "give the stream's `checkpoint` folder (`checkpointLocation`)"
     if SINK_LOG in names:
         observed, next_step = "it is the output of a query, not its checkpoint", f"{next_step}; this one is its sink"
     raise CheckpointError(
         observed, expected=f"a folder with {', '.join(PARTS)} of a streaming query", where=path, next_step=next_step
+    )
+
+
+def _several(path: str, below: Sequence[str]) -> CheckpointError:
+    shown = ", ".join(below[:_SHOWN]) + (f" and {len(below) - _SHOWN} more" if len(below) > _SHOWN else "")
+    count = "a checkpoint is" if len(below) == 1 else f"{len(below)} checkpoints are"
+    return CheckpointError(
+        f"it is no checkpoint itself; {count} below it: {shown}",
+        expected=f"one folder with {', '.join(PARTS)} of a streaming query",
+        where=path,
+        next_step=f"give one of them, such as {join(path, below[0])} (a query's `checkpointLocation`)",
     )
 
 
@@ -319,15 +386,17 @@ def _operators(
         by_partition: dict[int, int] = {}
         for store in own:
             by_partition[store.partition] = by_partition.get(store.partition, 0) + store.bytes
+        names, own_schemas = tuple(sorted({store.name for store in own})), schemas.get(operator, ())
         reports.append(
             OperatorReport(
                 operator=operator,
-                name=known[operator].name if operator in known else None,
+                name=known[operator].name if operator in known else infer_name(names, own_schemas),
+                inferred=operator not in known,
                 partitions=len(by_partition),
-                stores=tuple(sorted({store.name for store in own})),
+                stores=names,
                 bytes=sum(by_partition.values()),
                 bytes_by_partition=by_partition,
-                schemas=schemas.get(operator, ()),
+                schemas=own_schemas,
             )
         )
     return tuple(reports)

@@ -7,10 +7,11 @@ it next compacts the manifest, which needs every entry since the last compact fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from streamwarden.checkpoint.compaction import leftover_checksums, next_compaction
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import (
     SINK_LOG,
@@ -21,10 +22,11 @@ from streamwarden.checkpoint.layout import (
     list_or_empty,
     parse_object,
     read_log_file,
+    require_version,
 )
 
-DEFAULT_INTERVAL: Final = 10
-"""`spark.sql.streaming.fileSink.log.compactInterval`: after so many batches one compacts the manifest."""
+NEWEST_FORMAT: Final = 1
+"""The newest format of the manifest that Spark 4.3 reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,12 @@ class ManifestEntry:
     def name(self) -> str:
         return compactible_name(self.batch, self.compact)
 
+    @property
+    def written_ms(self) -> int:
+        """When the newest file that it names was written, Unix milliseconds; 0: it names none, or does not say."""
+        times = [parse_object(line).get("modificationTime") for line in self.lines]
+        return max((each for each in times if isinstance(each, int)), default=0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkManifest:
@@ -48,6 +56,7 @@ class SinkManifest:
     Args:
         newest: newest batch that has an entry, whatever `upto` says; None if there is none.
         compact: batches of the compact files, ascending.
+        leftovers: checksum files that outlived their entry, of batches after `upto`.
         entries: what Spark would read, ascending.
         missing: batches up to `upto` that need an entry and have none.
         damaged: name of an entry -> what was found in it.
@@ -59,6 +68,7 @@ class SinkManifest:
     missing: tuple[int, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     compact: tuple[int, ...] = ()
+    leftovers: tuple[str, ...] = ()
 
     @property
     def next_compaction(self) -> int:
@@ -72,7 +82,8 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
     Damage is reported, not raised. A file that is purged while it is read raises FileNotFoundError.
     """
     folder = join(output, SINK_LOG)
-    ids = compactible_ids(list_or_empty(fs, folder))
+    names = list_or_empty(fs, folder)
+    ids = compactible_ids(names)
     if not ids:
         return None
     files, missing = chain(ids, upto)
@@ -81,6 +92,7 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
         name = compactible_name(batch, compact)
         try:
             log = read_log_file(fs, join(folder, name))
+            require_version(log, NEWEST_FORMAT)
             for line in log.lines:
                 parse_object(line)
         except Damaged as error:
@@ -94,6 +106,7 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
         missing=tuple(missing),
         damaged=tuple(damaged),
         compact=tuple(batch for batch, compact in ids if compact),
+        leftovers=tuple(leftover_checksums(names, upto, compacts=True)),
     )
 
 
@@ -106,24 +119,40 @@ def newest_entry(fs: FileSystem, output: str) -> int | None:
     return ids[-1][0] if ids else None
 
 
-def next_compaction(compact: Sequence[int], batch: int) -> int:
-    """The first batch after `batch` that compacts.
+def last_settled(planned: int | None, committed: int | None, newest: int | None) -> int:
+    """The newest batch for which Spark will write no entry any more; -1: none.
 
-    The interval is found as in Spark's CompactibleFileStreamLog: from the last two compact files; from the only one; or
-    as set, which a checkpoint does not tell: the default is taken.
+    These are the committed batches, and the planned one that is not committed if the manifest lists it: Spark takes it
+    for written and only commits it.
     """
-    if len(compact) > 1:
-        interval = compact[-1] - compact[-2]
-    elif compact:
-        interval = _divisor(compact[0] + 1)
-    else:
-        interval = DEFAULT_INTERVAL
-    return batch + interval - (batch + 1) % interval
+    last = _number(planned)
+    return max(min(_number(committed), last), min(_number(newest), last))
 
 
-def _divisor(batches: int) -> int:
-    """The smallest proper divisor above or at the default; all of them if there is none."""
-    half = batches // 2
-    if half <= DEFAULT_INTERVAL:
-        return batches
-    return next((each for each in range(DEFAULT_INTERVAL, half + 1) if batches % each == 0), batches)
+def unplanned_entries(planned: int | None, newest: int | None) -> range:
+    """Batches up to the manifest's newest that are not planned yet: entries of an older, longer run of another
+    checkpoint. Spark skips every batch up to the newest entry, whether it has an entry or not."""
+    return range(_number(planned) + 1, _number(newest) + 1)
+
+
+def stale_entries(
+    entries: Sequence[ManifestEntry], planned_ms: Mapping[int, int], *, tolerance_ms: int = 60_000
+) -> dict[int, int]:
+    """Batch -> milliseconds by which its entry is older than its plan: an older run wrote it, and Spark skipped the
+    batch (or will). Compact files do not say which batch a line came from and are left out, like entries without files.
+
+    Args:
+        planned_ms: batch -> `batchTimestampMs` of `offsets/N`.
+        tolerance_ms: by how much the clocks of the driver and of the storage may differ.
+    """
+    ages = {
+        entry.batch: planned_ms[entry.batch] - entry.written_ms
+        for entry in entries
+        if not entry.compact and entry.written_ms and entry.batch in planned_ms
+    }
+    return {batch: age for batch, age in ages.items() if age > tolerance_ms}
+
+
+def _number(batch: int | None) -> int:
+    """The batch before the first one stands for none."""
+    return -1 if batch is None else batch

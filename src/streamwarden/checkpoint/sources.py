@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.layout import (
@@ -17,9 +17,13 @@ from streamwarden.checkpoint.layout import (
     list_or_empty,
     parse_object,
     read_log_file,
+    require_version,
 )
 from streamwarden.checkpoint.logs import all_offsets, unreadable
 from streamwarden.errors import CheckpointError
+
+NEWEST_FORMAT: Final = 1
+"""The newest format of a file source's log that Spark 4.3 reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +52,20 @@ def source_entries(fs: FileSystem, path: str, source: int = 0) -> dict[int, tupl
     for batch, compact in files:
         where = join(folder, compactible_name(batch, compact))
         try:
-            for entry in parse_source_log(batch, read_log_file(fs, where).lines):
+            for entry in read_source_log(fs, where, batch):
                 found.setdefault(entry.offset, []).append(entry)
         except Damaged as error:
             raise _broken(where, str(error)) from error
         except OSError as error:
             raise unreadable(where, error) from error
     return {offset: tuple(found[offset]) for offset in sorted(found)}
+
+
+def read_source_log(fs: FileSystem, where: str, offset: int) -> tuple[SourceFile, ...]:
+    """Entries of one file of the log. Raises Damaged, FileNotFoundError."""
+    log = read_log_file(fs, where)
+    require_version(log, NEWEST_FORMAT)
+    return parse_source_log(offset, log.lines)
 
 
 def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, ...]:

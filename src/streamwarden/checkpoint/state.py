@@ -252,5 +252,5 @@ def _numbered(fs: FileSystem, folder: str) -> list[int]:
 def _entries(fs: FileSystem, folder: str) -> Sequence[Entry]:
     try:
         return fs.entries(folder)
-    except FileNotFoundError:  # purged meanwhile, or a query without state
+    except (FileNotFoundError, NotADirectoryError):  # purged meanwhile, or a query without state
         return ()

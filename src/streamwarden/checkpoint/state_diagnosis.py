@@ -11,16 +11,23 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis import RESTORE, Logs
 from streamwarden.checkpoint.filesystem import FileSystem, join
-from streamwarden.checkpoint.findings import Consequence, Finding
-from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, list_or_empty
-from streamwarden.checkpoint.loading import NO_FILE, diagnose_load, refuses
-from streamwarden.checkpoint.logs import CommitRecord
+from streamwarden.checkpoint.findings import Consequence, Finding, finding
+from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, batch_ids, list_or_empty
+from streamwarden.checkpoint.loading import diagnose_load, refuses
+from streamwarden.checkpoint.logs import CommitRecord, OffsetRecord
 from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.state import StateStore
+from streamwarden.checkpoint.state_layout import (
+    diagnose_layout,
+    expected_layout,
+    missing_class,
+    of_provider,
+)
 
-_MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _REFUSES: Final = "Spark refuses to start."
+_MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+"""Only while nothing at all is under `state/`."""
 _PROCESSOR: Final = "transformWithState"
 _NO_METADATA: Final = "STDS_FAILED_TO_READ_OPERATOR_METADATA"
 _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
@@ -56,6 +63,7 @@ def diagnose_state(
     path: str,
     stores: Sequence[StateStore],
     operators: Mapping[int, OperatorMetadata],
+    schemas: Mapping[int, Sequence[StateSchema]],
     logs: Logs,
 ) -> Iterator[Finding]:
     """Everything wrong under `state/` that matters for the next start."""
@@ -63,18 +71,38 @@ def diagnose_state(
     if version == 0 or latest is None:
         return
     if not stores:
-        if latest.watermark_ms > 0:  # a query without state may have a watermark too, but seldom
-            yield refuses(STATE, "there is no state, while the query has a watermark", _MISSING_STATE)
+        empty = batch_ids(list_or_empty(fs, path, STATE))
+        if empty:
+            yield refuses(join(STATE, str(empty[0])), "the operator has no state", missing_class(latest))
+        elif latest.watermark_ms > 0:
+            yield _no_state(logs)
         return
-    if logs.skipped and any(file.unique_id for store in stores for file in store.files):
+    if logs.skipped and second_format(stores):
         yield _never_committed(version - 1)
         return
-    yield from _diagnose_layout(stores, operators)
+    layout = expected_layout(stores, operators, schemas, latest)
+    yield from diagnose_layout(stores, layout, version, latest, _committed_operators(logs))
     codec = latest.conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")
     for store in stores:
-        if store.partition < _partitions(store.operator, stores, operators):
+        usable = of_provider(store, latest)
+        if store.partition < layout[store.operator].partitions and usable.files:
             ids = _committed_ids(logs, version, store.operator)
-            yield from diagnose_load(fs, path, store, version, ids=ids, codec=codec)
+            yield from diagnose_load(fs, path, usable, version, ids=ids, codec=codec)
+
+
+def _no_state(logs: Logs) -> Finding:
+    """Only a query with state runs batches without new data; one without may have a watermark too."""
+    what = "there is no state, while the query has a watermark"
+    records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    if any(records.get(batch - 1) == sources for batch, sources in records.items()):
+        return refuses(STATE, f"{what} and ran batches without new data", _MISSING_STATE)
+    spark = f"A query without stateful operators needs none; a stateful one refuses to start ({_MISSING_STATE})."
+    return finding(STATE, what, Consequence.HARMLESS, spark, f"nothing, if the query keeps no state; else {RESTORE}")
+
+
+def second_format(stores: Sequence[StateStore]) -> bool:
+    """Whether the checkpoint has format 2: its state files carry unique ids."""
+    return any(file.unique_id for store in stores for file in store.files)
 
 
 def _never_committed(batch: int) -> Finding:
@@ -86,21 +114,9 @@ def _never_committed(batch: int) -> Finding:
         what="the file is missing, while the sink's manifest lists the batch; the checkpoint has format 2",
         consequence=Consequence.REFUSES,
         spark="Spark fails at each start (assertion failed: CheckpointInfo length: 0).",
-        next_step=f"move {entry} out of the output: the batch runs again; if it is {batch}.compact, {RESTORE}",
+        next_step=f"move {entry} and its checksum file out of the output: the batch runs again; "
+        f"if it is {batch}.compact, {RESTORE}",
     )
-
-
-def _diagnose_layout(stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]) -> Iterator[Finding]:
-    """Operators are numbered from 0 without a hole, and so are the partitions of each."""
-    present = {(store.operator, store.partition) for store in stores}
-    last = max(operator for operator, _ in present)
-    for operator in range(last + 1):
-        if not any(each == operator for each, _ in present):
-            yield refuses(join(STATE, str(operator)), "the operator's folder is missing", _MISSING_STATE)
-            continue
-        for partition in range(_partitions(operator, stores, operators)):
-            if (operator, partition) not in present:
-                yield refuses(join(STATE, str(operator), str(partition)), "the partition is missing", NO_FILE)
 
 
 def diagnose_schemas(
@@ -166,6 +182,13 @@ def _committed_ids(logs: Logs, version: int, operator: int) -> frozenset[str]:
     return _strings(record.state_ids.get(str(operator)))
 
 
+def _committed_operators(logs: Logs) -> int:
+    """How many operators the newest commit names; 0 in checkpoint format 1, where it names none."""
+    record = logs.commits.get(-1 if logs.committed is None else logs.committed)
+    named = record.state_ids if isinstance(record, CommitRecord) else {}
+    return 1 + max((int(each) for each in named if each.isdigit()), default=-1)
+
+
 def _strings(value: object) -> frozenset[str]:
     """Every string in nested lists."""
     if isinstance(value, str):
@@ -173,13 +196,6 @@ def _strings(value: object) -> frozenset[str]:
     if isinstance(value, list):
         return frozenset().union(*(_strings(each) for each in value))
     return frozenset()
-
-
-def _partitions(operator: int, stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]) -> int:
-    """As the operator's metadata says (a global aggregation has one, whatever the settings say), else as many as are
-    there."""
-    known = operators[operator].partitions if operator in operators else None
-    return known or 1 + max(store.partition for store in stores if store.operator == operator)
 
 
 def _no_metadata(path: str, what: str, error_class: str | None = None) -> Finding:

@@ -16,9 +16,11 @@ from streamwarden.cli.words import NONE, ago, number, size
 from streamwarden.stream import NAME_PATTERN, SinkKind
 
 if TYPE_CHECKING:
+    from streamwarden.checkpoint.logs import LogPosition
     from streamwarden.checkpoint.report import CheckpointReport, OperatorReport, StoreReport
 
-_COLOURS = {"harmless": "dim", "recovers": "yellow", "refuses": "bold red", "loses": "bold red"}
+_COLOURS = {"harmless": "dim", "recovers": "yellow"}
+_GRAVE = "bold red"
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +47,7 @@ def inspect(
 ) -> int:
     """Show a checkpoint: batches, offsets, watermark, state, damage and what Spark will do about it. Needs no Spark.
 
-    Exit code 1 if Spark would refuse to start on it, or would lose rows.
+    Exit code 1 if Spark would refuse to start on it, or would lose or double rows.
     """
     from streamwarden.adapters.files import open_path
     from streamwarden.checkpoint.report import read_checkpoint
@@ -61,8 +63,7 @@ def inspect(
         as_json(report.to_dict())
     else:
         _show(report)
-    grave = report.worst is not None and report.worst.value in ("refuses", "loses")
-    return Exit.BAD if grave else Exit.OK
+    return Exit.BAD if report.worst is not None and report.worst.grave else Exit.OK
 
 
 def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None, str | None]:
@@ -82,8 +83,8 @@ def _show(report: CheckpointReport) -> None:
         ("checkpoint", report.path),
         ("query id", position.query_id or "unknown"),
         ("planned", _batch(position.planned, position.planned_at, now)),
-        ("committed", _batch(position.committed, position.committed_at, now)),
-        ("gap", _gap(position.gap)),
+        ("committed", _committed(position, now)),
+        ("gap", _gap(position)),
         ("in the logs", f"batches {report.retained[0]} to {report.retained[1]}" if report.retained else "no batch"),
         ("watermark", _moment(report.watermark_ms)),
         ("state store", f"{report.provider or 'unknown'}, {report.shuffle_partitions or 'unknown'} partitions"),
@@ -116,7 +117,7 @@ def _show(report: CheckpointReport) -> None:
 
 def _show_state(report: CheckpointReport) -> None:
     for operator in report.operators:
-        name = operator.name or "unknown (written by an older Spark)"
+        name = _operator_name(operator)
         rows = [
             (str(store.partition), text(store.store), size(store.bytes), _versions(store.snapshots),
              _versions(store.changelogs), _replay(store))
@@ -129,6 +130,8 @@ def _show_state(report: CheckpointReport) -> None:
             title=f"Operator {operator.operator}: {name}, {operator.partitions} partitions, {size(operator.bytes)}",
         )
         _show_schemas(operator)
+    if len(report.operators) > 1:
+        say("Spark numbers the operators of a query from the sink towards the sources.")
     if not report.operators:
         say("The query keeps no state, or has not kept any yet.")
 
@@ -156,7 +159,7 @@ def _show_findings(report: CheckpointReport) -> None:
             (
                 text(each.path),
                 text(each.what),
-                f"[{_COLOURS[each.consequence.value]}]{each.consequence.value}[/]: {text(each.spark)}"
+                f"[{_COLOURS.get(each.consequence.value, _GRAVE)}]{each.consequence.value}[/]: {text(each.spark)}"
                 + (f" ({each.error_class})" if each.error_class and each.error_class not in each.spark else ""),
                 text(each.next_step),
             )
@@ -172,10 +175,28 @@ def _batch(batch: int | None, at: float | None, now: float) -> str:
     return f"batch {number(batch)}" + (f", {ago(at, now)}" if at is not None else "")
 
 
-def _gap(gap: int) -> str:
+def _committed(position: LogPosition, now: float) -> str:
+    shown = _batch(position.committed, position.committed_at, now)
+    copied = position.committed is not None and position.committed_at is None
+    return shown + (", when is not known: the files were copied" if copied else "")
+
+
+def _gap(position: LogPosition) -> str:
+    """Only the newest planned batch ever runs again, however many commits are missing before it."""
+    gap, planned = position.gap, position.planned
     if gap == 0:
         return "none: every planned batch is committed"
-    return f"{gap} planned and not committed: it is running, or will run again at the next start"
+    if gap < 0 or planned is None:
+        return f"batch {position.committed} is committed and was not planned"
+    if gap == 1:
+        return f"1 planned and not committed: batch {planned} is running, or will run again at the next start"
+    return f"{gap} planned and not committed: only batch {planned}, the newest, will run again at the next start"
+
+
+def _operator_name(operator: OperatorReport) -> str:
+    if operator.name is None:
+        return "unknown (its schema cannot be read)"
+    return f"{operator.name} (inferred from its schema)" if operator.inferred else operator.name
 
 
 def _moment(unix_ms: int | None) -> str:

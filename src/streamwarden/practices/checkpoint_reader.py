@@ -26,7 +26,8 @@ _BY_ITSELF: Final = frozenset({"dedupeWithinWatermark", "sessionWindowStateStore
 
 
 def operators_of(report: CheckpointReport) -> tuple[Operator, ...]:
-    """The stateful operators; one without a name (a checkpoint older than Spark 4) is an operator of unknown kind."""
+    """The stateful operators. One without a name (its checkpoint is older than Spark 4, and its schema cannot be read)
+    is not judged."""
     return tuple(_operator(each, report.watermark_ms is not None) for each in report.operators)
 
 
@@ -34,7 +35,7 @@ def _operator(each: OperatorReport, watermark: bool) -> Operator:
     kind = _KINDS.get(each.name or "", Kind.AGGREGATION)
     bound, why = _bound(each, kind, watermark)
     if each.name is None:
-        bound, why = Bound.UNKNOWN, "the checkpoint is older than Spark 4 and names no operators"
+        bound, why = Bound.UNKNOWN, "the checkpoint names no operators, and the state's schema cannot be read"
     return Operator(
         kind=kind,
         name=each.name or "an operator without a name",

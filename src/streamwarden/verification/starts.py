@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from streamwarden.checkpoint.sink import unplanned_entries
+
 SLACK: Final = 60.0
 """Seconds by which the clocks of two hosts, or two readings of one clock on a busy host, may differ."""
 
@@ -49,7 +51,7 @@ class Start:
     @property
     def ahead(self) -> range:
         """Batches that the manifest had and that no driver had planned: of an older, longer run."""
-        return range((-1 if self.planned is None else self.planned) + 1, (-1 if self.sink is None else self.sink) + 1)
+        return unplanned_entries(self.planned, self.sink)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,14 @@ def test_without_a_watermark_nothing_leaves_the_state(whole: Callable[[str], Pat
     assert operator.bound is Bound.NONE
 
 
-def test_an_operator_without_a_name_is_not_judged(whole: Callable[[str], Path]) -> None:
+def test_an_operator_of_an_older_spark_is_known_by_its_schema(whole: Callable[[str], Path]) -> None:
     (operator,) = operators_of(read_checkpoint(LocalFiles(), str(whole("spark-3.5.6-hdfs"))))
+    assert (operator.kind, operator.bound) == (Kind.AGGREGATION, Bound.WATERMARK)
+
+
+def test_an_operator_without_a_name_is_not_judged(whole: Callable[[str], Path]) -> None:
+    report = read_checkpoint(LocalFiles(), str(whole("spark-3.5.6-hdfs")))
+    nameless = tuple(replace(each, name=None, schemas=()) for each in report.operators)
+    (operator,) = operators_of(replace(report, operators=nameless))
     assert operator.bound is Bound.UNKNOWN
-    assert "older than Spark 4" in operator.why
+    assert "names no operators" in operator.why

@@ -5,7 +5,9 @@ That Spark really does so is shown by tests/spark/test_checkpoint_damage.py.
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.findings import Consequence, Finding, worst
 from streamwarden.checkpoint.report import read_checkpoint
-from support.checkpoints import NAMES, Unpack, replace
+from support.checkpoints import NAMES, Unpack, remove, replace
 
 FS = LocalFiles()
 Damage = Callable[[Path], None]
@@ -34,7 +36,7 @@ def findings(root: Path) -> tuple[Finding, ...]:
 
 
 def lose(path: Path) -> None:
-    path.unlink() if path.is_file() else shutil.rmtree(path)
+    remove(path) if path.is_file() else shutil.rmtree(path)
 
 
 def halve(path: Path) -> None:
@@ -51,12 +53,27 @@ def flip(path: Path) -> None:
     replace(path, bytes(content))
 
 
+def later(path: Path) -> None:
+    """As a later Spark might write it."""
+    replace(path, b"v9" + path.read_bytes()[2:])
+
+
+def unlink(path: Path) -> None:
+    """Remove the file alone: on a local disk its checksum file stays."""
+    path.unlink()
+
+
 CASES: list[tuple[str, Damage, Consequence | None, str | None]] = [
     ("checkpoint/metadata", lose, REFUSES, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
     ("checkpoint/metadata", empty, REFUSES, None),
     ("checkpoint/metadata", halve, REFUSES, None),
     ("checkpoint/offsets/13", lose, REFUSES, "CONCURRENT_STREAM_LOG_UPDATE"),
     ("checkpoint/offsets/13", halve, REFUSES, None),
+    ("checkpoint/offsets/13", later, REFUSES, None),
+    ("checkpoint/offsets/5", later, HARMLESS, None),
+    ("checkpoint/commits/13", later, REFUSES, None),
+    ("checkpoint/sources/0/11", later, REFUSES, None),
+    ("output/_spark_metadata/12", later, LOSES, None),
     ("checkpoint/offsets/12", lose, REFUSES, None),
     ("checkpoint/offsets/5", lose, HARMLESS, None),
     ("checkpoint/offsets", lose, REFUSES, None),
@@ -86,6 +103,8 @@ CASES: list[tuple[str, Damage, Consequence | None, str | None]] = [
     ("checkpoint/state/0/0/1.changelog", lose, None, None),
     # The newest batch planned and not committed is what every running query looks like.
     ("checkpoint/commits/13", lose, None, None),
+    # The newest batch read nothing new: Spark starts, and takes new files for those of this offset.
+    ("checkpoint/sources/0/12", lose, LOSES, None),
 ]
 
 
@@ -108,6 +127,124 @@ def test_a_damaged_file_is_named_with_its_consequence(
         assert named or "9.compact" in name, found
         assert error_class in {each.error_class for each in found}
         assert all(each.spark and each.next_step for each in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("checkpoint/commits/13", "commits/.13.crc"),
+        ("checkpoint/sources/0/12", "sources/0/.12.crc"),
+        ("output/_spark_metadata/13", "_spark_metadata/.13.crc"),
+    ],
+)
+def test_a_checksum_file_left_behind_is_in_the_way_of_the_next_batch(
+    name: str, left: str, unpack: Unpack, tmp_path: Path
+) -> None:
+    """Spark cannot put its new file in place and says that several queries use the folder."""
+    unpack(CHANGELOG, tmp_path)
+    lose(tmp_path / "checkpoint/commits/13")
+    if not name.startswith("checkpoint/commits"):
+        lose(tmp_path / name)
+    (tmp_path / name).with_name(f".{Path(name).name}.crc").write_bytes(b"crc\0")
+    assert (left, REFUSES, "remove it") in {
+        (each.path, each.consequence, each.next_step) for each in findings(tmp_path)
+    }
+
+
+def test_a_checksum_file_of_an_older_batch_is_not_in_the_way(unpack: Unpack, tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    unlink(tmp_path / "checkpoint/commits/7")
+    assert [(each.path, each.consequence) for each in findings(tmp_path)] == [("commits/7", HARMLESS)]
+
+
+@pytest.mark.parametrize("stray", [(14,), (15, 16, 18)])
+def test_commits_that_were_never_planned_are_named_with_the_one_cure(
+    stray: tuple[int, ...], unpack: Unpack, tmp_path: Path
+) -> None:
+    unpack(CHANGELOG, tmp_path)
+    for batch in stray:
+        shutil.copy(tmp_path / "checkpoint/commits/13", tmp_path / f"checkpoint/commits/{batch}")
+    found = findings(tmp_path)
+    assert [(each.path, each.consequence) for each in found] == [(f"commits/{batch}", REFUSES) for batch in stray]
+    assert found[0].next_step == f"remove commits/{stray[0]} and its checksum file commits/.{stray[0]}.crc"
+    for batch in stray:
+        lose(tmp_path / f"checkpoint/commits/{batch}")
+    assert findings(tmp_path) == ()
+
+
+def test_a_batch_that_left_state_and_lost_its_offsets_is_no_stray_commit(unpack: Unpack, tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    lose(tmp_path / "checkpoint/offsets/13")
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == ("offsets/13", REFUSES)
+    assert "restore" in finding.next_step
+    assert "remove" not in finding.next_step
+
+
+@pytest.mark.parametrize("damage", [empty, halve])
+def test_a_broken_entry_of_a_batch_that_is_not_committed_can_be_moved_out(
+    damage: Damage, unpack: Unpack, tmp_path: Path
+) -> None:
+    """Spark skips the batch, whatever the entry holds; without the entry it runs the batch again."""
+    unpack(CHANGELOG, tmp_path)
+    lose(tmp_path / "checkpoint/commits/13")
+    damage(tmp_path / "output/_spark_metadata/13")
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == ("_spark_metadata/13", LOSES)
+    assert "the batch then runs again" in finding.next_step
+    lose(tmp_path / "output/_spark_metadata/13")
+    assert findings(tmp_path) == ()
+
+
+def test_an_entry_of_a_batch_that_is_not_committed_needs_its_files(unpack: Unpack, tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    lose(tmp_path / "checkpoint/commits/13")
+    entry = tmp_path / "output/_spark_metadata/13"
+    names = [json.loads(line)["path"].rpartition("/")[2] for line in entry.read_text().splitlines()[1:]]
+    for name in names:
+        (tmp_path / "output" / name).unlink()
+    found = findings(tmp_path)
+    assert {(each.path, each.consequence) for each in found} == {(name, LOSES) for name in names}
+    assert all("the batch then runs again" in each.next_step for each in found)
+
+
+def test_an_entry_that_is_older_than_its_plan_is_of_another_run(unpack: Unpack, tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    entry = tmp_path / "output/_spark_metadata/13"
+    long_ago = re.sub(r'"modificationTime":\d+', '"modificationTime":1500000000000', entry.read_text())
+    replace(entry, long_ago.encode())
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == ("_spark_metadata/13", LOSES)
+    assert "before batch 13 was planned" in finding.what
+
+
+def test_a_new_checkpoint_under_an_old_output_skips_every_batch_that_the_manifest_lists(
+    unpack: Unpack, tmp_path: Path
+) -> None:
+    unpack(CHANGELOG, tmp_path)
+    for part in ("offsets", "commits", "sources", "state"):
+        shutil.rmtree(tmp_path / "checkpoint" / part)
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == ("_spark_metadata/13", LOSES)
+    assert "batches 0 to 13" in finding.spark
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "error_class"),
+    [
+        ("spark-3.5.6-hdfs", "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"),
+        ("spark-3.5.6-rocksdb", "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"),
+        ("spark-4.0.1-changelog", "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"),
+    ],
+)
+def test_the_offsets_say_how_many_partitions_there_must_be(
+    partition: int, name: str, error_class: str, unpack: Unpack, tmp_path: Path
+) -> None:
+    unpack(name, tmp_path)
+    shutil.rmtree(tmp_path / f"checkpoint/state/0/{partition}")
+    found = {(each.path, each.consequence, each.error_class) for each in findings(tmp_path)}
+    assert (f"state/0/{partition}", REFUSES, error_class) in found
 
 
 def newest(root: Path, pattern: str) -> Path:
@@ -193,6 +330,8 @@ def test_logs_that_fell_behind_the_manifest_are_a_silent_loss(unpack: Unpack, tm
     found = findings(tmp_path)
     assert worst(found) is LOSES
     assert "ahead" in found[0].what
+    assert "batches 12 to 13" in found[0].spark
+    assert "so batch 14 fails" in found[0].spark
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,6 +343,6 @@ def test_no_damage_makes_the_inspector_fail(name: str, unpack: Unpack, tmp_path:
         unpack(name, root)
         files = sorted(path for path in root.rglob("*") if path.is_file())
         for path in choose.sample(files, 10):
-            choose.choice([lose, halve, empty, flip])(path)
+            choose.choice([Path.unlink, halve, empty, flip])(path)
         report = read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output"))
         assert report.to_dict()["worst"] is None or report.findings

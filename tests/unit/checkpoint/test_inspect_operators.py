@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -118,6 +119,29 @@ def test_a_store_of_a_join_that_lost_a_changelog_is_named(lost: str, unpack: Unp
     assert [(each.path, each.consequence) for each in findings] == [
         (f"state/0/1/{lost}/4.changelog", Consequence.REFUSES)
     ]
+
+
+@pytest.mark.parametrize("partitions", ["0", "*"])
+def test_a_store_of_a_join_that_is_gone_is_named(partitions: str, unpack: Unpack, tmp_path: Path) -> None:
+    """The operator's metadata names the stores; without it, what other partitions have."""
+    unpack("spark-4.3.0-join", tmp_path)
+    for folder in (tmp_path / "checkpoint/state/0").glob(f"{partitions}/left-keyToNumValues"):
+        shutil.rmtree(folder)
+    findings = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    named = [f"state/0/{each}/left-keyToNumValues" for each in ((0, 1) if partitions == "*" else (0,))]
+    assert [(each.path, each.consequence) for each in findings] == [(each, Consequence.REFUSES) for each in named]
+
+
+def test_the_last_operator_is_missed_where_the_commit_names_it(unpack: Unpack, tmp_path: Path) -> None:
+    """In checkpoint format 2 the commit has the state ids of each operator."""
+    unpack("spark-4.3.0-format2", tmp_path)
+    commit = max((tmp_path / "checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    head, _, body = commit.read_text().partition("\n")
+    ids = json.loads(body)
+    ids["stateUniqueIds"]["1"] = ids["stateUniqueIds"]["0"]
+    replace(commit, f"{head}\n{json.dumps(ids)}".encode())
+    (finding,) = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    assert (finding.path, finding.consequence) == ("state/1", Consequence.REFUSES)
 
 
 @pytest.mark.parametrize("name", ["join-columns", "processor"])

@@ -81,8 +81,10 @@ def test_operators_have_spark_s_own_names_since_spark_4(inspect: Inspect) -> Non
     def names(name: str) -> list[str | None]:
         return [each.name for each in inspect(name).operators]
 
-    assert names("spark-3.5.6-hdfs") == [None]
+    assert names("spark-3.5.6-hdfs") == ["stateStoreSave"], "inferred from the schema"
+    assert inspect("spark-3.5.6-hdfs").operators[0].inferred
     assert names("spark-4.0.1-changelog") == ["stateStoreSave"]
+    assert not inspect("spark-4.0.1-changelog").operators[0].inferred
 
 
 def test_formats_are_told_apart(inspect: Inspect) -> None:

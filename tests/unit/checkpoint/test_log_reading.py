@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.files import LocalFiles
-from streamwarden.checkpoint.logs import commit, committed_times, log_position, offsets, planned_times, watermarks
+from streamwarden.checkpoint.layout import Damaged, parse_json, parse_log_file
+from streamwarden.checkpoint.logs import (
+    commit,
+    committed_times,
+    log_position,
+    offsets,
+    planned_times,
+    require_uuid,
+    watermarks,
+)
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, source_entries
 from streamwarden.errors import CheckpointError
 from support.checkpoints import Unpack
@@ -153,3 +163,37 @@ def test_format_2_names_its_sources(tmp_path: Path) -> None:
 )
 def test_offsets_are_said_in_words(value: object, words: str) -> None:
     assert describe_offset(value) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("7c1b6bd0-0000-4000-8000-000000000000", True),
+        ("7C1B6BD0-0000-4000-8000-000000000000", True),
+        ("1-2-3-4-5", True),
+        ("flights", False),
+        ("1-2-3-4", False),
+        ("1-2-3-4-5-6", False),
+        ("1--3-4-5", False),
+        ("7c1b6bd0000040008000000000000000", False),
+        (" 7c1b6bd0-0000-4000-8000-000000000000", False),
+        ("7c1b6bd0-0000-4000-8000-00000000000g", False),
+    ],
+)
+def test_an_id_is_a_uuid_as_java_reads_it(text: str, accepted: bool) -> None:
+    """Tried with Spark 4.3: it takes shortened numbers, and refuses the form without dashes."""
+    with nullcontext() if accepted else pytest.raises(Damaged, match="no UUID"):
+        require_uuid(text)
+
+
+def test_a_line_counts_up_to_the_end_of_its_first_value() -> None:
+    assert parse_json('{"a": 1}more') == {"a": 1}
+    with pytest.raises(Damaged):
+        parse_json('{"a": 1')
+
+
+@pytest.mark.parametrize("first", ["v0", " v1", "v1 ", "v", "1"])
+def test_a_version_line_is_taken_to_the_letter(first: str) -> None:
+    with pytest.raises(Damaged, match="first line"):
+        parse_log_file(f"{first}\n{{}}".encode())
+    assert parse_log_file(b"v1\r\n{}\r\n").version == 1

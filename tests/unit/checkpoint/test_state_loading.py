@@ -11,15 +11,15 @@ import pytest
 
 from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint import loading
+from streamwarden.checkpoint.compaction import next_compaction
 from streamwarden.checkpoint.findings import Consequence, Finding
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lineage import read_lineage
 from streamwarden.checkpoint.loading import NO_FILE, UNREADABLE, diagnose_load
 from streamwarden.checkpoint.lz4 import blocks, xxh32
 from streamwarden.checkpoint.report import read_checkpoint
-from streamwarden.checkpoint.sink import next_compaction
 from streamwarden.checkpoint.state import state_stores
-from support.checkpoints import NAMES, Unpack, replace
+from support.checkpoints import NAMES, Unpack, remove, replace
 
 FS = LocalFiles()
 FORMAT2 = "spark-4.3.0-format2"
@@ -92,7 +92,7 @@ def test_format_2_cannot_start_between_the_manifest_and_the_commit(
     """The sink skips the batch that it lists, so there are no state ids to commit; format 1 needs none."""
     checkpoint = unpack(name, tmp_path)
     newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    newest.unlink()
+    remove(newest)
     findings = read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings
     assert [each.path for each in findings] == ([f"commits/{newest.name}"] if refused else [])
     assert all("_spark_metadata" in each.next_step for each in findings)
@@ -103,7 +103,7 @@ def test_format_2_cannot_start_between_the_manifest_and_the_commit(
 
 def test_a_batch_that_the_sink_will_skip_needs_the_state_after_it(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
-    (checkpoint / "commits/13").unlink()
+    remove(checkpoint / "commits/13")
     (checkpoint / "state/0/0/14.changelog").unlink()
     assert read_checkpoint(FS, str(checkpoint)).findings == (), "without the sink, the batch runs again from before"
     assert outcome(read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings) == {

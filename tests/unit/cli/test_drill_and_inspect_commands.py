@@ -125,6 +125,37 @@ def test_a_checkpoint_is_read_without_spark(cli: CommandLine) -> None:
     assert cli("inspect", str(folder), "--json").json["gap"] == 1
 
 
+def test_only_the_newest_batch_runs_again(cli: CommandLine) -> None:
+    folder = checkpoint(cli.project.root / "ckpt", committed=-1)
+    answer = cli("inspect", str(folder))
+    assert "2 planned and not committed: only batch 1, the newest, will run again" in answer.out
+
+
+def test_a_commit_that_was_not_planned_is_no_gap(cli: CommandLine) -> None:
+    folder = checkpoint(cli.project.root / "ckpt", committed=3)
+    assert "batch 3 is committed and was not planned" in cli("inspect", str(folder)).out
+
+
+def test_a_copied_checkpoint_keeps_the_time_of_its_plans(cli: CommandLine) -> None:
+    """The offset log says when a batch was planned; nothing but its file says when it was committed."""
+    folder = checkpoint(cli.project.root / "ckpt", committed=1)
+    answer = cli("inspect", str(folder), "--json").json
+    assert (answer["planned_at"], answer["committed_at"]) == (1700000000.001, None)
+    assert [each["planned_at"] for each in answer["batches"]] == [1700000000.0, 1700000000.001]
+    assert "the files were copied" in cli("inspect", str(folder)).out
+
+
+def test_a_folder_of_several_checkpoints_lists_them(cli: CommandLine) -> None:
+    parent = cli.project.root / "several"
+    checkpoint(parent / "flights", committed=1)
+    checkpoint(parent / "bags" / "checkpoint", committed=1)
+    (parent / "notes").mkdir()
+    answer = cli("inspect", str(parent))
+    assert answer.code == Exit.BAD
+    assert "2 checkpoints are below it: bags/checkpoint, flights" in answer.err
+    assert f"{parent}/bags/checkpoint" in answer.err
+
+
 def test_a_checkpoint_is_named_by_its_stream_too(cli: CommandLine) -> None:
     cli.project.stream("a")
     checkpoint(cli.project.data / "checkpoints/a", committed=1)

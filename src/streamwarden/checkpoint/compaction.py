@@ -1,0 +1,61 @@
+"""Which names a compactible log writes next: the log of a file source, and the manifest of the file sink.
+
+On a local disk Hadoop keeps a checksum file `.N.crc` beside each file `N`. If a person removes `N` and leaves
+`.N.crc`, the query stops: Spark cannot rename its new `N` into place and fails with "Multiple streaming queries are
+concurrently using ...". Object stores have no such files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from streamwarden.checkpoint.layout import compactible_ids, compactible_name
+
+DEFAULT_INTERVAL: Final = 10
+"""`spark.sql.streaming.fileSink.log.compactInterval`: after so many batches one compacts the manifest."""
+_CHECKSUM: Final = re.compile(r"\.(([0-9]+)(?:\.compact)?)\.crc")
+
+
+def next_compaction(compact: Sequence[int], batch: int) -> int:
+    """The first batch after `batch` that compacts.
+
+    The interval is found as in Spark's CompactibleFileStreamLog: from the last two compact files; from the only one; or
+    as set, which a checkpoint does not tell: the default is taken.
+    """
+    if len(compact) > 1:
+        interval = compact[-1] - compact[-2]
+    elif compact:
+        interval = _divisor(compact[0] + 1)
+    else:
+        interval = DEFAULT_INTERVAL
+    return batch + interval - (batch + 1) % interval
+
+
+def leftover_checksums(names: Iterable[str], after: int, *, compacts: bool = False) -> list[str]:
+    """Names of checksum files without their file that will be in the way of the batches after `after`, ascending.
+
+    Args:
+        names: of everything in the folder of a log.
+        compacts: whether the log is compacted; the next batch that compacts writes `N.compact` and not `N`.
+    """
+    present = set(names)
+    compact = next_compaction([batch for batch, whole in compactible_ids(present) if whole], after)
+    found = []
+    for name in present:
+        match = _CHECKSUM.fullmatch(name)
+        if match is None or match.group(1) in present or int(match.group(2)) <= after:
+            continue
+        batch = int(match.group(2))
+        if match.group(1) == compactible_name(batch, compacts and batch == compact):
+            found.append((batch, name))
+    return [name for _, name in sorted(found)]
+
+
+def _divisor(batches: int) -> int:
+    """The smallest proper divisor above or at the default; all of them if there is none."""
+    half = batches // 2
+    if half <= DEFAULT_INTERVAL:
+        return batches
+    return next((each for each in range(DEFAULT_INTERVAL, half + 1) if batches % each == 0), batches)
