@@ -26,6 +26,7 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.topic_copy import CopiedTopic
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.verification.columns import report_columns
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
 
@@ -92,6 +93,10 @@ def verify(
         repeated=output.repeated,
         notes=_notes(expectation, output),
         problems=(*expectation.problems, *output.problems, *_unbalanced(expectation, actual)),
+        tolerances=expectation.tolerances,
+        columns=report_columns(
+            expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
+        ),
     )
 
 
