@@ -77,6 +77,16 @@ def _legs(rotation: Session[Flight]) -> list[str]:
     return [flight.origin if flight.dest is None else f"{flight.origin}-{flight.dest}" for flight in ordered]
 
 
+_TYPES: Final = {
+    "tailnum": "STRING",
+    "rotation_start": "TIMESTAMP",
+    "rotation_end": "TIMESTAMP",
+    "flights": "BIGINT",
+    "legs": "ARRAY<STRING>",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `aircraft_rotations` over `inputs`."""
     run = replayed(
@@ -99,6 +109,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("tailnum", "rotation_start"),
         value_columns=("rotation_end", "flights", "legs"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=run.records,

@@ -131,6 +131,20 @@ class _Run:
         return self.readings[0].at
 
 
+_TYPES: Final = {
+    "device_id": "STRING",
+    "session_id": "STRING",
+    "kind": "STRING",
+    "at": "TIMESTAMP",
+    "number": "BIGINT",
+    "started_at": "TIMESTAMP",
+    "readings": "BIGINT",
+    "added": "BIGINT",
+    "state": "STRING",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `device_heartbeats` over `inputs`."""
     rules = _rules(facts)
@@ -162,6 +176,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("device_id", "session_id", "at", "kind"),
         value_columns=("number", "started_at", "readings", "added", "state"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=history.records,

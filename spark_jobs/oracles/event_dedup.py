@@ -42,6 +42,15 @@ def decode(line: str) -> Event | None:
     return Event(at, who, user, action)
 
 
+_TYPES: Final = {
+    "event_time": "TIMESTAMP",
+    "event_id": "STRING",
+    "user_id": "INT",
+    "action": "STRING",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `event_dedup` over `inputs`."""
     run = replayed(inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE)
@@ -55,6 +64,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         facts,
         key_columns=("event_id", "event_time"),
         value_columns=("user_id", "action"),
+        types=_TYPES,
+        complete=True,
         row=lambda event: ((event.id, moment(event.at)), (event.user, event.action)),
         what="repeats of one event",
         name=lambda event: event.id,

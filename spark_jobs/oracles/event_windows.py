@@ -43,6 +43,16 @@ def decode(line: str) -> Event | None:
     return Event(at, action, user)
 
 
+_TYPES: Final = {
+    "window_start": "TIMESTAMP",
+    "window_end": "TIMESTAMP",
+    "user_id": "INT",
+    "events": "BIGINT",
+    "actions": "ARRAY<STRING>",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `event_windows` over `inputs`."""
     run = replayed(inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE)
@@ -71,6 +81,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("window_start", "user_id"),
         value_columns=("window_end", "events", "actions"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=run.records,

@@ -54,6 +54,19 @@ def decode(line: str) -> Flight | None:
     return Flight(who, at, tuple(found[name] for name in _VALUES))
 
 
+_TYPES: Final = {
+    "flight_id": "STRING",
+    "event_time": "TIMESTAMP",
+    "origin": "STRING",
+    "carrier": "STRING",
+    "dest": "STRING",
+    "tailnum": "STRING",
+    "departed_at": "TIMESTAMP",
+    "dep_delay": "INT",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup` over `inputs`."""
     run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=6 * _HOUR, not_after=24 * _HOUR)
@@ -65,6 +78,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         # The id alone is no key: a flight that was forgotten may come again, with a later time.
         key_columns=("flight_id", "event_time"),
         value_columns=_VALUES,
+        types=_TYPES,
+        complete=True,
         row=lambda flight: ((flight.id, moment(flight.at)), flight.values),
         what="reports of one flight",
         name=lambda flight: flight.id,

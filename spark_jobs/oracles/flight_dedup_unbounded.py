@@ -52,6 +52,19 @@ def decode(line: str) -> Flight | None:
     return Flight(who, at, tuple(found[name] for name in _VALUES))
 
 
+_TYPES: Final = {
+    "flight_id": "STRING",
+    "event_time": "TIMESTAMP",
+    "origin": "STRING",
+    "carrier": "STRING",
+    "dest": "STRING",
+    "tailnum": "STRING",
+    "departed_at": "TIMESTAMP",
+    "dep_delay": "INT",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup_unbounded` over `inputs`."""
     run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=None)
@@ -62,6 +75,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         facts,
         key_columns=("flight_id",),
         value_columns=_VALUES,
+        types=_TYPES,
+        complete=True,
         row=lambda flight: ((flight.id,), flight.values),
         what="reports of one flight",
         name=lambda flight: flight.id,

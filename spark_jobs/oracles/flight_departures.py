@@ -49,6 +49,18 @@ def _instant(value: object) -> int | None:
         return None
 
 
+_TYPES: Final = {
+    "window_start": "TIMESTAMP",
+    "window_end": "TIMESTAMP",
+    "origin": "STRING",
+    "carrier": "STRING",
+    "flights": "BIGINT",
+    "departures": "BIGINT",
+    "cancellations": "BIGINT",
+    "delay_minutes": "BIGINT",
+}
+"""The whole set of columns of the output."""
+
 QUESTION: Final = WindowedQuestion(
     decode=decode,
     windows=Sliding(60 * _MINUTE, 15 * _MINUTE),
@@ -56,6 +68,8 @@ QUESTION: Final = WindowedQuestion(
     group_columns=("origin", "carrier"),
     amount_columns=("flights", "departures", "cancellations", "delay_minutes"),
     count_column="flights",
+    types=_TYPES,
+    complete=True,
 )
 
 

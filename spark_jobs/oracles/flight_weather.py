@@ -82,6 +82,21 @@ def observation(line: str) -> Observation | None:
     return Observation(at, origin, tuple(found[name] for name in _MEASURED))
 
 
+_TYPES: Final = {
+    "flight_id": "STRING",
+    "event_time": "TIMESTAMP",
+    "origin": "STRING",
+    "carrier": "STRING",
+    "dep_delay": "INT",
+    "observed_at": "TIMESTAMP",
+    "temp": "DOUBLE",
+    "wind_speed": "DOUBLE",
+    "precip": "DOUBLE",
+    "visib": "DOUBLE",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_weather` over `inputs`, the files of both folders."""
     run = replayed_sides(
@@ -132,6 +147,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("flight_id",),
         value_columns=("event_time", "origin", "carrier", "dep_delay", "observed_at", *_MEASURED),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=run.records,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streamwarden.verification.batches import replayed
 from streamwarden.verification.lines import fields, integer, text
@@ -35,6 +35,18 @@ def decode(line: str) -> Entry | None:
     if found is None or found["customer"] is None or not isinstance(amount := found["amount"], int):
         return None
     return Entry(str(found["customer"]), amount)
+
+
+_TYPES: Final = {
+    "customer": "STRING",
+    "entries": "BIGINT",
+    "spent": "BIGINT",
+    "refunds": "BIGINT",
+    "largest": "INT",
+    "version": "INT",
+    "added": "BIGINT",
+}
+"""The whole set of columns of the output."""
 
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
@@ -69,6 +81,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("customer", "entries"),
         value_columns=("spent", "refunds", "largest", "version", "added"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=run.records,

@@ -48,6 +48,17 @@ def _timeout(args: Sequence[str]) -> int:
     return round(float(number) * _MS["ms" if unit.startswith(("ms", "mil")) else unit[0]])
 
 
+_TYPES: Final = {
+    "user_id": "INT",
+    "at": "TIMESTAMP",
+    "status": "STRING",
+    "count": "BIGINT",
+    "last_action": "STRING",
+    "added": "BIGINT",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `user_action_counts` over `inputs`."""
     run = clocked(inputs, facts, decode=decode)
@@ -70,6 +81,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("user_id", "at", "status"),
         value_columns=("count", "last_action", "added"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=run.records,

@@ -79,6 +79,19 @@ def _timeout(client: str, args: Sequence[str]) -> int:
     return round(float(number) * _MS["ms" if unit.startswith(("ms", "mil")) else unit[0]])
 
 
+_TYPES: Final = {
+    "id": "STRING",
+    "client": "STRING",
+    "started_at": "TIMESTAMP",
+    "number": "INT",
+    "ended_at": "TIMESTAMP",
+    "reason": "STRING",
+    "events": "BIGINT",
+    "data": "ARRAY<STRING>",
+}
+"""The whole set of columns of the output."""
+
+
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `user_sessions` over `inputs`."""
     run = clocked(inputs, facts, decode=decode)
@@ -106,6 +119,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("id", "started_at", "number"),
         value_columns=("client", "ended_at", "reason", "events", "data"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(
             records=run.records,

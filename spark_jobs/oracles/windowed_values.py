@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from streamwarden.errors import VerificationError
 from streamwarden.units import parse_duration
@@ -38,6 +39,17 @@ def values(rate: RateFacts, batch: int) -> Iterator[tuple[int, int]]:
     for value in range(first, last):
         apart = 1000 * (ends - begins) / (last - first)
         yield rate.began_ms + begins * 1000 + math.floor((value - first) * apart + 0.5), value
+
+
+_TYPES: Final = {
+    "window_start": "TIMESTAMP",
+    "window_end": "TIMESTAMP",
+    "values": "BIGINT",
+    "total": "BIGINT",
+    "least": "BIGINT",
+    "greatest": "BIGINT",
+}
+"""The whole set of columns of the output."""
 
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
@@ -83,6 +95,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     return Expectation(
         key_columns=("window_start",),
         value_columns=("window_end", "values", "total", "least", "greatest"),
+        types=_TYPES,
+        complete=True,
         rows=rows,
         books=Books(records=records, malformed=0, pairs=pairs, dropped=0, **counted),
         count_column="values",

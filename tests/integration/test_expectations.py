@@ -1,6 +1,7 @@
 """Great Expectations reaches its verdict from the rows alone, and a verifier that disagrees with it is found out."""
 
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 from streamwarden.adapters.expectations import judge
 from streamwarden.drills.ports import Judgement
 from streamwarden.errors import VerificationError
+from streamwarden.verification.column_types import parse_type
+from streamwarden.verification.columns import report_columns
 from streamwarden.verification.reconciliation import Key, Reconciliation, Values, reconcile
+from streamwarden.verification.tolerance import Tolerance
 
 COLUMNS = {"key_columns": ("window_start", "origin"), "value_columns": ("window_end", "flights", "delay_minutes")}
 
@@ -126,3 +130,36 @@ def test_duplicates_that_the_counters_miss_leave_no_verdict() -> None:
 def test_a_reconciliation_without_its_rows_cannot_be_judged() -> None:
     with pytest.raises(VerificationError, match="carries no rows"):
         judge(replace(reconciled(RIGHT), evidence=None))
+
+
+SHIFTED = [(key, (end, flights, delay + 1e-7)) for key, (end, flights, delay) in RIGHT]  # type: ignore[operator]
+
+
+def test_a_tolerance_is_judged_by_a_formula_of_the_judges() -> None:
+    assert judge(reconciled(SHIFTED, tolerances={"delay_minutes": Tolerance(absolute=1e-6)})).success
+    assert not judge(reconciled(SHIFTED, tolerances={"delay_minutes": Tolerance(absolute=1e-8)})).success
+    assert not judge(reconciled(SHIFTED, tolerances={"flights": Tolerance(absolute=1e-6)})).success
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "accepted"),
+    [(math.nan, float("nan"), True), (None, math.nan, False), (math.nan, None, False), (None, None, True)],
+)
+def test_nulls_and_nan_are_told_apart(found: object, wanted: object, accepted: bool) -> None:
+    rows: dict[Key, Values] = {**EXPECTED, KEY: (*VALUES[:2], wanted)}
+    outcome = reconcile(rows, [(KEY, (*VALUES[:2], found)), *RIGHT[1:]], records=1000, **COLUMNS)  # type: ignore[arg-type]
+    assert judge(outcome).success is outcome.exactly_once is accepted
+
+
+def test_columns_are_a_suite_with_a_deviation_for_each_that_is_wrong_and_a_note_on_what_is_not_judged() -> None:
+    expected = dict.fromkeys((*COLUMNS["key_columns"], *COLUMNS["value_columns"]))
+    found = {name: (parse_type("double"),) for name in (*expected, "salt")}
+    open_set = judge(reconciled(RIGHT, columns=report_columns(COLUMNS["key_columns"], expected, found)))
+    assert open_set.success
+    (shown,) = [each for each in open_set.expectations if each["suite"] == "columns"]
+    assert shown["notes"] == "not judged: salt"
+    whole_set = reconciled(RIGHT, columns=report_columns(COLUMNS["key_columns"], expected, found, complete=True))
+    closed = judge(whole_set)
+    assert not whole_set.exactly_once
+    assert failed(closed) == {("columns", "expect_column_values_to_be_null"), BOOKS}
+    assert "additional column salt (double)" in str(closed.result["columns"])

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.drills.ports import Judgement
 from streamwarden.errors import VerificationError
+from streamwarden.verification.columns import Role
 from streamwarden.verification.reconciliation import Evidence, Reconciliation
+from streamwarden.verification.tolerance import Tolerance, is_nan, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +30,7 @@ _EQUAL: Final = "equal"
 
 
 def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
-    """Great Expectations' verdict, as three suites: the output's rows, expected against actual, the books.
+    """Great Expectations' verdict, as suites: the output's rows, expected against actual, the columns, the books.
 
     Args:
         min_records: input records below which a verification proves nothing.
@@ -49,6 +53,7 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     suites = {
         "output": _validate(context, "output", actual, _of_output(evidence, wanted, actual)),
         "comparison": _validate(context, "comparison", _compare(evidence, wanted, actual), _of_comparison()),
+        **_columns(context, evidence),
         "books": _validate(context, "books", _books(reconciliation), _of_books(min_records)),
     }
     success = all(bool(result["success"]) for result in suites.values())
@@ -79,12 +84,47 @@ def _compare(evidence: Evidence, wanted: pd.DataFrame, actual: pd.DataFrame) -> 
         {"both": _BOTH, "left_only": "expected only", "right_only": "actual only"}
     )
     joined[_PRESENCE] = joined[_PRESENCE].astype(object)
-    left = joined[[f"{name}_expected" for name in names]]
-    right = joined[[f"{name}_actual" for name in names]]
-    same = (left.to_numpy() == right.to_numpy()) | (left.isna().to_numpy() & right.isna().to_numpy())
-    joined[_VALUES] = [_EQUAL if each else "different" for each in same.all(axis=1)]
+    same = [True] * len(joined)
+    for name in names:
+        equal = _equality(evidence.tolerances.get(name))
+        pairs = zip(same, joined[f"{name}_expected"], joined[f"{name}_actual"], strict=True)
+        same = [so_far and equal(wanted, found) for so_far, wanted, found in pairs]
+    joined[_VALUES] = [_EQUAL if each else "different" for each in same]
     joined.loc[joined[_PRESENCE] != _BOTH, _VALUES] = None
     return joined
+
+
+def _equality(tolerance: Tolerance | None) -> Callable[[object, object], bool]:
+    """Whether two values are equal; by a formula that is written a second time, so that two of them have to agree."""
+
+    def equal(wanted: object, actual: object) -> bool:
+        if is_nan(wanted) or is_nan(actual):
+            return is_nan(wanted) and is_nan(actual)
+        if wanted == actual or tolerance is None:
+            return bool(wanted == actual)
+        one, other = number(wanted), number(actual)
+        if one is None or other is None:
+            return False
+        return math.isclose(one, other, rel_tol=tolerance.relative, abs_tol=tolerance.absolute)
+
+    return equal
+
+
+def _columns(context: Any, evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """The suite of the columns, if anything is known of them: each deviation is one unexpected value."""
+    import pandas as pd
+
+    if not evidence.columns:
+        return {}
+    columns = [{**asdict(column), "role": column.role.value} for column in evidence.columns]
+    frame = pd.DataFrame(columns, dtype=object)
+    left_out = [column.name for column in evidence.columns if column.role is Role.NOT_JUDGED]
+    notes = f"not judged: {', '.join(left_out)}" if left_out else "every column is judged"
+    return {
+        "columns": _validate(
+            context, "columns", frame, [_kinds().ExpectColumnValuesToBeNull(column="problem", notes=notes)]
+        )
+    }
 
 
 def _books(reconciliation: Reconciliation) -> pd.DataFrame:
@@ -108,7 +148,10 @@ def _of_output(evidence: Evidence, wanted: pd.DataFrame, actual: pd.DataFrame) -
         _unique(evidence.key_columns),
     ]
     for name in evidence.value_columns:
-        # Sums only where both sides hold numbers; a column of another type is judged row by row in the comparison.
+        # Sums only where both sides hold numbers. A column of another type, or with a tolerance, is judged row by row
+        # in the comparison.
+        if name in evidence.tolerances:
+            continue
         if len(actual) and _all_integers(wanted[name]) and _all_integers(actual[name]):
             total = int(wanted[name].sum())
             actual[name] = actual[name].astype("int64")
@@ -191,6 +234,7 @@ def _summary(suite: str, result: Mapping[str, Any]) -> dict[str, Any]:
         "suite": suite,
         "name": config["type"],
         "about": kwargs,
+        "notes": config.get("notes"),
         "success": bool(result["success"]),
         "observed": observed,
         "unexpected_count": seen.get("unexpected_count"),

@@ -93,8 +93,8 @@ class Lapses:
 
 
 def ahead(lease: Lease, now: float) -> float:
-    """Seconds by which `lease` was renewed in the future, if that is more than it lasts: one of the clocks is wrong;
-    else 0. Pure."""
+    """Seconds by which `lease` was renewed in the future, if that is more than it lasts: one of the clocks is
+    wrong; else 0. Pure."""
     future = lease.renewed_at - now
     return future if future > lease.expires_at - lease.renewed_at else 0.0
 

@@ -14,16 +14,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from streamwarden.adapters.files import LocalFiles, open_path
+from streamwarden.adapters.parquet_files import read_files
 from streamwarden.checkpoint.filesystem import FileSystem, join, walk
 from streamwarden.checkpoint.uris import file_name, to_path
 from streamwarden.errors import VerificationError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from streamwarden.verification.column_types import ColumnType
 
 MANIFEST: Final = "_spark_metadata"
 
@@ -58,6 +57,8 @@ class Output:
         problems: gaps and missing files, in words; an exactly-once output has none.
         repeated: rows that a sink that is at-least-once wrote again, not counted; None: the sink repeats none.
         notes: what else a reader of the journal may want to know.
+        types: column -> each type that it has in the output; files, or records of a topic, may differ. A column that is
+            not here can be of any.
     """
 
     columns: tuple[str, ...]
@@ -68,22 +69,23 @@ class Output:
     problems: tuple[str, ...] = ()
     repeated: int | None = None
     notes: Mapping[str, object] = field(default_factory=dict)
+    types: Mapping[str, Sequence[ColumnType]] = field(default_factory=dict)
+
+    @property
+    def all_types(self) -> dict[str, Sequence[ColumnType]]:
+        """Every column with its types, the ones without a known type too."""
+        return {name: self.types.get(name, ()) for name in self.columns}
 
     def keyed(self, keys: Sequence[str], values: Sequence[str]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
-        """The rows as (key, values). Raises VerificationError if a column is not there and there are rows."""
+        """The rows as (key, values). A column that is not there is null in each row."""
         if not self.rows:
             return []
-        lacking = [name for name in (*keys, *values) if name not in self.columns]
-        if lacking:
-            raise VerificationError(
-                f"the output lacks {', '.join(lacking)}",
-                expected=f"the columns {', '.join((*keys, *values))}",
-                where=f"columns {', '.join(self.columns)}",
-                next_step="make the oracle and the job name the same columns",
-            )
-        key_at = [self.columns.index(name) for name in keys]
-        value_at = [self.columns.index(name) for name in values]
-        return [(tuple(row[i] for i in key_at), tuple(row[i] for i in value_at)) for row in self.rows]
+        at = {name: index for index, name in enumerate(self.columns)}
+
+        def taken(row: tuple[object, ...], names: Sequence[str]) -> tuple[object, ...]:
+            return tuple([row[at[name]] if name in at else None for name in names])
+
+        return [(taken(row, keys), taken(row, values)) for row in self.rows]
 
 
 def read_output(
@@ -96,8 +98,9 @@ def read_output(
         committed: the query's newest committed batch: the manifest must have an entry for each batch up to it.
         first: first batch that the manifest must know (a fork's output may begin later than batch 0).
 
-    Raises VerificationError if the folder is not there, a manifest entry cannot be understood, or a named file is no
-    parquet.
+    A data file that cannot be read is a problem, and its rows are not in the output: Spark cannot read them either.
+    Raises VerificationError if the folder is not there, the storage does not answer, or a manifest entry cannot be
+    understood.
     """
     fs, root = open_path(path, connection)
     try:
@@ -116,21 +119,26 @@ def read_output(
         problems = []
         if committed is not None:
             problems.append(f"{committed + 1 - first} committed batches and no {MANIFEST} in {root}")
-        columns, rows = _read(fs, [join(root, name) for name in on_disk])
-        return Output(columns=columns, rows=rows, files=len(on_disk), problems=tuple(problems))
+        data = read_files(fs, root, [join(root, name) for name in on_disk])
+        problems += [_not_read(file, said) for file, said in data.unreadable]
+        return Output(
+            columns=data.columns, rows=data.rows, files=len(on_disk), problems=tuple(problems), types=data.types
+        )
     missing = set(manifest.missing)
     present = [file for file in manifest.files if file not in missing]
     named = {_real(fs, file) for file in present}
-    columns, rows = _read(fs, present)
+    data = read_files(fs, root, present)
     return Output(
-        columns=columns,
-        rows=rows,
+        columns=data.columns,
+        rows=data.rows,
+        types=data.types,
         manifest=manifest,
         files=len(present),
         leftovers=tuple(name for name in on_disk if _real(fs, join(root, name)) not in named),
         problems=(
             *(f"the manifest has no entry for the committed batch {batch}" for batch in manifest.gaps),
             *(f"the manifest names {file_name(file)}, which is not there" for file in manifest.missing),
+            *(_not_read(file, said) for file, said in data.unreadable),
         ),
     )
 
@@ -231,6 +239,10 @@ def _hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
+def _not_read(file: str, said: str) -> str:
+    return f"the data file {file_name(file)} cannot be read, and its rows are lost: {said}"
+
+
 def _unreadable(root: str, error: OSError) -> VerificationError:
     return VerificationError(
         f"the output cannot be read: {error}",
@@ -238,37 +250,3 @@ def _unreadable(root: str, error: OSError) -> VerificationError:
         where=root,
         next_step="see that the storage is reachable and the credentials are right",
     )
-
-
-def _read(fs: FileSystem, files: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Columns and rows of the files. Each is opened by itself: a file that is named twice counts twice."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    tables: list[pa.Table] = []
-    for file in files:
-        try:
-            with fs.open(file) as opened:
-                tables.append(pq.ParquetFile(opened).read())
-        except (pa.ArrowInvalid, OSError) as error:
-            raise VerificationError(
-                f"a file of the output cannot be read: {error}",
-                expected="a whole parquet file",
-                where=file,
-                next_step="restore the file from a copy; the manifest vouches for it",
-            ) from error
-    if not tables:
-        return (), []
-    table = pa.concat_tables(tables, promote_options="default")
-    columns = [_plain(table.column(name)) for name in table.column_names]
-    return tuple(table.column_names), list(zip(*columns, strict=True))
-
-
-def _plain(column: pa.ChunkedArray) -> list[object]:
-    """Python values. Spark's timestamps (INT96, nanoseconds, no zone) are UTC instants in whole microseconds."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", tz="UTC"))
-    values: list[object] = column.to_pylist()
-    return values

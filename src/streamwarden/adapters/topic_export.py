@@ -32,6 +32,9 @@ SILENCE: Final = 30.0
 READ_UNCOMMITTED: Final = "read_uncommitted"
 """As Spark's source reads by default."""
 
+_BREAKS: Final = frozenset("\r\n")
+"""What ends a line of a file."""
+
 _NO_OBJECT: Final = "(no object)"
 """Stands for a record that no line can hold: without a value, or with an unfinished text over several lines."""
 
@@ -164,7 +167,7 @@ def _write(wanted: TopicRange, records: Iterable[Record], into: Path) -> Iterato
 def line(value: bytes | None) -> str:
     """The value as one line: whitespace between the parts of a JSON object may hold line breaks, a line may not."""
     text = "" if value is None else value.decode("utf-8", errors="replace")
-    if "\n" not in text and text.strip():
+    if not _BREAKS & set(text) and text.strip():
         return text
     try:
         found: Any = json.loads(text)

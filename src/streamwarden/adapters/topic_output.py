@@ -17,10 +17,12 @@ from typing import Final
 from streamwarden.adapters.brokers import headers, reader
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.output_types import json_types
 from streamwarden.adapters.outputs import Output
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.verification.column_types import ColumnType
 from streamwarden.verification.events import Delivery, Event, delivered, delivered_live
 from streamwarden.verification.oracle import Expectation
 
@@ -68,6 +70,7 @@ def _output(found: Delivery, like: Mapping[str, object]) -> Output:
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     return Output(
         columns=columns,
+        types=_types(objects),
         rows=[tuple(typed(each.get(name), like.get(name)) for name in columns) for each in objects],
         repeated=found.repeated,
         notes={
@@ -77,6 +80,14 @@ def _output(found: Delivery, like: Mapping[str, object]) -> Output:
         },
         problems=found.problems,
     )
+
+
+def _types(objects: Iterable[Mapping[str, object]]) -> dict[str, tuple[ColumnType, ...]]:
+    found: dict[str, set[ColumnType]] = {}
+    for each in objects:
+        for name, value in each.items():
+            found.setdefault(name, set()).update(json_types(value))
+    return {name: tuple(sorted(kinds, key=lambda kind: kind.shown)) for name, kinds in found.items()}
 
 
 def read_events(known: Connection, topic: str) -> Iterator[Event]:

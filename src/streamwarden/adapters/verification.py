@@ -26,6 +26,7 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.topic_copy import CopiedTopic
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.verification.columns import report_columns
 from streamwarden.verification.contradictions import contradictions, disorder
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
@@ -115,6 +116,10 @@ def verify(
             *unread(ranges, bounded_from or 0, owed),
             *output.problems,
             *_unbalanced(expectation, actual),
+        ),
+        tolerances=expectation.tolerances,
+        columns=report_columns(
+            expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,9 @@ from streamwarden.drills.journal import DrillStatus, Step
 from streamwarden.drills.spec import DrillSpec
 
 JUDGED_STEPS = (Step.STEADY_STATE, Step.FAULT, Step.RECOVERY, Step.VERIFICATION, Step.HEAL)
+
+_NAMED = 3
+"""Problems that stand in the reason beside counted rows; the journal has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,10 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     if counts is not None:
         wrong = [f"{counts[kind]} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong") if counts[kind]]
         if wrong:
-            rows = f"{', '.join(wrong)} of {counts['expected']} expected rows"
-            found.append("; ".join([f"the output is not exactly-once: {rows}", *_first(counts["problems"])]))
+            seen = "".join(f"; {problem}" for problem in counts["problems"][:_NAMED])
+            found.append(
+                f"the output is not exactly-once: {', '.join(wrong)} of {counts['expected']} expected rows{seen}"
+            )
         elif not counts["exactly_once"]:
             problems = "; ".join(counts["problems"]) or "the oracle expects no row at all"
             found.append(f"the output is not exactly-once: {problems}")
@@ -107,12 +112,6 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _first(problems: Sequence[str]) -> list[str]:
-    """The first problem, beside rows that are wrong: it may say why. The journal has all."""
-    more = f" (problems in all: {len(problems)})" if len(problems) > 1 else ""
-    return [f"{problem}{more}" for problem in problems[:1]]
-
-
 def unverified(facts: Mapping[str, Any]) -> str | None:
     """Which records of a topic of the fork's own are in no batch that was verified; None: each is, or none can be
     missed."""
@@ -131,6 +130,12 @@ def told_delivery(counts: Mapping[str, Any]) -> str | None:
     return f"at-least-once: {told} written again, and dropped by event id"
 
 
+def describe_not_judged(counts: Mapping[str, Any]) -> str | None:
+    """The columns of the output that no oracle judged, in words; None: each was judged."""
+    names = counts.get("not_judged")
+    return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
+
+
 def _praise(facts: Mapping[str, Any]) -> str:
     counts, recovery = facts["reconciliation"], facts["recovery"]
     delivery = told_delivery(counts)
@@ -140,4 +145,4 @@ def _praise(facts: Mapping[str, Any]) -> str:
         + ("the way out was taken" if "told" in facts else "the fault")
     )
     refusal = facts["told"]["message"] if "told" in facts else None
-    return "; ".join(each for each in (refusal, told, delivery) if each is not None)
+    return "; ".join(each for each in (refusal, told, delivery, describe_not_judged(counts)) if each is not None)

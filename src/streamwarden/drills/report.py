@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, Entry
-from streamwarden.drills.outcome import told_delivery
+from streamwarden.drills.outcome import describe_not_judged, told_delivery
 
 JOURNAL_FORMAT = 1
 
@@ -131,6 +131,9 @@ def _output(facts: Mapping[str, Any]) -> list[str]:
     ]
     if (delivery := told_delivery(counts)) is not None:
         lines.append(f"| delivery | {delivery} |")
+    if (not_judged := describe_not_judged(counts)) is not None:
+        lines.append(f"| columns | {_cell(not_judged)} |")
+    lines += [f"| problem | {_cell(problem)} |" for problem in counts["problems"][:3]]
     if judgement is not None:
         verdict = "accepts the output" if judgement["success"] else "rejects the output"
         lines.append(f"| judge | {_cell(judgement['judge'])} {verdict} |")

@@ -6,13 +6,14 @@ A job's own oracle says only how a line becomes a row, the windows, the delay an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from streamwarden.verification.batches import moment, replayed
 from streamwarden.verification.oracle import Books, Expectation, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
+from streamwarden.verification.tolerance import Tolerance
 from streamwarden.verification.windows import Row, Sliding, aggregate
 
 
@@ -26,6 +27,7 @@ class WindowedQuestion:
         group_columns: names of a row's `group`; the key is `window_start` and these.
         amount_columns: names of a row's `amounts`; the values are `window_end` and these, summed.
         count_column: the amount that is 1 in each row, for the books.
+        types, complete, tolerances: of the output's columns; see `Expectation`.
     """
 
     decode: Callable[[str], Row | None]
@@ -34,6 +36,9 @@ class WindowedQuestion:
     group_columns: Sequence[str]
     amount_columns: Sequence[str]
     count_column: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = False
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
 
 
 def answer(question: WindowedQuestion, inputs: Sequence[Path], facts: RunFacts) -> Expectation:
@@ -59,6 +64,9 @@ def answer(question: WindowedQuestion, inputs: Sequence[Path], facts: RunFacts) 
             open=totals.open_pairs,
         ),
         count_column=question.count_column,
+        types=question.types,
+        complete=question.complete,
+        tolerances=question.tolerances,
         problems=run.problems,
         notes={
             "batches": len(facts.watermarks),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.errors import VerificationError
+from streamwarden.verification.input_lines import lines, unreadable
 from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.starts import restarts
 from streamwarden.verification.windows import least_watermarks
@@ -146,7 +147,7 @@ def _replayed(
         side = side_of(path)
         latest = None if side.not_after is None else _modified(path) + side.not_after
         rows = []
-        for line in _lines(path):
+        for line in lines(path):
             records += 1
             row = side.decode(line)
             if row is None or (latest is not None and side.at(row) > latest):
@@ -258,32 +259,12 @@ def _require_every_batch(facts: RunFacts) -> None:
         )
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file. Blank ones are no records."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    for line in content.split(b"\n"):
-        if line.strip():
-            yield line.decode("utf-8", errors="replace")
-
-
 def _modified(path: Path) -> int:
     """Unix milliseconds, all that Spark knows of it."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> VerificationError:
-    return VerificationError(
-        f"an input file cannot be read: {error}",
-        expected="the whole input, as the stream read it",
-        where=str(path),
-        next_step="restore the file",
-    )
+        raise unreadable(path, error) from error
 
 
 def disagreements(computed: Mapping[int, int], logged: Mapping[int, int]) -> list[str]:

@@ -13,13 +13,16 @@ The oracle of the job `spark_jobs/NAME.py` is the function `expected` in `spark_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from streamwarden.errors import VerificationError
+from streamwarden.verification.column_types import ColumnType, parse_type, type_of_values
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.starts import Start
+from streamwarden.verification.tolerance import Tolerance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,15 @@ class Expectation:
         count_column: the value column that counts input rows, for the books; None: there is none.
         problems: what in the facts contradicts the input, in words.
         notes: what a reader of the journal may want to know.
+        types: column -> its type as Spark's DDL writes it (`BIGINT`, `array<string>`). Of a column that is not here
+            only the kind of its expected values is compared: an `int` is any of TINYINT to BIGINT, never a DOUBLE.
+        complete: `key_columns` and `value_columns` are all columns of the output: another one is a deviation. Otherwise
+            it is reported as not judged.
+        tolerances: value column -> how far its numbers may be from the expected ones. Values are compared exactly
+            without one, so declare one for each column of FLOAT or DOUBLE whose value depends on the order in which
+            Spark adds (`sum`, `avg`, …).
+
+    Raises VerificationError if `types` or `tolerances` name no such column, or a type is none of Spark's.
     """
 
     key_columns: Sequence[str]
@@ -112,6 +124,49 @@ class Expectation:
     count_column: str | None = None
     problems: tuple[str, ...] = ()
     notes: Mapping[str, object] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = False
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what, names, columns in (
+            ("types", self.types, (*self.key_columns, *self.value_columns)),
+            ("tolerances", self.tolerances, self.value_columns),
+        ):
+            unknown = [name for name in names if name not in columns]
+            if unknown:
+                raise _undeclared(f"`{what}` names the column {unknown[0]}", f"one of {', '.join(columns)}")
+        for name, written in self.types.items():
+            _parsed(name, written)
+
+    def column_types(self) -> dict[str, ColumnType | None]:
+        """Each column's type: the declared one, else what its values say; None: they do not."""
+        return {
+            name: _parsed(name, self.types[name]) if name in self.types else type_of_values(self._values(name))
+            for name in (*self.key_columns, *self.value_columns)
+        }
+
+    def _values(self, column: str) -> Iterator[object]:
+        if column in self.key_columns:
+            at = list(self.key_columns).index(column)
+            return (key[at] for key in self.rows)
+        at = list(self.value_columns).index(column)
+        return (values[at] for values in self.rows.values())
+
+
+def _parsed(column: str, written: str) -> ColumnType:
+    try:
+        return parse_type(written)
+    except ValueError as error:
+        raise _undeclared(
+            f"the column {column} is declared as {written!r}", "a type as Spark's DDL writes it"
+        ) from error
+
+
+def _undeclared(observed: str, expected: str) -> VerificationError:
+    return VerificationError(
+        observed, expected=expected, where="the oracle's Expectation", next_step="correct the oracle"
+    )
 
 
 class Oracle(Protocol):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+from streamwarden.verification.columns import ColumnReport, Role
+from streamwarden.verification.tolerance import Tolerance, comparison
 
 Key = tuple[object, ...]
 Values = tuple[object, ...]
@@ -21,12 +24,16 @@ class Evidence:
         key_columns, value_columns: names of the parts of each key and of each row's values.
         expected: every key that should be there, with its values.
         actual: every row that a reader of the sink sees.
+        tolerances: value column -> how far its numbers may be from the expected ones.
+        columns: what is known of each column, the ones that are not judged among them.
     """
 
     key_columns: Sequence[str]
     value_columns: Sequence[str]
     expected: Mapping[Key, Values]
     actual: Sequence[tuple[Key, Values]]
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    columns: Sequence[ColumnReport] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +53,8 @@ class Reconciliation:
         samples: kind -> a few of the rows concerned, as text.
         notes: what else the verifier saw: leftover files, late rows dropped, …
         problems: what contradicts exactly-once although the rows may agree: an input file never read, a gap in the
-            manifest, a watermark that the input does not explain, books that do not balance.
+            manifest, a watermark that the input does not explain, books that do not balance, a column of another type.
+        columns: what is known of each column of the output and of the oracle; their problems are among `problems`.
         evidence: the rows themselves; not part of a journal.
     """
 
@@ -61,12 +69,18 @@ class Reconciliation:
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Mapping[str, object] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    columns: tuple[ColumnReport, ...] = ()
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
     def exactly_once(self) -> bool:
         broken = self.lost or self.duplicated or self.unexpected or self.wrong or self.problems
         return self.expected > 0 and not broken
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """Columns of the output of which the oracle says nothing."""
+        return tuple(column.name for column in self.columns if column.role is Role.NOT_JUDGED)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, without the evidence."""
@@ -83,6 +97,8 @@ class Reconciliation:
             "samples": {kind: list(rows) for kind, rows in self.samples.items()},
             "notes": dict(self.notes),
             "problems": list(self.problems),
+            "not_judged": list(self.not_judged),
+            "columns": [{**asdict(column), "role": column.role.value} for column in self.columns],
         }
 
 
@@ -96,9 +112,17 @@ def reconcile(
     repeated: int | None = None,
     notes: Mapping[str, object] | None = None,
     problems: Iterable[str] = (),
+    tolerances: Mapping[str, Tolerance] | None = None,
+    columns: Sequence[ColumnReport] = (),
 ) -> Reconciliation:
-    """Compare by key, as multisets: each expected key once. Values are compared exactly (`==`), so a sink's floats
-    belong in no value column. A key that came twice, once right and once not, is one duplicated and one wrong row."""
+    """Compare by key, as multisets: each expected key once. Values are compared exactly, except in columns that have a
+    tolerance. A key that came twice, once right and once not, is one duplicated and one wrong row.
+
+    Args:
+        columns: what is known of each column; a problem of one is a problem of the whole.
+    """
+    bounds = dict(tolerances or {})
+    same = comparison(bounds, value_columns)
     seen: dict[Key, int] = {}
     found = _Findings()
     duplicated = unexpected = wrong = 0
@@ -112,7 +136,7 @@ def reconcile(
         if times > 1:
             duplicated += 1
             found.add("duplicated", key, values)
-        if values != wanted:
+        if not same(values, wanted):
             wrong += 1
             found.add("wrong", key, values, wanted)
     lost = len(expected) - len(seen)
@@ -131,8 +155,9 @@ def reconcile(
         repeated=repeated,
         samples={kind: tuple(rows) for kind, rows in found.samples.items()},
         notes=dict(notes or {}),
-        problems=tuple(problems),
-        evidence=Evidence(key_columns, value_columns, expected, actual),
+        problems=(*problems, *(column.problem for column in columns if column.problem is not None)),
+        columns=tuple(columns),
+        evidence=Evidence(key_columns, value_columns, expected, actual, bounds, columns),
     )
 
 

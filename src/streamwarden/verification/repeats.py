@@ -82,12 +82,15 @@ def once_each(
     what: str,
     name: Callable[[R], str],
     notes: Mapping[str, object],
+    types: Mapping[str, str] | None = None,
+    complete: bool = False,
 ) -> Expectation:
     """The expectation of a job whose output is the firsts, each as it came.
 
     Args:
         found: the firsts of `run`.
         row: key and values of a row of the output.
+        types, complete: of the output's columns; see `Expectation`.
         what: what rows of one identity are, and `name` what one of them is called, where a clash is told.
     """
     judged = [first for batch, first in found.emitted if batch >= facts.first]
@@ -110,4 +113,6 @@ def once_each(
             *some(f"{what} that differ, in one batch: which of them is kept is chance", clashes),
         ),
         notes=notes,
+        types=types or {},
+        complete=complete,
     )

@@ -26,3 +26,10 @@ def test_what_no_line_can_hold_stays_a_record_that_is_no_object(value: bytes | N
     assert "\n" not in told
     with pytest.raises(ValueError, match="Expecting"):
         json.loads(told)
+
+
+def test_an_object_with_carriage_returns_between_its_parts_stays_one_line() -> None:
+    """The oracle splits lines at carriage returns too, as Spark's file sources do; a record is never split."""
+    written = line(b'{"a": 1,\r "b": 2}')
+    assert "\r" not in written
+    assert json.loads(written) == {"a": 1, "b": 2}

@@ -3,8 +3,10 @@
 The checkpoint and the output are written by hand in Spark's formats; the same with real Spark is in tests/spark.
 """
 
+import gzip
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,3 +187,59 @@ def test_a_run_that_says_it_read_less_of_its_topic_than_there_was_is_reported() 
     assert unread(ranges, 0, 18) == [
         "records never read: the batches from 0 on have 17 of the 18 that were in the topic"
     ]
+
+
+def _rewritten(run: StreamSpec, change: Callable[[pa.Table], pa.Table]) -> None:
+    part = Path(str(run.sink.path)) / "part.parquet"
+    pq.write_table(change(pq.read_table(part)), part)
+
+
+def test_an_additional_column_deviates_where_the_oracle_declares_the_whole_set(run: StreamSpec) -> None:
+    _rewritten(run, lambda table: table.append_column("uuid", pa.array([f"{n:x}" for n in range(4)])))
+    outcome = verify(run)
+    assert (outcome.lost, outcome.unexpected, outcome.wrong) == (0, 0, 0)
+    assert not outcome.exactly_once
+    (problem,) = outcome.problems
+    assert problem.startswith("the output has the additional column uuid (string); the oracle declares window_start, ")
+
+
+def test_an_additional_column_is_not_judged_where_it_does_not(run: StreamSpec) -> None:
+    oracle = Path(run.job).parent / "oracles/flight_departures.py"
+    oracle.write_text(oracle.read_text().replace("complete=True", "complete=False"))
+    _rewritten(run, lambda table: table.append_column("uuid", pa.array([f"{n:x}" for n in range(4)])))
+    outcome = verify(run)
+    assert outcome.exactly_once
+    assert outcome.not_judged == ("uuid",)
+    assert outcome.to_dict()["not_judged"] == ["uuid"]
+
+
+def test_whole_numbers_that_became_doubles_deviate_although_they_are_equal(run: StreamSpec) -> None:
+    at = pq.read_schema(Path(str(run.sink.path)) / "part.parquet").get_field_index("flights")
+    _rewritten(run, lambda table: table.set_column(at, "flights", table["flights"].cast(pa.float64())))
+    outcome = verify(run)
+    assert outcome.wrong == 0
+    assert "the column flights is double in the output; the oracle expects bigint" in outcome.problems
+    assert not outcome.exactly_once
+
+
+def test_a_column_that_is_missing_is_a_deviation_of_the_stream(run: StreamSpec) -> None:
+    _rewritten(run, lambda table: table.drop_columns(["departures"]))
+    outcome = verify(run)
+    assert outcome.wrong == 4
+    assert outcome.problems == ("the output has no column departures, which the oracle names",)
+
+
+def test_a_data_file_that_cannot_be_read_is_a_deviation_of_the_stream(run: StreamSpec) -> None:
+    (Path(str(run.sink.path)) / "part.parquet").write_bytes(b"PAR1")
+    outcome = verify(run)
+    assert (outcome.lost, outcome.expected) == (4, 4)
+    assert outcome.problems[0].startswith("the data file part.parquet cannot be read, and its rows are lost: ")
+
+
+def test_compressed_input_and_every_line_end_are_read_as_spark_reads_them(run: StreamSpec) -> None:
+    source, logs = Path(str(run.source.path)), Path(run.checkpoint) / "sources/0"
+    lines = (source / "a.json").read_bytes()
+    (source / "a.json").unlink()
+    (source / "a.json.gz").write_bytes(gzip.compress(lines.replace(b"\n", b"\r")))
+    (logs / "0").write_text((logs / "0").read_text().replace("a.json", "a.json.gz"))
+    assert verify(run).exactly_once

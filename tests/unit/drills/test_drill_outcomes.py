@@ -13,6 +13,7 @@ from streamwarden.drills.spec import FaultKind, FaultSpec, RecoverySpec, SteadyS
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, DrillError, ProcessError, VerificationError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.verification.columns import ColumnReport, Role
 from support.drill_world import PERFECT, World, drill
 
 EVERY = pytest.mark.parametrize("kind", list(FaultKind))
@@ -106,11 +107,27 @@ def test_a_problem_of_the_output_deviates_although_every_row_agrees() -> None:
     assert "no entry for the committed batch 3" in result.reason
 
 
-def test_the_first_problem_stands_beside_the_rows_that_are_wrong() -> None:
-    """It may be what they come from."""
-    result = run(World(reconciliation=replace(PERFECT, lost=7, problems=("Spark skipped batch 2", "and so on"))))
-    assert "7 lost of " in result.reason
-    assert "; Spark skipped batch 2 (problems in all: 2)" in result.reason
+def test_problems_stand_beside_the_rows_that_they_cost() -> None:
+    problem = "the data file part-3.parquet cannot be read, and its rows are lost: cut"
+    world = World(reconciliation=replace(PERFECT, lost=7, problems=(problem,)))
+    result = run(world)
+    assert verdict_word(result) == "DEVIATED"
+    assert "7 lost" in result.reason
+    assert problem in result.reason
+    assert f"| problem | {problem} |" in world.summaries[result.run_id]
+
+
+def test_columns_that_no_oracle_judged_are_named_in_verdict_journal_and_report() -> None:
+    said = "not judged, since the oracle does not name them: salt, uuid"
+    columns = tuple(ColumnReport(name=name, role=Role.NOT_JUDGED, actual=("string",)) for name in ("salt", "uuid"))
+    world = World(reconciliation=replace(PERFECT, columns=columns))
+    result = run(world)
+    assert result.passed, result.reason
+    assert result.reason.endswith(said)
+    assert f"| columns | {said} |" in world.summaries[result.run_id]
+    assert world.documents[result.run_id]["facts"]["reconciliation"]["not_judged"] == ["salt", "uuid"]
+    assert result.facts["reconciliation"]["columns"][0]["role"] == "not judged"
+    assert "not judged" not in run(World()).reason
 
 
 def test_an_oracle_that_expects_nothing_proves_nothing() -> None:

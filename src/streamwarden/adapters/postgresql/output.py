@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import psycopg
 from psycopg import sql
 
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.output_types import postgresql_type
 from streamwarden.adapters.outputs import Output
 from streamwarden.adapters.postgresql import ledger
 from streamwarden.adapters.postgresql.access import access, explain
@@ -39,7 +42,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
                     table.identifier, sql.Identifier(BATCH), sql.Literal(first)
                 )
             ).fetchall()
-            columns = tuple(column.name for column in cursor.description or ())
+            described = tuple(cursor.description or ())
             position = ledger.read(
                 cursor, table, read_query_id(*open_path(spec.checkpoint, spec.storage.connection)) or ""
             )
@@ -55,7 +58,20 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
         raise VerificationError(
             told.observed, expected=told.expected, where=told.where, next_step=told.next_step
         ) from error
-    return Output(columns=columns, rows=rows, problems=_contradictions(position, committed, table))
+    return _output(described, rows, _contradictions(position, committed, table))
+
+
+def _output(
+    described: Sequence[psycopg.Column], rows: Sequence[tuple[object, ...]], problems: tuple[str, ...]
+) -> Output:
+    """Rows and columns without the sink's own number of the batch."""
+    kept = [index for index, column in enumerate(described) if column.name != BATCH]
+    return Output(
+        columns=tuple(described[index].name for index in kept),
+        rows=[tuple([row[index] for index in kept]) for row in rows],
+        types={described[index].name: (postgresql_type(described[index].type_display),) for index in kept},
+        problems=problems,
+    )
 
 
 def _contradictions(position: ledger.Position | None, committed: int | None, table: Table) -> tuple[str, ...]:

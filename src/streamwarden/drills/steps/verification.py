@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.journal import Step
-from streamwarden.drills.outcome import told_delivery, unverified
+from streamwarden.drills.outcome import describe_not_judged, told_delivery, unverified
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import Stage, StepResult
 
@@ -28,9 +28,8 @@ def verification(stage: Stage) -> StepResult:
         f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
         f" in {outcome.expected} expected rows from {outcome.records} records"
     )
-    delivery = told_delivery(described)
-    if delivery is not None:
-        message = f"{message}; {delivery}"
+    more = (told_delivery(described), describe_not_judged(described))
+    message = "; ".join([message, *(each for each in more if each is not None)])
     ledger.note(Step.VERIFICATION, "reconciled", message, **described)
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     ledger.put(judgement=asdict(judgement))

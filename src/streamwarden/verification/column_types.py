@@ -1,0 +1,187 @@
+"""The types of an output's columns in Spark's words, and whether two descriptions can be of the same type. Pure.
+
+A sink rarely says all of a type: JSON has one kind of text for strings, dates and instants, and a Python value does not
+say how wide its column is. So a description lists the types that are possible, and two descriptions agree if one Spark
+type fits both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Final
+
+INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+FRACTIONS: Final = frozenset({"float", "double"})
+DECIMAL: Final = "decimal"
+"""A decimal of any precision; one of known precision is written `decimal(10,2)`."""
+
+EACH: Final = "*"
+"""Name of the part that stands for every element of an array and every value of a map."""
+
+_SCALARS: Final = INTEGERS | FRACTIONS | {"string", "boolean", "timestamp", "timestamp_ntz", "date", "binary"}
+_SYNONYMS: Final[Mapping[str, str]] = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "timestamp_ltz": "timestamp",
+}
+_DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_TEXT: Final = re.compile(r"(?:varchar|char)\(\s*\d+\s*\)")
+_NESTED: Final = re.compile(r"(array|struct|map)<(.*)>", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """What is known of a column's type.
+
+    Args:
+        shown: the type in the words of where it is from.
+        possible: names of Spark's types (`bigint`, `decimal(10,2)`, `array`, …), one of which it is. None: any.
+        parts: types of a struct's fields by name; of the elements of an array or the values of a map as EACH. A part
+            that is left out can be anything.
+    """
+
+    shown: str
+    possible: frozenset[str] | None
+    parts: tuple[tuple[str, ColumnType], ...] = ()
+
+    def part(self, name: str) -> ColumnType | None:
+        """The type of a part; a struct's field may stand for a value of a map, and the other way round."""
+        known = dict(self.parts)
+        return known.get(name, known.get(EACH))
+
+    def agrees(self, other: ColumnType) -> bool:
+        """Whether some Spark type fits both descriptions."""
+        if not _overlap(self.possible, other.possible):
+            return False
+        names = {name for name, _ in (*self.parts, *other.parts)}
+        pairs = ((self.part(name), other.part(name)) for name in names)
+        return all(mine.agrees(its) for mine, its in pairs if mine is not None and its is not None)
+
+
+ANYTHING: Final = ColumnType("anything", None)
+
+
+def _overlap(one: Collection[str] | None, other: Collection[str] | None) -> bool:
+    if one is None or other is None:
+        return True
+    return any(_same(each, its) for each in one for its in other)
+
+
+def _same(one: str, other: str) -> bool:
+    any_decimal = DECIMAL in (one, other) and one.startswith(DECIMAL) and other.startswith(DECIMAL)
+    return one == other or any_decimal
+
+
+def scalar(shown: str, *possible: str) -> ColumnType:
+    """A type without parts: `possible`, or the type that `shown` names."""
+    return ColumnType(shown, frozenset(possible or (shown,)))
+
+
+def parse_type(written: str) -> ColumnType:
+    """A type as Spark's DDL writes it, such as `BIGINT` or `array<struct<a: bigint, b: double>>`.
+
+    Raises ValueError for what is none.
+    """
+    text = written.strip()
+    lower = text.lower()
+    if nested := _NESTED.fullmatch(text):
+        kind = nested[1].lower()
+        return ColumnType(lower, frozenset({kind}), tuple(_PARTS[kind](list(_split(nested[2], ",")))))
+    if decimal := _DECIMAL.fullmatch(lower):
+        return scalar(lower, f"decimal({decimal[1]},{decimal[2] or 0})")
+    name = "string" if _TEXT.fullmatch(lower) else _SYNONYMS.get(lower, lower)
+    if name == DECIMAL:
+        return scalar(lower, "decimal(10,0)")  # what Spark makes of it
+    if name not in _SCALARS:
+        raise ValueError(f"{written!r} is no type of Spark's")
+    return scalar(lower, name)
+
+
+def _element(parts: list[str]) -> Iterator[tuple[str, ColumnType]]:
+    (element,) = parts
+    yield EACH, parse_type(element)
+
+
+def _value(parts: list[str]) -> Iterator[tuple[str, ColumnType]]:
+    _, value = parts
+    yield EACH, parse_type(value)
+
+
+def _fields(parts: list[str]) -> Iterator[tuple[str, ColumnType]]:
+    for part in parts:
+        name, _, kind = part.partition(":")
+        yield name.strip(), parse_type(kind)
+
+
+_PARTS: Final[Mapping[str, Callable[[list[str]], Iterator[tuple[str, ColumnType]]]]] = {
+    "array": _element,
+    "map": _value,
+    "struct": _fields,
+}
+
+
+def _split(text: str, separator: str) -> Iterator[str]:
+    """The parts of `text` between separators that stand in no bracket."""
+    depth = begin = 0
+    for at, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == separator and depth == 0:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]
+
+
+_WHOLE: Final = scalar("a whole number (tinyint, smallint, int or bigint)", *INTEGERS)
+_FRACTION: Final = scalar("a floating-point number (float or double)", *FRACTIONS)
+_KINDS: Final[Mapping[type, ColumnType]] = {
+    bool: scalar("boolean"),
+    int: _WHOLE,
+    float: _FRACTION,
+    Decimal: scalar("a decimal", DECIMAL),
+    str: scalar("string"),
+    bytes: scalar("binary"),
+    date: scalar("date"),
+}
+
+
+def type_of_values(values: Iterable[object]) -> ColumnType | None:
+    """The type of a column by its Python values, None being the null; None: they do not say."""
+    kinds: set[ColumnType] = set()
+    for value in values:
+        if value is not None:
+            kinds.add(_type_of_value(value))
+    return reduce(_either, sorted(kinds, key=lambda kind: kind.shown)) if kinds else None
+
+
+def _type_of_value(value: object) -> ColumnType:
+    if isinstance(value, datetime):
+        return scalar("timestamp_ntz") if value.tzinfo is None else scalar("timestamp")
+    if isinstance(value, list):  # of pairs, it may be a map
+        element = type_of_values(value)
+        return ColumnType("an array", frozenset({"array", "map"}), () if element is None else ((EACH, element),))
+    if isinstance(value, dict):
+        known = ((name, type_of_values([each])) for name, each in value.items())
+        parts = tuple((name, each) for name, each in known if each is not None)
+        return ColumnType("a struct or map", frozenset({"struct", "map"}), parts)
+    return _KINDS.get(type(value), ANYTHING)
+
+
+def _either(one: ColumnType, other: ColumnType) -> ColumnType:
+    """What fits one or the other."""
+    if one.possible is None or other.possible is None:
+        return ANYTHING
+    mine, its = dict(one.parts), dict(other.parts)
+    parts = {**mine, **its}
+    parts |= {name: _either(mine[name], its[name]) for name in mine.keys() & its.keys()}
+    shown = one.shown if one.shown == other.shown else f"{one.shown} or {other.shown}"
+    return ColumnType(shown, one.possible | other.possible, tuple(sorted(parts.items(), key=lambda part: part[0])))

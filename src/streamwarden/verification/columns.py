@@ -1,0 +1,88 @@
+"""The columns of an output against those of an oracle: which are judged, which are not, and whether their types agree.
+
+A column that the oracle does not name is reported as not judged; it is a deviation if the oracle declares the whole
+set. Values are compared elsewhere: `5` equals `5.0` there, although the columns are not of one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streamwarden.verification.column_types import ColumnType
+
+
+class Role(StrEnum):
+    KEY = "key"
+    VALUE = "value"
+    NOT_JUDGED = "not judged"
+    ADDITIONAL = "additional"  # the oracle declares the whole set of columns, and this one is not in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnReport:
+    """One column of the output or of the oracle.
+
+    Args:
+        expected: the type that it should have, in words; None: any.
+        actual: the types that it has; several if files or records differ, none if the column is missing.
+        problem: what is wrong with it, in words; None: nothing.
+    """
+
+    name: str
+    role: Role
+    expected: str | None = None
+    actual: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def report_columns(
+    keys: Collection[str],
+    expected: Mapping[str, ColumnType | None],
+    actual: Mapping[str, Sequence[ColumnType]],
+    *,
+    complete: bool = False,
+) -> tuple[ColumnReport, ...]:
+    """A report on each column.
+
+    Args:
+        keys: those of the oracle's columns that tell a row from all others.
+        expected: the oracle's columns, with their types as far as it says.
+        actual: the output's columns, with each type that they have as far as the sink says. Empty: nothing was written,
+            and nothing is known of columns.
+        complete: the oracle's columns are all that there may be.
+    """
+    if not actual:
+        return ()
+    judged = [_judged(name, name in keys, kind, actual.get(name)) for name, kind in expected.items()]
+    others = [_other(name, actual[name], complete, expected) for name in actual if name not in expected]
+    return (*judged, *others)
+
+
+def _judged(name: str, key: bool, expected: ColumnType | None, actual: Sequence[ColumnType] | None) -> ColumnReport:
+    problem = None
+    shown = tuple(kind.shown for kind in actual or ())
+    wanted = expected.shown if expected is not None else None
+    if actual is None:
+        problem = f"the output has no column {name}, which the oracle names"
+    elif expected is not None and not all(expected.agrees(kind) for kind in actual):
+        problem = f"the column {name} is {' and '.join(shown)} in the output; the oracle expects {wanted}"
+    elif len(shown) > 1 and not _one_type(actual):
+        problem = f"the column {name} has several types in the output: {' and '.join(shown)}"
+    return ColumnReport(name=name, role=Role.KEY if key else Role.VALUE, expected=wanted, actual=shown, problem=problem)
+
+
+def _one_type(kinds: Sequence[ColumnType]) -> bool:
+    return all(one.agrees(other) for one in kinds for other in kinds)
+
+
+def _other(name: str, actual: Sequence[ColumnType], complete: bool, expected: Collection[str]) -> ColumnReport:
+    shown = tuple(kind.shown for kind in actual)
+    if not complete:
+        return ColumnReport(name=name, role=Role.NOT_JUDGED, actual=shown)
+    kind = f" ({' and '.join(shown)})" if shown else ""
+    problem = (
+        f"the output has the additional column {name}{kind}; the oracle declares {', '.join(expected)} and no other"
+    )
+    return ColumnReport(name=name, role=Role.ADDITIONAL, actual=shown, problem=problem)
