@@ -305,6 +305,8 @@ class StreamSpec:
         job: absolute path of a Python file. With a top-level `build(spark, spec)` it is a job module; any other PySpark
             script runs unmodified.
         args: command line arguments of a job that is a script; parameters of a job module that takes some.
+        queries: of a script that starts several: name -> checkpoint, None where only the name is declared. The script
+            then starts these and no others. Empty: its queries are found as they start.
         quarantine: folder for input rows that could not be parsed, kept aside with reason and source file.
         project: folder that holds `config/`; `file` the YAML file this spec came from.
     """
@@ -316,6 +318,7 @@ class StreamSpec:
     owner: str = "streamwarden"
     tags: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    queries: dict[str, str | None] = field(default_factory=dict)
     source: SourceSpec = field(default_factory=SourceSpec)
     sink: SinkSpec = field(default_factory=SinkSpec)
     storage: StorageSpec = field(default_factory=StorageSpec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import ProcessExit, compose
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.queries import QueryRecord
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -85,9 +86,19 @@ class ExitRecorder:
             if event.kind == files.QUERY_STARTED and query_id is None:
                 query_id = event.detail["query_id"]
                 self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
-        load_spill(folder, record.stream, self._store)
-        if query_id is not None:
+        queries = {each.query_id: each for each in self._queries(record, folder)}
+        for each in queries.values():
+            self._store.queries.started(each)
+        load_spill(folder, lambda of: queries[of].identity if of in queries else record.stream, self._store)
+        for each in queries.values():
+            fill_from_logs(self._store, each.identity, each.query_id, each.checkpoint, _connection(folder))
+        if query_id is not None and query_id not in queries:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
+
+    def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
+        """What the driver ran; from the store if its folder is on another host."""
+        found = files.read_queries(folder)
+        return found or [each for each in self._store.queries.of(record.stream) if each.driver_id == record.driver_id]
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
         """What the keeper wrote; it is waited for while it lives: a record is made once, and a disk may stall."""
@@ -104,12 +115,15 @@ class ExitRecorder:
     def _cut_batch(self, record: DriverRecord, folder: Path) -> bool | None:
         """Whether a planned batch has no commit now; None if the checkpoint cannot be read, or cannot tell: in
         real-time mode both logs are written when a batch ends."""
-        if _said(folder, "trigger", "real_time") is not None:
+        queries = self._queries(record, folder)
+        if _said(folder, "trigger", "real_time") is not None or any(each.trigger.real_time for each in queries):
             return None
+        places = {each.checkpoint for each in queries} or {record.checkpoint}
         try:
-            return log_position(*open_path(record.checkpoint, _connection(folder))).gap > 0
+            gaps = [log_position(*open_path(place, _connection(folder))).gap for place in places]
         except (StreamwardenError, OSError):
             return None
+        return max(gaps) > 0
 
 
 def is_seen_dead(folder: Path, process: ProcessIdentity | None = None) -> bool:

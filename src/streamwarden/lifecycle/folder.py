@@ -8,6 +8,7 @@
     outcome.json       why the driver ended, written by the runner
     exit.json          how the process ended, written by the keeper
     stop.json          the stop request, mirrored to the driver's host
+    queries.json       the queries that the driver has started
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
     tmp/               Spark's temporary files; removed after the end
@@ -21,13 +22,15 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.stream import TriggerSpec
 
 SPEC: Final = "spec.json"
 PROPERTIES: Final = "spark.properties"
@@ -38,6 +41,7 @@ EXIT: Final = "exit.json"
 STOP: Final = "stop.json"
 EVENTS: Final = "events.jsonl"
 SPILL: Final = "spill.jsonl"
+QUERIES: Final = "queries.json"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
 
@@ -153,6 +157,17 @@ def read_outcome(folder: Path) -> ExitRecord | None:
     """The runner's word; None if it had no chance to write it."""
     document = read_document(folder / OUTCOME)
     return ExitRecord(**{**document, "kind": ExitKind(document["kind"])}) if document else None
+
+
+def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
+    """The driver's queries, for whoever looks after it once it is dead and the store knew nothing of them."""
+    write_document(folder / QUERIES, {record.query_id: dataclasses.asdict(record) for record in records})
+
+
+def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
+    """The driver's queries; none if it has started none."""
+    documents = (read_document(folder / QUERIES) or {}).values()
+    return tuple(QueryRecord(**{**each, "trigger": TriggerSpec(**each["trigger"])}) for each in documents)
 
 
 def append_event(folder: Path, event: DriverEvent) -> None:
