@@ -120,6 +120,44 @@ def test_logs_that_agree_say_that_no_batch_was_cut_but_not_in_real_time_mode(
     assert (ended.kind, ended.cut_batch) == (ExitKind.KILLED, cut)
 
 
+def test_two_hosts_with_one_store_and_two_data_folders_get_one_driver(yard: Yard, tmp_path: Path) -> None:
+    """Each host resolves the stream's relative paths in a data folder that the other one does not see."""
+    command = yard.submit("exec sleep 60")
+    first = yard.fleet.start(yard.spec, launched_by="a", command=command).record
+    with Store(yard.url) as store:
+        other = Fleet(store, tmp_path / "other-var")
+        elsewhere = replace(yard.spec, checkpoint=str(tmp_path / "other-cp"))
+        with pytest.raises(LeaseHeld) as caught:
+            other.start(elsewhere, launched_by="b", command=command)
+        assert not (tmp_path / "other-var" / "drivers").exists()
+        assert [driver.driver_id for driver in store.drivers.history("counts", 0)] == [first.driver_id]
+        seen = other.stop("counts", requested_by="b", reason="test", batch_deadline=0.1, term_deadline=5)
+    assert first.process is not None
+    for part in (first.driver_id, first.process.host, f"pid {first.process.pid}", yard.spec.checkpoint, "data folder"):
+        assert part in str(caught.value)
+    assert seen is not None
+    assert seen.record.driver_id == first.driver_id
+
+
+def test_of_starts_with_many_checkpoints_at_the_same_time_one_launches(yard: Yard, tmp_path: Path) -> None:
+    command = yard.submit("exec sleep 60")
+
+    def start(number: int) -> str:
+        try:
+            yard.fleet.start(
+                replace(yard.spec, checkpoint=str(tmp_path / f"cp{number}")), launched_by="x", command=command
+            )
+        except LeaseHeld as held:
+            return str(held)
+        return ""
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(start, range(8)))
+    assert answers.count("") == 1
+    assert len(list((yard.data / "drivers" / "counts").iterdir())) == 1
+    assert all("with the checkpoint" in answer for answer in answers if answer)
+
+
 def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard) -> None:
     command = yard.submit("exec sleep 60")
     yard.fleet.start(yard.spec, launched_by="a", command=command)

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from support.children import children
-from support.lease_race import CHECKPOINT, racer, run
+from support.lease_race import CHECKPOINT, RACES, racer, run
 
 RACERS = 50
 
@@ -33,3 +35,17 @@ def test_fifty_processes_race_and_one_wins_and_again_after_it_is_killed(tmp_path
             assert current is not None
             assert current.process == identity(heir.pid)
     store.close()
+
+
+@pytest.mark.parametrize("race", RACES[1:], ids=str)
+def test_fifty_processes_that_share_the_name_or_the_checkpoint_alone_have_one_winner(
+    tmp_path: Path, race: dict[str, bool]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'streamwarden.db'}"
+    with Store(url) as store:
+        store.migrate()
+    with children(RACERS, racer(url, **race)) as racers:
+        ((winner, token),), losers = run(racers)
+    assert token == 1
+    assert len(losers) == RACERS - 1
+    assert all(f"driver-{winner.pid}" in text for text in losers)

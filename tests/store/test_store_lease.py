@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.tables import leases
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.lease import Claim, Lease
 
 CHECKPOINT = "/data/checkpoints/flights"
 JVM = ProcessIdentity(host="node-1", pid=4711, started_at=1000)
@@ -158,6 +159,109 @@ def test_tokens_only_grow_and_the_history_is_kept(store: Store) -> None:
     assert [(lease.holder, lease.token) for lease in history] == [(f"driver-{turn}", turn + 1) for turn in range(5)]
 
 
+def test_a_stream_has_one_driver_whatever_its_checkpoint_is(store: Store, world: World) -> None:
+    """Two hosts with two data folders and one store: the second learns where the first driver is."""
+    first = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    world.living.add(JVM)
+    with pytest.raises(LeaseHeld) as caught:
+        store.leases.acquire("/elsewhere/flights", stream="flights", holder="driver-2", ttl=30, now=2)
+    message = str(caught.value)
+    for part in ("driver-1", "node-1", "4711", CHECKPOINT, "stream flights", "streamwarden stop flights"):
+        assert part in message
+    assert store.leases.current("stream:flights") == first
+    assert store.leases.current("/elsewhere/flights") is None
+
+
+def test_a_lease_has_all_of_its_checkpoints_or_none(store: Store) -> None:
+    store.leases.acquire("/cp/b", stream="other", holder="driver-1", ttl=30, now=0)
+    with pytest.raises(LeaseHeld, match="/cp/b"):
+        store.leases.acquire("/cp/a", "/cp/b", "/cp/c", stream="flights", holder="driver-2", ttl=30, now=1)
+    assert [store.leases.current(each) for each in ("stream:flights", "/cp/a", "/cp/c")] == [None] * 3
+    both = store.leases.acquire("/cp/c", "/cp/a", stream="flights", holder="driver-2", ttl=30, now=2)
+    assert both.resources == ("stream:flights", "/cp/a", "/cp/c")
+    assert store.leases.current("/cp/a") == store.leases.current("/cp/c") == both
+
+
+def test_all_claims_are_bound_renewed_and_released_together(store: Store, world: World) -> None:
+    world.unseen.add(JVM)
+    lease = store.leases.acquire("/cp/a", "/cp/b", stream="flights", holder="driver-1", ttl=30, now=0)
+    renewed = store.leases.renew(store.leases.bind(lease, JVM, ttl=30, now=1), ttl=30, now=20)
+    assert {store.leases.current(each) for each in lease.resources} == {renewed}
+    assert (renewed.process, renewed.expires_at) == (JVM, 50)
+    store.leases.release(lease, now=21)
+    released = [store.leases.current(each) for each in lease.resources]
+    assert [each.released_at for each in released if each is not None] == [21, 21, 21]
+
+
+def test_a_living_driver_claims_more_checkpoints(store: Store, world: World) -> None:
+    """A query that is discovered at its start; the call may be repeated, since its answer may be lost."""
+    lease = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    world.living.add(JVM)
+    more = store.leases.add(lease, "/cp/late", ttl=30, now=5)
+    assert more.checkpoints == ("/cp/late", CHECKPOINT)
+    assert (more.process, more.expires_at, more.token_of(CHECKPOINT)) == (JVM, 35, lease.token)
+    assert store.leases.add(lease, "/cp/late", ttl=30, now=5) == more
+    with pytest.raises(LeaseHeld, match="driver-1"):
+        store.leases.acquire("/cp/late", stream="other", holder="driver-2", ttl=30, now=6)
+    store.leases.release(lease, now=7)  # by its launcher, which knows of no more than it claimed itself
+    heir = store.leases.acquire("/cp/late", stream="other", holder="driver-2", ttl=30, now=8)
+    assert heir.token_of("/cp/late") > more.token_of("/cp/late")
+
+
+def test_a_checkpoint_that_another_driver_has_is_not_added(store: Store, world: World) -> None:
+    world.living |= {JVM, OTHER}
+    lease = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    other = store.leases.acquire("/cp/late", stream="other", holder="driver-2", ttl=30, now=0)
+    store.leases.bind(other, OTHER, ttl=30, now=1)
+    with pytest.raises(LeaseHeld, match="driver-2"):
+        store.leases.add(lease, "/cp/late", ttl=30, now=5)
+    assert store.leases.current(CHECKPOINT) == lease
+
+
+def test_a_driver_that_was_replaced_adds_nothing(store: Store) -> None:
+    old = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
+    acquire(store, "driver-2", now=2)
+    with pytest.raises(LeaseLost, match="driver-2"):
+        store.leases.add(old, "/cp/late", ttl=30, now=3)
+    assert store.leases.current("/cp/late") is None
+
+
+def test_one_claim_that_was_replaced_is_the_loss_of_the_lease(store: Store) -> None:
+    lease = store.leases.acquire("/cp/a", "/cp/b", stream="flights", holder="driver-1", ttl=30, now=0)
+    store.leases.acquire("/cp/b", stream="other", holder="driver-2", ttl=30, now=30)
+    with pytest.raises(LeaseLost, match="driver-2"):
+        store.leases.renew(lease, ttl=30, now=31)
+    found = store.leases.current("/cp/a")
+    assert found is not None
+    assert found.renewed_at == 0, "nothing is renewed by halves"
+
+
+def test_tokens_grow_for_each_checkpoint_and_each_name(store: Store) -> None:
+    """A stream that is moved to a checkpoint of an older stream and back: every writer of a checkpoint has a higher
+    token than the one before, which is what the ledger of a table compares."""
+    turns = [("flights", "/cp/a"), ("other", "/cp/b"), ("other", "/cp/a"), ("flights", "/cp/b"), ("flights", "/cp/a")]
+    highest: dict[str, int] = {}
+    for turn, (stream, checkpoint) in enumerate(turns):
+        lease = store.leases.acquire(checkpoint, stream=stream, holder=f"driver-{turn}", ttl=1, now=10 * turn)
+        for claim in lease.claims:
+            assert claim.token > highest.get(claim.resource, 0)
+            highest[claim.resource] = claim.token
+
+
+def test_a_driver_of_a_version_without_claims_on_names_has_its_name_all_the_same(store: Store, world: World) -> None:
+    """A rolling upgrade: the older driver has only a row for its checkpoint, and goes on to renew it."""
+    old = acquire(store, "driver-1", now=0)
+    bare = replace(old, claims=old.claims[1:])
+    with store._database._engine.begin() as connection:
+        connection.execute(leases.delete().where(leases.c.checkpoint == "stream:flights"))
+    bare = store.leases.bind(bare, JVM, ttl=30, now=1)
+    world.living.add(JVM)
+    with pytest.raises(LeaseHeld, match=CHECKPOINT):
+        store.leases.acquire("/elsewhere/flights", stream="flights", holder="driver-2", ttl=30, now=2)
+    store.leases.release(bare, now=3)
+    assert store.leases.acquire("/elsewhere/flights", stream="flights", holder="driver-2", ttl=30, now=4).token == 1
+
+
 def test_checkpoints_do_not_share_leases(store: Store) -> None:
     acquire(store, "driver-1", now=0)
     other = store.leases.acquire(CHECKPOINT + "2", stream="other", holder="driver-2", ttl=30, now=0)
@@ -170,10 +274,9 @@ def test_after_the_store_was_replaced_by_an_empty_one_there_is_still_one_writer(
 ) -> None:
     """The living holder's token is higher than anything the new store granted, so the newcomer is the one to stop."""
     held = Lease(
-        checkpoint=CHECKPOINT,
         stream="flights",
         holder="driver-1",
-        token=7,
+        claims=(Claim("stream:flights", 7), Claim(CHECKPOINT, 7)),
         process=JVM,
         acquired_at=0,
         renewed_at=90,

@@ -20,7 +20,7 @@ from streamwarden.adapters.stream_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.lease import Lease, stream_resource, whereabouts
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 from streamwarden.stream import NAME_PATTERN, DeployMode, StreamSpec
 
@@ -205,37 +205,52 @@ class Fleet:
         return record, lease
 
     def _living(self, spec: StreamSpec) -> DriverRecord | None:
-        """The driver that holds this checkpoint now; records the end of one that does not live any more.
+        """The driver that runs this stream or holds its checkpoint; records the end of one that does not live any more.
 
         Takes `lapses.GRACE` where the lease has lapsed of a driver that cannot be seen.
         """
-        while (held := self._exits.is_held(lease := self._store.leases.current(spec.checkpoint))) is None:
-            time.sleep(_ASK_AGAIN)
-        if lease is not None and lease.process is not None:  # without one a launch is under way: acquire() decides
-            if held:
-                return self._record_of(lease, spec)
-            with contextlib.suppress(ProcessError):
-                self.observe(lease.holder)
+        for resource in _resources(spec):
+            while (held := self._exits.is_held(lease := self._store.leases.current(resource))) is None:
+                time.sleep(_ASK_AGAIN)
+            if lease is not None and lease.process is not None:  # without one a launch is under way: acquire() decides
+                if held:
+                    return self._record_of(lease, spec)
+                with contextlib.suppress(ProcessError):
+                    self.observe(lease.holder)
         latest = self._store.drivers.latest(spec.name)
         if latest is not None and latest.exit is None:
             self.observe(latest.driver_id)
         return None
 
     def _record_of(self, lease: Lease, spec: StreamSpec) -> DriverRecord | None:
+        """The driver of a lease on this stream. Raises LeaseHeld if `spec` is not what that driver runs."""
         if lease.stream != spec.name:
             raise LeaseHeld(
                 f"the checkpoint is held by driver {lease.holder} of the stream {lease.stream}",
                 expected="one stream for each checkpoint",
                 where=spec.checkpoint,
-                next_step=f"give {spec.name} a checkpoint of its own",
+                next_step=f"give {spec.name} another checkpoint",
+            )
+        if spec.checkpoint not in lease.checkpoints:
+            raise LeaseHeld(
+                f"driver {lease.holder} runs this stream {whereabouts(lease)}",
+                expected=f"the checkpoint {spec.checkpoint}, as it is declared here: a stream has exactly one driver",
+                where=f"stream {spec.name}",
+                next_step="if the two declarations should be one, let every host share the data folder; if the "
+                f"checkpoint was changed, run `streamwarden restart {spec.name}`",
             )
         return self._store.drivers.get(lease.holder)
+
+    def _first_lease(self, spec: StreamSpec) -> Lease | None:
+        """The lease that keeps a driver of `spec` from being launched."""
+        found = [self._store.leases.current(resource) for resource in _resources(spec)]
+        return next((lease for lease in found if lease is not None and lease.released_at is None), found[0])
 
     def _await_winner(self, spec: StreamSpec) -> DriverRecord:
         """The driver of the launcher that was faster. Raises LeaseHeld if it does not show up in time."""
         deadline = time.monotonic() + SPAWN_TIMEOUT
         while True:
-            lease = self._store.leases.current(spec.checkpoint)
+            lease = self._first_lease(spec)
             record = self._record_of(lease, spec) if lease is not None else None
             if record is not None and lease is not None and (lease.process is not None or record.exit is not None):
                 return record
@@ -433,6 +448,11 @@ class Fleet:
     def _stop_policy(self, folder: Path) -> tuple[float, float]:
         document = (files.read_document(folder / files.SPEC) or {}).get("stop") or {}
         return float(document.get("batch_deadline", 120.0)), float(document.get("term_deadline", 30.0))
+
+
+def _resources(spec: StreamSpec) -> tuple[str, str]:
+    """What the driver of `spec` claims: the stream by its name, and its checkpoint. Pure."""
+    return stream_resource(spec.name), spec.checkpoint
 
 
 def _not_launched(error: OSError | StreamwardenError, folder: Path) -> ProcessError:

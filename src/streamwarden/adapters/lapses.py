@@ -57,9 +57,9 @@ class Lapses:
             return False
         if self._alive(lease.process) is not None:
             return False
-        before = self._seen.get(lease.checkpoint)
+        before = self._seen.get(lease.holder)
         answered = 0.0
         if before is not None and (before.token, before.expires_at) == (lease.token, lease.expires_at):
             answered = before.answered + min(_LOOK, max(0.0, now - before.looked_at))
-        self._seen[lease.checkpoint] = _Lapse(lease.token, lease.expires_at, answered, now)
+        self._seen[lease.holder] = _Lapse(lease.token, lease.expires_at, answered, now)
         return None if answered < GRACE else False

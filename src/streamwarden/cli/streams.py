@@ -130,6 +130,8 @@ def _report_start(fleet: Fleet, record: DriverRecord, *, reattached: bool, withi
     what = "runs already" if reattached else "launched"
     pid = f", pid {record.process.pid}" if record.process else ""
     say(f"{text(record.stream)}: driver {text(record.driver_id)} {what}{pid}")
+    if reattached and record.process:
+        say(f"  on host {text(record.process.host)}, checkpoint {text(record.checkpoint)}")
     say(f"  log: {text(fleet.log_path(record.driver_id))}")
     if within <= 0:
         return Exit.OK

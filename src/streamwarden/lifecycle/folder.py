@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.stream import TriggerSpec
@@ -134,7 +134,8 @@ def read_lease(folder: Path) -> Lease | None:
     if not document:
         return None
     process = document["process"]
-    return Lease(**{**document, "process": ProcessIdentity(**process) if process else None})
+    claims = tuple(Claim(**claim) for claim in document["claims"])
+    return Lease(**{**document, "claims": claims, "process": ProcessIdentity(**process) if process else None})
 
 
 def write_stop(folder: Path, request: StopRequest) -> None:

@@ -1,34 +1,67 @@
-"""The lease: the single-writer claim on a checkpoint."""
+"""The lease: the right of one driver to run a stream, a set of claims that exclude every other driver."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from streamwarden.lifecycle.driver import ProcessIdentity
+
+_STREAM: Final = "stream:"
+"""What the resource of a stream's name begins with; a checkpoint is an absolute path, or a URL with `//`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One resource that a lease covers: the stream's name, or a checkpoint.
+
+    Args:
+        resource: `stream:NAME`, or the absolute, normalized path or URL of the checkpoint.
+        token: fencing token, larger for each new holder of this resource, never reused.
+    """
+
+    resource: str
+    token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who may write to a checkpoint. Times are Unix seconds.
+    """Who may run a stream and write to its checkpoints. Times are Unix seconds.
+
+    All claims are acquired, bound to the process, renewed and released together, each time in one transaction.
 
     Args:
-        checkpoint: absolute, normalized path or URL: the key.
         holder: the driver id.
-        token: fencing token, larger for each new holder of this checkpoint, never reused.
+        claims: the stream's name first, then the checkpoints in the order of their names.
         process: the driver's JVM; None between the claim and the launch.
         released_at: set by a holder that ended in good order.
     """
 
-    checkpoint: str
     stream: str
     holder: str
-    token: int
+    claims: tuple[Claim, ...]
     process: ProcessIdentity | None
     acquired_at: float
     renewed_at: float
     expires_at: float
     released_at: float | None = None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return tuple(claim.resource for claim in self.claims)
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        return tuple(resource for resource in self.resources if not resource.startswith(_STREAM))
+
+    @property
+    def token(self) -> int:
+        """The fencing token of the first claim: as a rule the stream's."""
+        return self.claims[0].token
+
+    def token_of(self, resource: str) -> int:
+        """The fencing token for what is written under `resource`. Raises KeyError if this lease does not cover it."""
+        return {claim.resource: claim.token for claim in self.claims}[resource]
 
 
 class Liveness(Protocol):
@@ -40,20 +73,34 @@ class Liveness(Protocol):
 class LeaseBook(Protocol):
     """Where leases are kept. Each call is one transaction."""
 
-    def acquire(self, checkpoint: str, *, stream: str, holder: str, ttl: float, now: float) -> Lease:
-        """Claim the checkpoint. Raises LeaseHeld (with the holder in its message) if it has a living holder."""
+    def acquire(self, *checkpoints: str, stream: str, holder: str, ttl: float, now: float) -> Lease:
+        """Claim the stream's name and all checkpoints, or none of them.
+
+        Raises LeaseHeld (with the holder and its place in the message) if one of them has a living holder.
+        """
+
+    def add(self, lease: Lease, *checkpoints: str, ttl: float, now: float) -> Lease:
+        """Claim more checkpoints for a driver that lives; renews the lease as well.
+
+        Raises LeaseHeld if another driver has one of them, LeaseLost if `lease` is no longer the current one.
+        """
 
     def bind(self, lease: Lease, process: ProcessIdentity, *, ttl: float, now: float) -> Lease:
         """Name the process that holds the lease. Raises LeaseLost if `lease` is no longer the current one."""
 
     def renew(self, lease: Lease, *, ttl: float, now: float) -> Lease:
-        """Push the expiry to `now + ttl`. Raises LeaseLost if replaced; StoreError if the store is down."""
+        """Push the expiry to `now + ttl`. Raises LeaseLost if a claim was replaced, StoreError if the store is down."""
 
     def release(self, lease: Lease, *, now: float) -> None:
-        """Give the lease back; no effect if it is not the current one."""
+        """Give back every claim of the holder, those that were added later too; no effect on what it holds no more."""
 
-    def current(self, checkpoint: str) -> Lease | None:
-        """The newest lease, live or not."""
+    def current(self, resource: str) -> Lease | None:
+        """The newest lease on `resource`, live or not, with every claim that its holder has."""
+
+
+def stream_resource(stream: str) -> str:
+    """The resource by which a stream has one driver, whatever its checkpoints are. Pure."""
+    return f"{_STREAM}{stream}"
 
 
 def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:
@@ -67,3 +114,11 @@ def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:
         return False
     seen = alive(lease.process) if lease.process is not None else None
     return now < lease.expires_at if seen is None else seen
+
+
+def whereabouts(lease: Lease) -> str:
+    """Where the driver of `lease` is, and what it writes to: host, pid and checkpoints, for people. Pure."""
+    place = "(not launched yet)"
+    if lease.process is not None:
+        place = f"on host {lease.process.host} as pid {lease.process.pid}"
+    return f"{place} with the checkpoint {', '.join(lease.checkpoints)}" if lease.checkpoints else place

@@ -62,7 +62,7 @@ class Runner:
             )
         self._spec: StreamSpec = spec_from_dict(document)
         self._jvm: ProcessIdentity = jvm
-        self._token = lease.token
+        self._token = lease.token_of(self._spec.checkpoint)
         if files.read_process(folder) is None:
             files.write_process(folder, jvm)
         self._quarantines = Quarantines(self._spec, tell=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))

@@ -77,6 +77,8 @@ class StoreLink:
         self._stream = stream
         self._folder = folder
         self._lease = lease
+        self._checkpoint = lease.checkpoints[0]
+        self._leasing = threading.Lock()
         self._process = process
         self._watcher = watcher
         self._roster = roster
@@ -103,7 +105,8 @@ class StoreLink:
         end = time.monotonic() + deadline
         while True:
             try:
-                self._lease = self._store.leases.bind(self._lease, self._process, ttl=LEASE_TTL, now=self._clock())
+                with self._leasing:
+                    self._lease = self._store.leases.bind(self._lease, self._process, ttl=LEASE_TTL, now=self._clock())
                 self._renew_at = time.monotonic() + RENEW_EVERY
                 break
             except StoreError as error:
@@ -112,6 +115,15 @@ class StoreLink:
                 _say(f"waiting for the store: {error}")
                 time.sleep(1.0)
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
+
+    def claim(self, *checkpoints: str) -> Lease:
+        """Claim more checkpoints for this driver, before a query may write to them. Safe on any thread.
+
+        Raises LeaseHeld if another driver has one, LeaseLost if this one was replaced, StoreError if the store is down.
+        """
+        with self._leasing:
+            self._lease = self._store.leases.add(self._lease, *checkpoints, ttl=LEASE_TTL, now=self._clock())
+            return self._lease
 
     def start(self) -> None:
         self._thread.start()
@@ -248,7 +260,7 @@ class StoreLink:
 
     def _place(self, query_id: str) -> str:
         record = self._record(query_id)
-        return self._lease.checkpoint if record is None else record.checkpoint
+        return self._checkpoint if record is None else record.checkpoint
 
     def _keep(self, progress: Progress) -> None:
         name = self._identity(progress.query_id)
@@ -284,7 +296,8 @@ class StoreLink:
         try:
             if now >= self._renew_at and self.lost is None:
                 self._renew_at = now + RENEW_EVERY
-                self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
+                with self._leasing:
+                    self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
             if now >= self._poll_at:
                 self._poll_at = now + STOP_POLL
                 self.stop = self._store.stops.pending(self._folder.name) or self.stop

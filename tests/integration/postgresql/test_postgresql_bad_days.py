@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import psycopg
@@ -14,14 +15,14 @@ from alembic.migration import MigrationContext
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD
-from streamwarden.errors import StoreError
+from streamwarden.errors import LeaseHeld, StoreError
 from support.children import children
-from support.lease_race import CHECKPOINT, racer, run
+from support.lease_race import CHECKPOINT, RACES, racer, run
 from support.postgres_server import USER, PostgreSQL
 from support.reports import QUERY, report
 from support.stores import migrate_at_once
 
-RACERS = 20
+RACERS = 50
 
 
 def test_a_server_that_is_not_there_is_told_at_once(server: PostgreSQL) -> None:
@@ -87,12 +88,35 @@ def test_connections_that_were_cut_are_made_anew(server: PostgreSQL, store: Stor
     assert len(store.batches.window("flights")) == 2
 
 
-def test_twenty_processes_race_for_a_lease_and_one_wins(store_url: str, store: Store) -> None:
-    with children(RACERS, racer(store_url)) as racers:
+@pytest.mark.parametrize("race", RACES, ids=str)
+def test_fifty_processes_race_for_a_lease_and_one_wins(store_url: str, store: Store, race: dict[str, bool]) -> None:
+    with children(RACERS, racer(store_url, **race)) as racers:
         ((winner, token),), losers = run(racers)
         assert token == 1
         assert len(losers) == RACERS - 1
         assert all(f"driver-{winner.pid}" in text for text in losers)
-        current = store.leases.current(CHECKPOINT)
+        current = store.leases.current(f"{CHECKPOINT}-{winner.pid}" if "one_checkpoint" in race else CHECKPOINT)
         assert current is not None
         assert current.process == identity(winner.pid)
+
+
+def test_transactions_over_many_claims_in_opposite_orders_never_wait_for_each_other(
+    store_url: str, store: Store
+) -> None:
+    """Two drivers each renew what they have and claim what the other has, again and again: LeaseHeld, and no
+    deadlock, which would be a StoreError."""
+    names = [f"/cp/{index}" for index in range(6)]
+    held = [
+        store.leases.acquire(*names[:3], stream="a", holder="a-1", ttl=600, now=0),
+        store.leases.acquire(*names[:2:-1], stream="b", holder="b-1", ttl=600, now=0),
+    ]
+
+    def struggle(me: int) -> None:
+        with Store(store_url, busy_timeout=20) as own:
+            for turn in range(40):
+                own.leases.renew(held[me], ttl=600, now=turn)
+                with pytest.raises(LeaseHeld):
+                    own.leases.add(held[me], *(names if me else reversed(names)), ttl=600, now=turn)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(struggle, (0, 1)))

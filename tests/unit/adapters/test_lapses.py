@@ -148,8 +148,10 @@ def test_a_start_knows_after_the_grace_that_nobody_lives(abroad: Abroad, monkeyp
 
 def test_a_launch_that_is_not_bound_yet_runs_no_query_and_ends_with_its_claim(abroad: Abroad, tmp_path: Path) -> None:
     spec = replace(abroad.spec, checkpoint=str(tmp_path / "other"))
-    record = replace(abroad.record, driver_id="x-1", checkpoint=spec.checkpoint, folder=str(tmp_path / "x-1"))
-    abroad.store.leases.acquire(spec.checkpoint, stream="counts", holder="x-1", ttl=LEASE_TTL, now=0)
+    record = replace(
+        abroad.record, driver_id="x-1", stream="x", checkpoint=spec.checkpoint, folder=str(tmp_path / "x-1")
+    )
+    abroad.store.leases.acquire(spec.checkpoint, stream="x", holder="x-1", ttl=LEASE_TTL, now=0)
     abroad.store.drivers.launched(record)
     abroad.now = LEASE_TTL - 1
     assert abroad.fleet.observe("x-1").alive

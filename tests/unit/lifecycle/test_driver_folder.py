@@ -9,14 +9,20 @@ import pytest
 
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.stop import StopRequest
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     process = ProcessIdentity("h/b/1", 7, 99)
     lease = Lease(
-        checkpoint="/cp", stream="s", holder="d", token=3, process=process, acquired_at=1, renewed_at=2, expires_at=3
+        stream="s",
+        holder="d",
+        claims=(Claim("stream:s", 3), Claim("/cp", 3)),
+        process=process,
+        acquired_at=1,
+        renewed_at=2,
+        expires_at=3,
     )
     stop = StopRequest(
         driver_id="d", requested_by="a", reason="r", requested_at=1, batch_deadline=2, kill_deadline=3, restart=True

@@ -1,12 +1,14 @@
-"""The lease book: who may write to a checkpoint, decided in one serialised transaction.
+"""The lease book: who may run a stream and write to its checkpoints, decided in one serialised transaction.
 
-A lease is current until a later one supersedes it; a unique index allows one current lease a checkpoint. The current
-row is locked while a claim is judged, and a claimant that lost a race against it breaks the index and judges again.
+A row is one claim of a lease. It is current until a later one supersedes it; a unique index allows one current row for
+each resource. The current rows are locked while a claim is judged, always in the order of their keys, so that two
+transactions never wait for each other; a claimant that lost a race against the lock breaks the index and judges again.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +21,7 @@ from streamwarden.adapters.store.rows import process_columns, read_process
 from streamwarden.adapters.store.tables import leases
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.lease import Lease, Liveness, is_held
+from streamwarden.lifecycle.lease import Claim, Lease, Liveness, is_held, stream_resource, whereabouts
 
 
 class Leases:
@@ -29,102 +31,196 @@ class Leases:
         self._database = database
         self._alive = alive
 
-    def acquire(self, checkpoint: str, *, stream: str, holder: str, ttl: float, now: float) -> Lease:
-        """Claim the checkpoint. Raises LeaseHeld if it has a living holder.
+    def acquire(self, *checkpoints: str, stream: str, holder: str, ttl: float, now: float) -> Lease:
+        """Claim the stream's name and all checkpoints, or none. Raises LeaseHeld if one has a living holder.
 
         A living holder that asks again gets its own lease, so that a claim whose answer was lost can be repeated.
         """
+        resources = (stream_resource(stream), *sorted(set(checkpoints)))
 
         def claim(connection: Connection) -> Lease:
-            current = _current(connection, checkpoint, lock=True)
-            if current is not None and is_held(current, now=now, alive=self._alive):
-                if current.holder != holder:
-                    raise _held(current)
-                return _extend(connection, current, ttl=ttl, now=now)
+            current = _current(connection, resources, lock=True)
             lease = Lease(
-                checkpoint=checkpoint,
                 stream=stream,
                 holder=holder,
-                token=_newest_token(connection, checkpoint) + 1,
+                claims=(),
                 process=None,
                 acquired_at=now,
                 renewed_at=now,
                 expires_at=now + ttl,
             )
-            _install(connection, lease, instead_of=current, now=now)
-            return lease
+            self._refuse_if_held(connection, resources, current, lease, now)
+            own = [each for each in current.values() if each.holder == holder and self._is_held(each, now)]
+            if own:
+                lease = replace(own[0], renewed_at=now, expires_at=now + ttl)
+            kept = {claim.resource: claim for each in own for claim in each.claims}
+            return _claim(connection, resources, current, lease, kept, now)
 
         return self._database.write(claim)
+
+    def add(self, lease: Lease, *checkpoints: str, ttl: float, now: float) -> Lease:
+        """Claim more checkpoints for a driver that lives, and renew the rest.
+
+        Raises:
+            LeaseHeld: another driver has one of them; `lease` stays as it is.
+            LeaseLost: `lease` is no longer the current one.
+        """
+        wanted = tuple(sorted({*lease.checkpoints, *checkpoints}))
+        resources = (stream_resource(lease.stream), *wanted)
+
+        def more(connection: Connection) -> Lease:
+            current = _current(connection, resources, lock=True)
+            renewed = _renew(connection, lease, current, ttl=ttl, now=now)
+            self._refuse_if_held(connection, wanted, current, lease, now)
+            kept = {claim.resource: claim for claim in lease.claims}
+            for name, each in current.items():  # a repetition of a call whose answer was lost
+                if each.holder == lease.holder and each.released_at is None:
+                    kept.setdefault(name, each.claims[0])
+            return _claim(connection, resources, current, renewed, kept, now)
+
+        return self._database.write(more)
 
     def bind(self, lease: Lease, process: ProcessIdentity, *, ttl: float, now: float) -> Lease:
         """Name the process that holds the lease. Raises LeaseLost if `lease` is no longer the current one."""
         return self.renew(replace(lease, process=process), ttl=ttl, now=now)
 
     def renew(self, lease: Lease, *, ttl: float, now: float) -> Lease:
-        """Push the expiry to `now + ttl`. Raises LeaseLost if replaced or given back; StoreError if the store is down.
+        """Push the expiry to `now + ttl`. Raises LeaseLost if a claim was replaced or given back; StoreError if the
+        store is down.
 
-        A store that knows no token as high as this one was replaced or restored from a backup: the lease is written
+        A store that knows no token as high as a claim's was replaced or restored from a backup: the claim is written
         again, and whoever was granted a lower token meanwhile is fenced.
         """
 
         def push(connection: Connection) -> Lease:
-            current = _current(connection, lease.checkpoint, lock=True)
-            if current is None or current.token < lease.token:
-                again = replace(lease, renewed_at=now, expires_at=now + ttl, released_at=None)
-                _install(connection, again, instead_of=current, now=now)
-                return again
-            if current.token != lease.token or current.holder != lease.holder or current.released_at is not None:
-                raise _lost(lease, current)
-            return _extend(connection, replace(current, process=lease.process or current.process), ttl=ttl, now=now)
+            return _renew(connection, lease, _current(connection, lease.resources, lock=True), ttl=ttl, now=now)
 
         return self._database.write(push)
 
     def release(self, lease: Lease, *, now: float) -> None:
-        """Give the lease back; no effect if it is not the current one."""
+        """Give back every claim of the holder, those that were added later too; no effect on what it holds no more."""
+        held = leases.c.holder == lease.holder, leases.c.released_at.is_(None), leases.c.superseded_at.is_(None)
 
         def give_back(connection: Connection) -> None:
-            connection.execute(
-                leases.update()
-                .where(*_is(lease), leases.c.released_at.is_(None), leases.c.superseded_at.is_(None))
-                .values(released_at=now)
-            )
+            rows = sa.select(leases.c.checkpoint_key).where(*held).order_by(leases.c.checkpoint_key)
+            if connection.execute(rows.with_for_update()).all():
+                connection.execute(leases.update().where(*held).values(released_at=now))
 
         self._database.write(give_back)
 
-    def current(self, checkpoint: str) -> Lease | None:
-        """The newest lease, live or not."""
-        return self._database.read(lambda connection: _current(connection, checkpoint, lock=False))
+    def current(self, resource: str) -> Lease | None:
+        """The newest lease on `resource`, live or not, with every claim that its holder has."""
 
-    def history(self, checkpoint: str) -> tuple[Lease, ...]:
-        """Every lease that was ever granted on `checkpoint`, oldest first."""
-        query = leases.select().where(leases.c.checkpoint_key == _key(checkpoint)).order_by(leases.c.token)
+        def find(connection: Connection) -> Lease | None:
+            lease = _current(connection, (resource,), lock=False).get(resource)
+            return None if lease is None else _whole(connection, lease)
+
+        return self._database.read(find)
+
+    def history(self, resource: str) -> tuple[Lease, ...]:
+        """Every lease that was ever granted on `resource`, oldest first, each with this one claim."""
+        query = leases.select().where(leases.c.checkpoint_key == _key(resource)).order_by(leases.c.token)
         return self._database.read(lambda connection: tuple(map(_read, connection.execute(query))))
 
+    def _is_held(self, lease: Lease, now: float) -> bool:
+        return is_held(lease, now=now, alive=self._alive)
 
-def _current(connection: Connection, checkpoint: str, *, lock: bool) -> Lease | None:
-    query = leases.select().where(leases.c.checkpoint_key == _key(checkpoint), leases.c.superseded_at.is_(None))
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    return None if row is None else _read(row)
+    def _refuse_if_held(
+        self, connection: Connection, resources: Sequence[str], current: dict[str, Lease], lease: Lease, now: float
+    ) -> None:
+        """Raise LeaseHeld if another driver has one of `resources`."""
+        for resource in resources:
+            found = current.get(resource)
+            if found is not None and found.holder != lease.holder and self._is_held(found, now):
+                raise _held(_whole(connection, found), resource)
+        # A driver of a version that claimed no names has its checkpoint under the stream's name all the same.
+        for found in _of_stream(connection, lease.stream):
+            if found.holder != lease.holder and self._is_held(found, now):
+                raise _held(found, stream_resource(lease.stream))
 
 
-def _newest_token(connection: Connection, checkpoint: str) -> int:
-    query = sa.select(sa.func.max(leases.c.token)).where(leases.c.checkpoint_key == _key(checkpoint))
-    return connection.execute(query).scalar() or 0
+def _claim(
+    connection: Connection,
+    resources: Sequence[str],
+    current: dict[str, Lease],
+    lease: Lease,
+    kept: dict[str, Claim],
+    now: float,
+) -> Lease:
+    """`lease` with all of `resources`: those that are not in `kept` are installed, all under one new token."""
+    token = max((each.token for each in current.values()), default=0) + 1
+    claims = tuple(kept.get(name) or Claim(name, token) for name in resources)
+    for claim in sorted(claims, key=_order):
+        if claim.resource not in kept:
+            _install(connection, lease, claim, instead_of=current.get(claim.resource), now=now)
+    whole = replace(lease, claims=claims)
+    _extend(connection, whole)
+    return whole
 
 
-def _install(connection: Connection, lease: Lease, *, instead_of: Lease | None, now: float) -> None:
-    """Make `lease` the current one of its checkpoint; `instead_of`, the one that was judged, is kept as history.
+def _order(claim: Claim) -> str:
+    return _key(claim.resource)
+
+
+def _current(connection: Connection, resources: Iterable[str], *, lock: bool) -> dict[str, Lease]:
+    """The current row of each resource that has one, as a lease of one claim; locked in the order of the keys."""
+    keys = [_key(resource) for resource in resources]
+    query = leases.select().where(leases.c.checkpoint_key.in_(keys), leases.c.superseded_at.is_(None))
+    query = query.order_by(leases.c.checkpoint_key)
+    rows = connection.execute(query.with_for_update() if lock else query)
+    return {row.checkpoint: _read(row) for row in rows}
+
+
+def _of_stream(connection: Connection, stream: str) -> list[Lease]:
+    query = leases.select().where(leases.c.stream == stream, leases.c.superseded_at.is_(None))
+    return [_read(row) for row in connection.execute(query)]
+
+
+def _whole(connection: Connection, lease: Lease) -> Lease:
+    """`lease` with every claim that its holder has now."""
+    query = leases.select().where(leases.c.holder == lease.holder, leases.c.superseded_at.is_(None))
+    found = {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
+    name = stream_resource(lease.stream)
+    return replace(lease, claims=tuple(found[each] for each in sorted(found, key=lambda each: (each != name, each))))
+
+
+def _renew(connection: Connection, lease: Lease, current: dict[str, Lease], *, ttl: float, now: float) -> Lease:
+    """Push every claim of `lease`; raises LeaseLost before anything is written if one of them is another's."""
+    known = [each for name in lease.resources if (each := current.get(name)) is not None]
+    process = lease.process or next((each.process for each in known if each.holder == lease.holder), None)
+    renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None)
+    for claim in sorted(lease.claims, key=_order):
+        found = current.get(claim.resource)
+        if found is None or found.token < claim.token:
+            _install(connection, renewed, claim, instead_of=found, now=now)
+        elif found.token != claim.token or found.holder != lease.holder or found.released_at is not None:
+            raise _lost(lease, claim, found)
+    _extend(connection, renewed)
+    return renewed
+
+
+def _install(connection: Connection, lease: Lease, claim: Claim, *, instead_of: Lease | None, now: float) -> None:
+    """Make `claim` of `lease` the current row of its resource; `instead_of`, the one that was judged, is kept as
+    history.
 
     Only that one is superseded. If another became current meanwhile (PostgreSQL shows a claimant that waited for the
     row no row at all), the insert breaks the unique index, and the whole claim is judged again.
     """
     if instead_of is not None:
-        connection.execute(leases.update().where(*_is(instead_of)).values(superseded_at=now))
+        connection.execute(
+            leases.update()
+            .where(
+                leases.c.checkpoint_key == _key(claim.resource),
+                leases.c.token == instead_of.token,
+                leases.c.holder == instead_of.holder,
+            )
+            .values(superseded_at=now)
+        )
     connection.execute(
         leases.insert().values(
-            checkpoint_key=_key(lease.checkpoint),
-            token=lease.token,
-            checkpoint=lease.checkpoint,
+            checkpoint_key=_key(claim.resource),
+            token=claim.token,
+            checkpoint=claim.resource,
             stream=lease.stream,
             holder=lease.holder,
             acquired_at=lease.acquired_at,
@@ -136,34 +232,25 @@ def _install(connection: Connection, lease: Lease, *, instead_of: Lease | None, 
     )
 
 
-def _extend(connection: Connection, lease: Lease, *, ttl: float, now: float) -> Lease:
-    extended = replace(lease, renewed_at=now, expires_at=now + ttl)
+def _extend(connection: Connection, lease: Lease) -> None:
+    """Write process and times of `lease` to its current rows, which this transaction has locked or installed."""
+    keys = [_key(resource) for resource in lease.resources]
     connection.execute(
         leases.update()
-        .where(*_is(lease))
-        .values(renewed_at=extended.renewed_at, expires_at=extended.expires_at, **process_columns(lease.process))
-    )
-    return extended
-
-
-def _is(lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
-        leases.c.checkpoint_key == _key(lease.checkpoint),
-        leases.c.token == lease.token,
-        leases.c.holder == lease.holder,
+        .where(leases.c.checkpoint_key.in_(keys), leases.c.holder == lease.holder, leases.c.superseded_at.is_(None))
+        .values(renewed_at=lease.renewed_at, expires_at=lease.expires_at, **process_columns(lease.process))
     )
 
 
-def _key(checkpoint: str) -> str:
-    return hashlib.sha256(checkpoint.encode()).hexdigest()
+def _key(resource: str) -> str:
+    return hashlib.sha256(resource.encode()).hexdigest()
 
 
 def _read(row: Row[Any]) -> Lease:
     return Lease(
-        checkpoint=row.checkpoint,
         stream=row.stream,
         holder=row.holder,
-        token=row.token,
+        claims=(Claim(row.checkpoint, row.token),),
         process=read_process(row),
         acquired_at=row.acquired_at,
         renewed_at=row.renewed_at,
@@ -172,37 +259,32 @@ def _read(row: Row[Any]) -> Lease:
     )
 
 
-def _held(lease: Lease) -> LeaseHeld:
+def _held(lease: Lease, resource: str) -> LeaseHeld:
+    by_name = resource == stream_resource(lease.stream)
     return LeaseHeld(
-        f"driver {lease.holder} of stream {lease.stream} holds the lease {_whereabouts(lease)} "
+        f"driver {lease.holder} of stream {lease.stream} holds the lease {whereabouts(lease)} "
         f"since {_moment(lease.acquired_at)}, token {lease.token}",
-        expected="no living holder: a checkpoint has exactly one writer",
-        where=f"checkpoint {lease.checkpoint}",
+        expected="no living holder: a stream has exactly one driver, and a checkpoint exactly one writer",
+        where=f"stream {lease.stream}" if by_name else f"checkpoint {resource}",
         next_step=f"reattach to that driver, or stop it first with `streamwarden stop {lease.stream}`; "
         f"if its host is gone for good, the lease ends by itself at {_moment(lease.expires_at)}",
     )
 
 
-def _lost(mine: Lease, current: Lease) -> LeaseLost:
-    if current.token == mine.token and current.holder == mine.holder:
+def _lost(mine: Lease, claim: Claim, current: Lease) -> LeaseLost:
+    if current.token == claim.token and current.holder == mine.holder:
         observed = f"driver {mine.holder} gave its lease back at {_moment(current.released_at or 0)}"
     else:
         observed = (
-            f"driver {mine.holder} with token {mine.token} was replaced by driver {current.holder} "
-            f"with token {current.token} {_whereabouts(current)} at {_moment(current.acquired_at)}"
+            f"driver {mine.holder} with token {claim.token} was replaced by driver {current.holder} "
+            f"with token {current.token} {whereabouts(current)} at {_moment(current.acquired_at)}"
         )
     return LeaseLost(
         observed,
         expected="to be the current holder",
-        where=f"checkpoint {mine.checkpoint}",
+        where=f"stream {mine.stream}, {claim.resource}",
         next_step="stop this query now, without writing another batch",
     )
-
-
-def _whereabouts(lease: Lease) -> str:
-    if lease.process is None:
-        return "(not launched yet)"
-    return f"on host {lease.process.host} as pid {lease.process.pid}"
 
 
 def _moment(at: float) -> str:

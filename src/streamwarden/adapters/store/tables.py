@@ -160,9 +160,9 @@ retention: Final = sa.Table(
 leases: Final = sa.Table(
     "leases",
     metadata,
-    _name("checkpoint_key", "SHA-256 of the checkpoint: a path may be longer than an index takes", primary_key=True),
+    _name("checkpoint_key", "SHA-256 of `checkpoint`: a path may be longer than an index takes", primary_key=True),
     _count("token", "fencing token: grows with each new holder", primary_key=True, autoincrement=False),
-    sa.Column("checkpoint", sa.Text, nullable=False),
+    sa.Column("checkpoint", sa.Text, nullable=False, comment="what is claimed: a checkpoint, or `stream:NAME`"),
     _name("stream", nullable=False),
     _name("holder", "driver id", nullable=False),
     _name("host"),
@@ -172,8 +172,8 @@ leases: Final = sa.Table(
     _time("renewed_at", nullable=False),
     _time("expires_at", nullable=False),
     _time("released_at"),
-    _time("superseded_at", "when the next holder took over; empty in the one current lease of a checkpoint"),
-    comment="Every lease that was ever granted",
+    _time("superseded_at", "when the next holder took over; empty in the one current row of a claim"),
+    comment="Every claim of every lease that was ever granted: a driver claims its stream and each checkpoint",
 )
 sa.Index(
     "uq_leases_current",
