@@ -333,6 +333,11 @@ class StreamSpec:
     file: str = ""
 
     @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The declared checkpoints of its queries, each once, `checkpoint` first."""
+        return tuple(dict.fromkeys((self.checkpoint, *(path for path in self.queries.values() if path))))
+
+    @property
     def connections(self) -> tuple[str, ...]:
         """Names of the connections that the stream needs, each once."""
         named = (self.source.connection, self.sink.connection, self.storage.connection)

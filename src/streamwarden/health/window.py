@@ -9,6 +9,7 @@ from typing import Any, Final
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.queries import Part, QueryRecord
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
@@ -148,6 +149,8 @@ class Window:
         state: the checkpoint's state store instances; None if they were not read.
         waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
         previous: the last verdict of each check, for what lasts longer than the window.
+        part: what of the stream this is: all of it, its driver, or one of several queries.
+        query: the query's record; None if it was not seen, and for the driver of several.
         derived: what several checks derive from the fields above, kept so that it is derived once.
     """
 
@@ -163,4 +166,6 @@ class Window:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     previous: Mapping[str, Verdict] = field(default_factory=dict)
+    part: Part = Part.WHOLE
+    query: QueryRecord | None = None
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -10,7 +10,7 @@ from typing import Final
 from streamwarden.errors import JobError, StoreError, StreamwardenError
 from streamwarden.spark.listener import QueryEvent, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Roster
-from streamwarden.spark.sessions import Sessions, StartedQuery
+from streamwarden.spark.sessions import Sessions, StartedQuery, same_place
 from streamwarden.spark.store_link import StoreLink
 
 STORE_PATIENCE: Final = 60.0
@@ -78,6 +78,8 @@ class Gate:
         self._link.admitted(admission)
 
     def _claim(self, checkpoint: str) -> None:
+        if any(same_place(checkpoint, each) for each in self._link.checkpoints):
+            return  # the launcher claimed it
         deadline = time.monotonic() + STORE_PATIENCE
         while True:
             try:

@@ -12,6 +12,7 @@ from streamwarden.lifecycle.queries import QueryRecord, name_of
 from streamwarden.spark.sessions import StartedQuery, is_temporary, same_place
 from streamwarden.stream import StreamSpec
 
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """Args:
@@ -52,6 +53,11 @@ class Roster:
         self._running: dict[str, QueryRecord] = {}
         self._given: dict[str, str | None] = {}
         self._lock = threading.Lock()
+
+    @property
+    def job(self) -> str:
+        """The file that the queries are from."""
+        return self._spec.job
 
     def learn(self, records: Iterable[QueryRecord]) -> None:
         """What the store knows of the stream's queries: a checkpoint keeps its name."""
@@ -131,26 +137,23 @@ class Roster:
         for name, place in declared.items():
             if place is not None and same_place(query.checkpoint, place):
                 return name
-        name = next(
-            (each for each in (name_of(query.given, query.checkpoint, {}), name_of(None, query.checkpoint, {}))
-             if each in declared), None,
-        )  # fmt: skip
-        if name is None:
+        guesses = name_of(query.given, query.checkpoint, {}), name_of(None, query.checkpoint, {})
+        found = next((each for each in guesses if each in declared), None)
+        if found is None:
             raise JobError(
                 f"the script starts a query {query.given or 'without a name'} on the checkpoint {query.checkpoint}",
                 expected=f"one of the declared queries: {', '.join(declared)}",
                 where=self._spec.job,
                 next_step=f"add it to `queries` in {self._spec.file or 'the YAML file of ' + self._spec.name}",
             )
-        place = declared[name]
-        if place is not None:
+        if declared[found] is not None:
             raise JobError(
-                f"the query {name} writes to the checkpoint {query.checkpoint}",
-                expected=f"the declared checkpoint, {place}",
+                f"the query {found} writes to the checkpoint {query.checkpoint}",
+                expected=f"the declared checkpoint, {declared[found]}",
                 where=self._spec.job,
                 next_step="make the two the same: the lease protects the declared one only",
             )
-        return name
+        return found
 
     def _astray(self, query: StartedQuery) -> JobError:
         return JobError(

@@ -31,6 +31,7 @@ from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.spark.failures import from_spark
 from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Admission, Roster
 
@@ -115,6 +116,11 @@ class StoreLink:
                 _say(f"waiting for the store: {error}")
                 time.sleep(1.0)
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """What this driver has claimed."""
+        return self._lease.checkpoints
 
     def claim(self, *checkpoints: str) -> Lease:
         """Claim more checkpoints for this driver, before a query may write to them. Safe on any thread.
@@ -240,11 +246,13 @@ class StoreLink:
 
     def _ended(self, event: QueryTerminated) -> None:
         record = self._record(event.query_id)
-        if record is not None:
-            at = self._clock()
-            self._owe(
-                lambda: self._store.queries.ended(record.stream, record.name, event.run_id, at, event.error)
-            )
+        if record is None or self._roster is None:
+            return
+        at, why = self._clock(), None
+        if event.error is not None:
+            error_class, message = from_spark(event.error, event.error_class, self._roster.job)
+            why = f"{error_class}: {message}"
+        self._owe(lambda: self._store.queries.ended(record.stream, record.name, event.run_id, at, why))
 
     def _query_ids(self) -> tuple[str, ...]:
         if self._roster is not None:

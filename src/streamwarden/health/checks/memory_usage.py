@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.executors import Look, has_executors, looks
 from streamwarden.health.series import FRESH, latest_measured, measured, reports
 from streamwarden.health.settle import MEMORY, RAISE, RECENT, judge_series, settle
@@ -108,6 +108,7 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    judges=DRIVERS,
     reads=(
         "The measurement `resident_bytes` (resident memory of the driver's process tree: JVM, Python, workers, taken "
         "by the runner about every ten seconds). With a local master minus state memory: "
