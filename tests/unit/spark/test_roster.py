@@ -1,0 +1,125 @@
+"""Which queries a driver admits, and what it calls them."""
+
+from typing import Any
+
+import pytest
+
+from streamwarden.errors import JobError
+from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.spark.roster import Admission, Roster
+from streamwarden.spark.sessions import StartedQuery
+from streamwarden.stream import StreamSpec, TriggerSpec
+
+
+def query(checkpoint: str, given: str | None = None, *, number: int = 1, temporary: bool = False) -> StartedQuery:
+    return StartedQuery(
+        query_id=f"query {checkpoint}",
+        run_id=f"run {number}",
+        given=given,
+        checkpoint=checkpoint,
+        trigger=TriggerSpec(),
+        temporary=temporary,
+    )
+
+
+def roster(starts: int | None = None, *, alone: bool = False, **changes: Any) -> Roster:
+    spec = StreamSpec(**{"name": "pair", "job": "/j.py", "checkpoint": "/cp", **changes})
+    return Roster(spec, "pair-1", starts=starts, alone=alone, clock=lambda: 5.0)
+
+
+def names(of: Roster) -> set[str]:
+    return {record.identity for record in of.records()}
+
+
+def test_the_only_query_bears_the_streams_name() -> None:
+    for starts in (1, None):
+        mine = roster(starts)
+        assert mine.admit(query("/cp", "counts")).record.identity == "pair"
+        again = mine.admit(query("/cp", "counts", number=2))
+        assert (again.record.identity, again.record.run_id, again.renamed) == ("pair", "run 2", None)
+
+
+@pytest.mark.parametrize("kwargs", [{"starts": 1}, {"alone": True}])
+def test_the_only_query_on_another_checkpoint_is_refused(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(JobError, match=r"/elsewhere.*expected the declared checkpoint, /cp"):
+        roster(**kwargs).admit(query("/elsewhere"))
+
+
+def test_a_module_with_build_has_no_second_query() -> None:
+    mine = roster(alone=True)
+    mine.admit(query("/cp"))
+    with pytest.raises(JobError, match="/elsewhere"):
+        mine.admit(query("/elsewhere"))
+
+
+def test_a_script_that_is_known_to_start_two_has_both_named_from_the_first_on() -> None:
+    mine = roster(2)
+    assert mine.admit(query("/elsewhere", "left")).record.identity == "pair/left"
+    assert mine.admit(query("/cp", "right")) == Admission(mine.records()[1])
+    assert names(mine) == {"pair/left", "pair/right"}
+
+
+def test_when_a_second_one_comes_unforeseen_the_first_one_gets_a_name_too() -> None:
+    mine = roster()
+    assert mine.admit(query("/cp", "left")).record.identity == "pair"
+    admission = mine.admit(query("/cp2", "left"))
+    assert admission.renamed is not None
+    old, new = admission.renamed
+    assert (old.identity, new.identity) == ("pair", "pair/left")
+    assert admission.record.identity.startswith("pair/left_"), "one name, one checkpoint"
+    assert names(mine) == {"pair/left", admission.record.identity}
+
+
+def test_a_checkpoint_keeps_the_name_that_the_store_knows() -> None:
+    mine = roster(2)
+    known = QueryRecord(
+        stream="pair", name="old_name", checkpoint="/cp/a", trigger=TriggerSpec(), driver_id="pair-0", query_id="q",
+        run_id="r", first_at=1, started_at=1,
+    )  # fmt: skip
+    mine.learn([known])
+    assert mine.admit(query("/cp/a", "new name")).record.name == "old_name"
+    assert mine.admit(query("/cp/b", "old name")).record.name.startswith("old_name_")
+
+
+def test_a_query_without_a_checkpoint_has_the_same_name_in_each_life() -> None:
+    mine = roster(2)
+    place = "/tmp/temporary-1"
+    known = QueryRecord(
+        stream="pair", name="console", checkpoint=place, trigger=TriggerSpec(), driver_id="pair-0", query_id="q",
+        run_id="r", first_at=1, started_at=1,
+    )  # fmt: skip
+    mine.learn([known])
+    assert mine.admit(query("/tmp/temporary-2", "console", temporary=True)).record.name == "console"
+
+
+DECLARED = {"queries": {"left": "/cp/left", "right": None}}
+
+
+@pytest.mark.parametrize(
+    ("started", "name"),
+    [
+        (query("/cp/left", "whatever"), "left"),
+        (query("file:/cp/left"), "left"),
+        (query("/data/right"), "right"),
+        (query("/data/x", "Right"), "right"),
+    ],
+)
+def test_a_declared_query_is_recognised_by_its_checkpoint_else_by_its_name(started: StartedQuery, name: str) -> None:
+    assert roster(**DECLARED).admit(started).record.name == name
+
+
+def test_a_query_that_is_not_declared_is_refused_with_the_names_that_are() -> None:
+    with pytest.raises(JobError, match=r"a query third.*left, right.*add it to `queries`"):
+        roster(**DECLARED).admit(query("/data/third", "third"))
+
+
+def test_a_declared_query_on_another_checkpoint_is_refused() -> None:
+    with pytest.raises(JobError, match=r"/data/x.*/cp/left"):
+        roster(**DECLARED).admit(query("/data/x", "left"))
+
+
+def test_a_query_that_was_dismissed_is_nowhere() -> None:
+    mine = roster(2)
+    mine.admit(query("/cp/a"))
+    mine.dismiss("query /cp/a")
+    assert names(mine) == set()
