@@ -1,4 +1,4 @@
-"""StreamSpec: one supervised Structured Streaming query as data.
+"""StreamSpec: one supervised Structured Streaming job as data, as a rule one query.
 
 Paths are absolute here: the edge that reads the YAML resolves `job` against the project folder and the data paths
 against the data folder. Durations are seconds, sizes are bytes.

@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
 PAIR = """
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession, functions as F
@@ -48,6 +49,8 @@ rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(sour
 def checked(number):
     if Path(base, "poison").exists():
         raise ValueError("a poisoned row")
+    if Path(base, "slow").exists():
+        time.sleep(0.2)
     return number
 
 
@@ -65,7 +68,10 @@ picky = (
     .trigger(processingTime="300 milliseconds")
     .start()
 )
-plain.awaitTermination()
+try:
+    plain.awaitTermination()
+finally:
+    spark.stop()  # it must not cut the batch of the other one
 """
 
 STREAM = """
@@ -182,8 +188,12 @@ def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(wo
     assert run(world, "start", "pair").code == Exit.OK
     until("the other one's batch, too", lambda: committed(world, "second") >= 5)
     run(world, "check", "--json")
+    (world.data / "slow").touch()
+    world.publish(1)
+    until("a long batch", lambda: log_position(*open_path(units["picky_one"].checkpoint)).gap == 1)
     driver = _driver(world)
     assert run(world, "stop", "pair").code == Exit.OK
+    assert {log_position(*open_path(each.checkpoint)).gap for each in units.values()} == {0}
     end = world.await_end(driver)
     assert (end.kind, end.cut_batch) == (ExitKind.STOPPED, False)
     expected = Counter(range(world.published * 20))

@@ -90,6 +90,8 @@ class Control:
         self._clock = clock
         self._terminate = threading.Event()
         self._refused_until: float | None = None
+        self._at_boundaries = threading.Event()
+        self._at_boundaries.set()
         self._measure_at = 0.0
         self._ended_at = 0.0
         self._stopped = False
@@ -104,6 +106,13 @@ class Control:
         """A query was refused: end the driver, the others at their batch boundaries. Returns at once."""
         if self._refused_until is None:
             self._refused_until = self._clock() + self._spec.stop.batch_deadline
+
+    def await_boundaries(self) -> None:
+        """Wait while queries are being stopped at their batch boundaries.
+
+        A script that waits for any of its queries sees the first one end, and may stop Spark under the others.
+        """
+        self._at_boundaries.wait()
 
     def _run(self) -> None:
         while not self.finished.wait(TICK):
@@ -162,12 +171,16 @@ class Control:
     def _all_at_boundary(self, give_up: Callable[[], bool]) -> bool:
         """Stop every query, each at its own boundary and all at the same time: one that has a long batch holds up no
         other, and the deadline is for all of them. False if it was given up."""
-        while queries := self._sessions.active_queries():
-            with ThreadPoolExecutor(len(queries), thread_name_prefix="streamwarden stop") as pool:
-                ends = set(pool.map(partial(stop_at_boundary, give_up=give_up), queries))
-            if Stop.GIVEN_UP in ends:
-                return False  # fenced, terminated or out of time: the next look acts on it
-        return True
+        self._at_boundaries.clear()
+        try:
+            while queries := self._sessions.active_queries():
+                with ThreadPoolExecutor(len(queries), thread_name_prefix="streamwarden stop") as pool:
+                    ends = set(pool.map(partial(stop_at_boundary, give_up=give_up), queries))
+                if Stop.GIVEN_UP in ends:
+                    return False  # fenced, terminated or out of time: the next look acts on it
+            return True
+        finally:
+            self._at_boundaries.set()
 
     def _give_up(self) -> bool:
         if self._terminate.is_set() or self._link.lost is not None:

@@ -16,6 +16,9 @@ from streamwarden.spark.store_link import StoreLink
 STORE_PATIENCE: Final = 60.0
 """Seconds that a query waits for its checkpoint to be claimed while the store is down."""
 
+PAUSE: Final = 1.0
+"""Seconds between two attempts."""
+
 
 class Gate:
     """Looks at each event before the link gets it; on Spark's listener thread.
@@ -88,7 +91,7 @@ class Gate:
             except StoreError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(1.0)
+                time.sleep(PAUSE)
 
 
 def _as_ours(error: Exception) -> StreamwardenError:

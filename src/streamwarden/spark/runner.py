@@ -84,7 +84,9 @@ class Runner:
             roster=self._roster,
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
-        self._sessions = Sessions(self._take, self._executors.opened)
+        self._sessions = Sessions(
+            self._take, self._executors.opened, before_stop=lambda: self._control.await_boundaries()
+        )
         self._control = Control(
             self._spec,
             folder,

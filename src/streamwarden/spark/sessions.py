@@ -37,13 +37,18 @@ class Sessions:
     Args:
         emit: gets the events of every session's queries; must return at once.
         opened: is shown each session; must return at once, and not raise.
+        before_stop: called when the job stops a session; the session is stopped when it returns.
     """
 
     def __init__(
-        self, emit: Callable[[QueryEvent], None], opened: Callable[[Any], None] = lambda session: None
+        self,
+        emit: Callable[[QueryEvent], None],
+        opened: Callable[[Any], None] = lambda session: None,
+        before_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._emit = emit
         self._opened = opened
+        self._before_stop = before_stop
         self._sessions: list[Any] = []
         self._lock = threading.Lock()
 
@@ -60,7 +65,15 @@ class Sessions:
             if threading.current_thread() is threading.main_thread():
                 self.attach(session)
 
+        stop = SparkSession.stop
+
+        @functools.wraps(stop)
+        def stop_later(session: Any) -> None:
+            self._before_stop()
+            stop(session)
+
         SparkSession.__init__ = attach  # type: ignore[method-assign,assignment]
+        SparkSession.stop = stop_later  # type: ignore[method-assign,assignment]
 
     def attach(self, session: Any) -> None:
         with self._lock:

@@ -1,29 +1,19 @@
 """Names of queries, and what there is to judge of a stream that has several."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from streamwarden.lifecycle.queries import Part, QueryRecord, identity, is_name, name_of, owner, units
+from streamwarden.lifecycle.queries import Part, identity, is_name, name_of, owner, units
 from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, StreamSpec, TriggerSpec
+from support.queries import query_record
 
 NOW = 1_800_000_000.0
 
 
-def record(name: str, *, driver: str = "pair-1", at: float = NOW - 10, **changes: Any) -> QueryRecord:
-    fields = {
-        "stream": "pair",
-        "name": name,
-        "checkpoint": f"/data/{name or 'pair'}",
-        "trigger": TriggerSpec(processing_time=7.0),
-        "driver_id": driver,
-        "query_id": f"id of {name}",
-        "run_id": f"run of {name}",
-        "first_at": at,
-        "started_at": at,
-    }
-    return QueryRecord(**{**fields, **changes})
+record = partial(query_record, "pair", driver="pair-1", at=NOW - 10)
 
 
 def spec(**changes: Any) -> StreamSpec:

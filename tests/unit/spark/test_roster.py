@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.spark.roster import Admission, Roster
 from streamwarden.spark.sessions import StartedQuery
 from streamwarden.stream import StreamSpec, TriggerSpec
+from support.queries import query_record
 
 
 def query(checkpoint: str, given: str | None = None, *, number: int = 1, temporary: bool = False) -> StartedQuery:
@@ -72,10 +72,7 @@ def test_when_a_second_one_comes_unforeseen_the_first_one_gets_a_name_too() -> N
 
 def test_a_checkpoint_keeps_the_name_that_the_store_knows() -> None:
     mine = roster(2)
-    known = QueryRecord(
-        stream="pair", name="old_name", checkpoint="/cp/a", trigger=TriggerSpec(), driver_id="pair-0", query_id="q",
-        run_id="r", first_at=1, started_at=1,
-    )  # fmt: skip
+    known = query_record("pair", "old_name", driver="pair-0", at=1, checkpoint="/cp/a")
     mine.learn([known])
     assert mine.admit(query("/cp/a", "new name")).record.name == "old_name"
     assert mine.admit(query("/cp/b", "old name")).record.name.startswith("old_name_")
@@ -84,10 +81,7 @@ def test_a_checkpoint_keeps_the_name_that_the_store_knows() -> None:
 def test_a_query_without_a_checkpoint_has_the_same_name_in_each_life() -> None:
     mine = roster(2)
     place = "/tmp/temporary-1"
-    known = QueryRecord(
-        stream="pair", name="console", checkpoint=place, trigger=TriggerSpec(), driver_id="pair-0", query_id="q",
-        run_id="r", first_at=1, started_at=1,
-    )  # fmt: skip
+    known = query_record("pair", "console", driver="pair-0", at=1, checkpoint=place)
     mine.learn([known])
     assert mine.admit(query("/tmp/temporary-2", "console", temporary=True)).record.name == "console"
 
