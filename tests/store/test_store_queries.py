@@ -23,7 +23,7 @@ def test_a_query_from_its_first_start_to_its_end(store: Store) -> None:
 
 
 def test_what_is_told_late_of_an_older_run_changes_nothing(store: Store) -> None:
-    """Whoever records the end of a dead driver repeats what that one started."""
+    """The process that records the end of a dead driver repeats what that driver started."""
     store.queries.started(AGAIN)
     store.queries.started(FIRST)
     store.queries.ended("pair", "left", FIRST.run_id, 250.0, "it broke")

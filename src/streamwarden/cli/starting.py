@@ -55,7 +55,7 @@ def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, co
 
     Args:
         known: the records of the stream's queries.
-        count: how many queries the job starts, by its text; None where that cannot be told.
+        count: how many queries the job starts, by its text; None where the text does not say.
     """
     declared = tuple(spec.queries)
     return Starts(
@@ -84,10 +84,10 @@ def await_queries(space: Workspace, spec: StreamSpec, driver_id: str, within: fl
 
 def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
     """The error for a driver that has started some of its queries only."""
-    told = f"; not started: {', '.join(starts.missing)}" if starts.missing else ""
+    absent = f"; not started: {', '.join(starts.missing)}" if starts.missing else ""
     return ProcessError(
         f"{len(starts.started)} of {starts.count} queries started within {format_duration(within)}: "
-        f"{', '.join(each.name or each.query_id for each in starts.started)}{told}",
+        f"{', '.join(each.name or each.query_id for each in starts.started)}{absent}",
         expected="every query that the stream's file declares" if starts.declared else "every query in the job's text",
         where=error.where,
         next_step=f"{error.next_step}; the driver goes on: `streamwarden status` shows its queries",

@@ -16,7 +16,7 @@ def has_ended(window: Window) -> bool:
 
 
 def is_down(window: Window) -> bool:
-    """No driver lives, though there was one, or the query has ended; False if that cannot be told."""
+    """No driver lives, though there was one, or the query has ended; False if that is not known."""
     if has_ended(window):
         return True
     if window.driver_alive is None:

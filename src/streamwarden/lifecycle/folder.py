@@ -161,7 +161,7 @@ def read_outcome(folder: Path) -> ExitRecord | None:
 
 
 def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
-    """The driver's queries, for whoever looks after it once it is dead and the store knew nothing of them."""
+    """The driver's queries, for the process that records its end if the store did not get them."""
     write_document(folder / QUERIES, {record.query_id: dataclasses.asdict(record) for record in records})
 
 

@@ -19,7 +19,7 @@ class QueryCount:
 
     @contextmanager
     def repeated(self, times: int | None) -> Iterator[None]:
-        """What is started inside is started `times` times; None: nobody knows how often."""
+        """What is started inside is started `times` times; None: the text does not say how often."""
         before, self.count = self.count, 0
         yield
         inside = self.count

@@ -59,7 +59,7 @@ class Gate:
             query = self._sessions.started(event.query_id, event.run_id)
             if query is not None:  # else it is gone already
                 self._admit(query)
-        except Exception as error:  # whatever it is, a query that nobody looks after must not run
+        except Exception as error:  # whatever it is, an unsupervised query must not run
             self._turn_away(event)
             self.refused = self.refused or _as_ours(error)
             self._refuse()

@@ -31,7 +31,7 @@ class Roster:
     first one does so until a second one comes.
 
     Args:
-        starts: how many queries the job starts, by its text; None where that cannot be told.
+        starts: how many queries the job starts, by its text; None where the text does not say.
         alone: the job is a module with `build`, whose one query the runner starts itself.
     """
 
@@ -124,7 +124,7 @@ class Roster:
     def _free_name(self, given: str | None, checkpoint: str) -> str:
         known = next((name for name, place in self._known.items() if same_place(place, checkpoint)), None)
         earlier = {
-            # whoever had a checkpoint that Spark made up never comes back to it
+            # a query whose checkpoint Spark made up never comes back to it
             name: place
             for name, place in self._known.items()
             if not (is_temporary(place) and is_temporary(checkpoint))

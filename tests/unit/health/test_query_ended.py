@@ -27,7 +27,7 @@ def seen(of: DriverRecord = DRIVER, *, known: bool = True, by: str = "driver-1",
     return window(drivers=(of,), driver_alive=alive, part=Part.QUERY, query=query, log=stuck)
 
 
-def told(of: Window) -> Verdict:
+def verdict_on(of: Window) -> Verdict:
     return judge(query_ended.CHECK, of)
 
 
@@ -44,19 +44,19 @@ def told(of: Window) -> Verdict:
     ],
 )
 def test_the_newest_run_decides(query: dict[str, Any], status: Status, reason: str) -> None:
-    verdict = told(seen(**query))
+    verdict = verdict_on(seen(**query))
     assert verdict.status is status
     assert reason in verdict.reason
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(60, Status.OK), (120, Status.WARNING), (301, Status.CRITICAL)])
 def test_a_query_is_given_time_to_start(seconds: int, status: Status) -> None:
-    assert told(seen(driver(1, NOW - seconds), known=False)).status is status
+    assert verdict_on(seen(driver(1, NOW - seconds), known=False)).status is status
 
 
 def test_a_dead_driver_is_not_the_matter_of_its_queries() -> None:
     dead = driver(1, NOW - 1000, exit=ended(ExitKind.KILLED, NOW - 10))
-    assert told(seen(dead, ended_at=None)).status is Status.OK
+    assert verdict_on(seen(dead, ended_at=None)).status is Status.OK
 
 
 def test_a_query_that_has_ended_is_one_problem_and_not_two() -> None:

@@ -211,7 +211,11 @@ NAMES = {QUERY: "first", OTHER: None}
 def start(desk: Desk, roster: Roster, query_id: str, checkpoint: Path) -> str:
     """A query starts as the gate lets it; returns under which name it is kept."""
     found = StartedQuery(
-        query_id=query_id, run_id=f"run {query_id}", given=NAMES[query_id], checkpoint=str(checkpoint), trigger=TriggerSpec()
+        query_id=query_id,
+        run_id=f"run {query_id}",
+        given=NAMES[query_id],
+        checkpoint=str(checkpoint),
+        trigger=TriggerSpec(),
     )
     admission = roster.admit(found)
     desk.link.admitted(admission)
@@ -251,7 +255,7 @@ def test_the_first_query_gets_a_name_when_a_second_one_comes_unforeseen(desk: De
 
 
 def test_reports_that_were_spilled_are_loaded_under_the_names_of_their_queries(desk: Desk, roster: Roster) -> None:
-    """The driver dies with the store away; whoever records its end loads them from its folder."""
+    """The driver dies with the store away; the process that records its end loads them from its folder."""
     start(desk, roster, QUERY, desk.checkpoint)
     start(desk, roster, OTHER, desk.checkpoint.parent / "second")
     for query in (QUERY, OTHER):

@@ -14,14 +14,14 @@ def judge(facts: Facts) -> Iterable[Finding]:
     if not job.parsed:
         yield RULE.finding(facts, job.problem, Origin.JOB, job.path, severity=Severity.ERROR)
     elif job.module and declared:
-        told = f"the job has `build`, so the stream has one query, and the file declares {', '.join(declared)}"
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: queries", severity=Severity.ERROR)
+        observed = f"the job has `build`, so the stream has one query, and the file declares {', '.join(declared)}"
+        yield RULE.finding(facts, observed, Origin.DECLARATION, f"{facts.file}: queries", severity=Severity.ERROR)
     elif declared and job.queries is not None and job.queries != len(declared):
-        told = f"the script's text starts {_count(job.queries)}, and the file declares {_count(len(declared))}"
-        yield RULE.finding(facts, told, Origin.JOB, job.path, severity=Severity.ERROR)
+        observed = f"the script's text starts {_count(job.queries)}, and the file declares {_count(len(declared))}"
+        yield RULE.finding(facts, observed, Origin.JOB, job.path, severity=Severity.ERROR)
     elif not declared and (job.queries or 1) > 1:
-        told = f"the script's text starts {_count(job.queries or 1)}, and the file declares none of them"
-        yield RULE.finding(facts, told, Origin.JOB, job.path)
+        observed = f"the script's text starts {_count(job.queries or 1)}, and the file declares none of them"
+        yield RULE.finding(facts, observed, Origin.JOB, job.path)
 
 
 def _count(number: int) -> str:
