@@ -201,13 +201,17 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """Back-off `initial * factor**n`, at most `cap`, within `budget`; all reset after `healthy_after` of health."""
+    """Back-off `initial * factor**n`, at most `cap`, within `budget`; all reset after `healthy_after` of health.
+
+    A driver whose JVM has not answered for `unresponsive_after` is killed, and then restarted as any killed driver.
+    """
 
     initial: Seconds = 30.0
     factor: float = 2.0
     cap: Seconds = 600.0
     budget: Budget = field(default_factory=Budget)
     healthy_after: Seconds = 3600.0
+    unresponsive_after: Seconds = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

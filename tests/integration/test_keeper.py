@@ -123,6 +123,36 @@ def test_a_driver_that_ignores_sigterm_is_killed_at_the_kill_deadline(folder: Pa
     assert [event.detail["signal"] for event in files.read_events(folder)] == ["SIGTERM", "SIGKILL"]
 
 
+def test_a_driver_whose_jvm_does_not_answer_is_killed_and_the_reason_recorded(folder: Path) -> None:
+    keep(folder, "exec sleep 60")
+    started(folder)
+    files.write_document(folder / files.UNRESPONSIVE, {"silent_for": 61.0})
+    assert ended(folder)["signal"] == signal.SIGKILL
+    outcome = files.read_outcome(folder)
+    assert outcome is not None
+    assert (outcome.kind, outcome.error_class, outcome.signal) == (ExitKind.KILLED, "JvmUnresponsive", 9)
+    (event,) = files.read_events(folder)
+    assert (event.kind, event.detail["signal"], event.detail["landed"]) == ("signal_sent", "SIGKILL", "true")
+    assert "did not answer for 1m 1s" in event.detail["reason"]
+
+
+def test_a_driver_of_which_every_half_was_stopped_is_killed_too_but_not_one_that_goes_on(folder: Path) -> None:
+    """No Python half is left to tell: the keeper sees the state of the process itself."""
+    files.write_document(folder / files.SPEC, {"restart": {"unresponsive_after": 1.5}})
+    keep(folder, "exec sleep 60")
+    process = started(folder)
+    processes.signal_group(process, signal.SIGSTOP)
+    time.sleep(0.7)  # less than the bound: the keeper has seen it stopped
+    processes.signal_group(process, signal.SIGCONT)
+    time.sleep(1.2)  # longer than the rest of the bound: the first stop must not count any more
+    assert processes.is_alive(process)
+    processes.signal_group(process, signal.SIGSTOP)
+    assert ended(folder)["signal"] == signal.SIGKILL
+    outcome = files.read_outcome(folder)
+    assert outcome is not None
+    assert "SIGSTOP" in outcome.message
+
+
 def test_a_stop_request_for_another_driver_is_not_obeyed(folder: Path) -> None:
     keep(folder, f"sleep {3 * keeper.POLL}; exit 0")
     started(folder)

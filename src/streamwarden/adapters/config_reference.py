@@ -133,6 +133,8 @@ MEANINGS: Final = {
     "restart.cap": "longest wait",
     "restart.budget": "most failures in a span; beyond it the stream stays down, with an incident",
     "restart.healthy_after": "a query that ran this long forgives the failures before it",
+    "restart.unresponsive_after": "a driver whose JVM has not answered for this long is killed and restarted; it "
+    "should be longer than the longest pause of the garbage collector",
     "stop.batch_deadline": "how long a stop waits for the batch boundary before SIGTERM",
     "stop.term_deadline": "how long it waits then before SIGKILL",
     "health.thresholds": "check -> threshold -> value, over the project's (see [checks](checks.md))",

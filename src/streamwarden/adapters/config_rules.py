@@ -13,6 +13,7 @@ from streamwarden.adapters.config_cluster import LEAST_MEMORY, cluster_problems,
 from streamwarden.adapters.config_paths import URL, resolve
 from streamwarden.adapters.config_problems import KeyPath, Problem, show
 from streamwarden.adapters.real_time_rules import real_time_problems
+from streamwarden.lifecycle.heartbeat import SHORTEST_BOUND
 from streamwarden.stream import (
     CONNECTION_PATTERN,
     NAME_PATTERN,
@@ -146,6 +147,12 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
         (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),
         (("restart", "healthy_after"), restart.healthy_after, restart.healthy_after > 0, "a positive duration"),
+        (
+            ("restart", "unresponsive_after"),
+            restart.unresponsive_after,
+            restart.unresponsive_after >= SHORTEST_BOUND,
+            f"at least {SHORTEST_BOUND:.0f} s: a busy machine and a garbage collector pause for seconds",
+        ),
         (("stop", "batch_deadline"), stop.batch_deadline, stop.batch_deadline > 0, "a positive duration"),
         (("stop", "term_deadline"), stop.term_deadline, stop.term_deadline > 0, "a positive duration"),
         (

@@ -56,6 +56,10 @@ class ExitRecorder:
         """Whether `lease` excludes another writer; see `Lapses.is_held`."""
         return self._lapses.is_held(lease)
 
+    def skew(self, lease: Lease) -> float | None:
+        """By how much the holder's clock differs from this one's; see `Lapses.skew`."""
+        return self._lapses.skew(lease)
+
     def record_exit(self, record: DriverRecord) -> ExitRecord:
         """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
         folder = Path(record.folder)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder, is_seen_dead
+from streamwarden.adapters.lapses import ahead, clocks_differ
 from streamwarden.adapters.launch import SPAWN_TIMEOUT, driver_environment, remote_environment, spawn, write_folder
 from streamwarden.adapters.stream_incidents import close_incident
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
@@ -85,6 +86,7 @@ class Fleet:
         launched_by: str,
         command: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
+        announce: Callable[[str], None] = lambda text: None,
     ) -> Started:
         """Start a driver for `spec`, or find the living one. Of many that start at once exactly one launches.
 
@@ -92,6 +94,7 @@ class Fleet:
             launched_by: who or what asked, for people.
             command: a spark-submit argv without an application (Airflow's hook builds one); default: ours.
             env: more environment for the driver; it wins over this process's.
+            announce: called with what this waits for, and with what is wrong with the clocks of two hosts.
 
         Raises:
             ConfigError: a driver in cluster mode, which only `submit` starts.
@@ -99,7 +102,7 @@ class Fleet:
             ProcessError: no Java, or the driver could not be launched.
             StoreError: the store is down: then nothing is started.
         """
-        found = self._living(spec)
+        found = self._living(spec, announce)
         if found is not None:
             return self._reattached(found, launched_by)
         if spec.spark.deploy_mode is DeployMode.CLUSTER:
@@ -204,14 +207,13 @@ class Fleet:
         )
         return record, lease
 
-    def _living(self, spec: StreamSpec) -> DriverRecord | None:
+    def _living(self, spec: StreamSpec, announce: Callable[[str], None] = lambda text: None) -> DriverRecord | None:
         """The driver that runs this stream or holds its checkpoint; records the end of one that does not live any more.
 
         Takes `lapses.GRACE` where the lease has lapsed of a driver that cannot be seen.
         """
         for resource in _resources(spec):
-            while (held := self._exits.is_held(lease := self._store.leases.current(resource))) is None:
-                time.sleep(_ASK_AGAIN)
+            lease, held = self._judged(resource, announce)
             if lease is not None and lease.process is not None:  # without one a launch is under way: acquire() decides
                 if held:
                     return self._record_of(lease, spec)
@@ -221,6 +223,23 @@ class Fleet:
         if latest is not None and latest.exit is None:
             self.observe(latest.driver_id)
         return None
+
+    def _judged(self, resource: str, announce: Callable[[str], None]) -> tuple[Lease | None, bool]:
+        """The newest lease on `resource` and whether it is held, once that is known; says what it waits for."""
+        waited = False
+        while True:
+            lease = self._store.leases.current(resource)
+            held = self._exits.is_held(lease)
+            if held is not None:
+                break
+            if lease is not None and not waited:
+                announce(_doubt(lease, self._clock()))
+            waited = True
+            time.sleep(_ASK_AGAIN)
+        skew = self._exits.skew(lease) if lease is not None and held else None
+        if lease is not None and skew is not None:
+            announce(f"driver {lease.holder} lives; {clocks_differ(lease, skew)}")
+        return lease, held
 
     def _record_of(self, lease: Lease, spec: StreamSpec) -> DriverRecord | None:
         """The driver of a lease on this stream. Raises LeaseHeld if `spec` is not what that driver runs."""
@@ -453,6 +472,13 @@ class Fleet:
 def _resources(spec: StreamSpec) -> tuple[str, ...]:
     """What the driver of `spec` claims at its launch: the stream by its name, and its checkpoints. Pure."""
     return stream_resource(spec.name), *spec.checkpoints
+
+
+def _doubt(lease: Lease, now: float) -> str:
+    """Why it takes a moment to know whether the holder of `lease` lives, for people. Pure."""
+    late, early = now - lease.expires_at, ahead(lease, now)
+    when = f"was renewed {early:.0f} s in the future" if early else f"expired {late:.0f} s ago"
+    return f"the lease of driver {lease.holder} {whereabouts(lease)} {when}: waiting to see whether it is renewed"
 
 
 def _not_launched(error: OSError | StreamwardenError, folder: Path) -> ProcessError:

@@ -20,7 +20,9 @@ from typing import Final
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.driver import DriverEvent
+from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.heartbeat import Silence, killed_unresponsive
+from streamwarden.stream import RestartPolicy
 
 POLL: Final = 0.25
 """Seconds between two looks at stop.json; the driver's end is noticed at once, by its signal."""
@@ -62,10 +64,14 @@ def keep(folder: Path, command: Sequence[str]) -> None:
     if process is not None:
         files.write_process(folder, process)
     sent: set[signal.Signals] = set()
+    pulse = _Pulse(folder, process) if process is not None else None
     while child.poll() is None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
             _enforce(folder, driver_id, child.pid, sent)
+            if pulse is not None and signal.SIGKILL not in sent and (found := pulse.look()) is not None:
+                sent.add(signal.SIGKILL)
+                _kill_unresponsive(folder, driver_id, child.pid, found)
     ended_at = time.time()
     # What the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
@@ -102,6 +108,38 @@ def _enforce(folder: Path, driver_id: str, group: int, sent: set[signal.Signals]
                 files.append_event(
                     folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail)
                 )
+
+
+class _Pulse:
+    """Watches for a driver that does not run any more although it lives: by the word of its Python half that the JVM
+    does not answer, and by the state of the JVM's process, for a driver of which both halves were stopped."""
+
+    def __init__(self, folder: Path, process: ProcessIdentity) -> None:
+        self._folder = folder
+        self._process = process
+        document = (files.read_document(folder / files.SPEC) or {}).get("restart") or {}
+        self._bound = float(document.get("unresponsive_after", RestartPolicy().unresponsive_after))
+        self._stopped = Silence(time.monotonic())
+
+    def look(self) -> ExitRecord | None:
+        """Why the driver has to be killed; None if it need not be."""
+        self._stopped = self._stopped.at(time.monotonic(), heard=not processes.is_stopped(self._process))
+        if self._stopped.lasted >= self._bound:
+            return killed_unresponsive(self._stopped.lasted, at=time.time(), by="its keeper", stopped=True)
+        document = files.read_document(self._folder / files.UNRESPONSIVE)
+        if document is None:
+            return None
+        return killed_unresponsive(float(document["silent_for"]), at=time.time(), by="its keeper")
+
+
+def _kill_unresponsive(folder: Path, driver_id: str, group: int, why: ExitRecord) -> None:
+    """SIGKILL, recorded: the outcome says why, since the driver itself cannot any more."""
+    with contextlib.suppress(OSError):
+        files.write_outcome(folder, why)
+    landed = processes.signal_members(group, signal.SIGKILL)
+    detail = {"signal": signal.SIGKILL.name, "reason": why.message, "landed": str(landed).lower()}
+    with contextlib.suppress(OSError):  # a full disk must not keep a frozen driver alive
+        files.append_event(folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail))
 
 
 def _tell_store(folder: Path) -> None:

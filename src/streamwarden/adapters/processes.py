@@ -41,6 +41,12 @@ def is_alive(process: ProcessIdentity) -> bool | None:
     return identity(process.pid) == process
 
 
+def is_stopped(process: ProcessIdentity) -> bool:
+    """Whether the kernel has stopped this very process (SIGSTOP); one that a debugger traces is not."""
+    fields = _stat(process.pid)
+    return fields is not None and fields[0] == "T" and int(fields[19]) == process.started_at
+
+
 def signal_group(process: ProcessIdentity, signum: int) -> bool:
     """Send `signum` to the process group that `process` leads; False if it is not this very process that lives.
 

@@ -143,7 +143,9 @@ class StreamOperator(SparkSubmitOperator):
         try:
             with self._spark_connection(spec):
                 order = submission(self, spec, context)
-            started = space.fleet.start(order.spec, launched_by=_who(context), command=order.command, env=order.env)
+            started = space.fleet.start(
+                order.spec, launched_by=_who(context), command=order.command, env=order.env, announce=self.log.warning
+            )
         except LeaseHeld as held:
             self.log.info("%s; looking again in %s", held, format_duration(CLAIM_UNDER_WAY))
             self._stand_by(until=time.time() + CLAIM_UNDER_WAY)

@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
     from streamwarden.lifecycle.driver import ExitRecord
 
-State = Literal["running", "starting", "unseen", "stopped", "completed", "ended", "down", "new", "broken"]
-"""running: its query runs; starting: a driver lives, no query yet; unseen: its driver is on another host and did not
-renew its lease in time; stopped: people want it stopped; completed: its query ended by itself; ended: this query
-of several failed or was stopped while its driver goes on; down: its driver ended, people want it running; new: it
-never had a driver; broken: its YAML file cannot be used and no driver lives."""
+State = Literal[
+    "running", "starting", "unresponsive", "unseen", "stopped", "completed", "ended", "down", "new", "broken"
+]
+"""running: its query runs; starting: a driver lives, no query yet; unresponsive: a driver lives, and its JVM does not
+answer; unseen: its driver is on another host and did not renew its lease in time; stopped: people want it stopped;
+completed: its query ended by itself; ended: this query of several failed or was stopped while its driver goes on; down:
+its driver ended, people want it running; new: it never had a driver; broken: its YAML file cannot be used and no driver
+lives."""
 
 _UNSEEN: Final = (
-    "its driver, on another host, did not renew its lease in time: gone, or the store was away; "
-    "a supervisor finds out within seconds, as does `streamwarden start`"
+    "its driver, on another host, did not renew its lease in time: gone, or the store was away, or the clocks of the "
+    "two hosts differ; a supervisor finds out within seconds, as does `streamwarden start`"
 )
 
 
@@ -62,7 +65,7 @@ class StreamStatus:
 
     @property
     def in_trouble(self) -> bool:
-        return self.state in ("down", "broken", "unseen", "ended") or self.worst is Status.CRITICAL
+        return self.state in ("down", "broken", "unresponsive", "unseen", "ended") or self.worst is Status.CRITICAL
 
 
 def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
@@ -185,6 +188,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
     from streamwarden.health.executors import latest_look
     from streamwarden.health.series import FRESH
     from streamwarden.lifecycle.driver import ExitKind
+    from streamwarden.lifecycle.heartbeat import silent_since
     from streamwarden.lifecycle.restart import describe
     from streamwarden.lifecycle.stop import Desired
 
@@ -194,10 +198,13 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
     if record is not None and record.exit is None:
         seen = space.fleet.observe(record.driver_id)
         record, alive, lapsed = seen.record, seen.alive, seen.lapsed
+    silent = silent_since(space.store.drivers.events(record.driver_id)) if alive and record is not None else None
     ended = record.exit if record is not None else None
     state: State
     if lapsed:
         state = "unseen"
+    elif silent is not None:
+        state = "unresponsive"
     elif alive:
         state = "running" if record is not None and record.started_at is not None else "starting"
     elif broken:
@@ -226,8 +233,20 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         **_health(verdicts, level),
         incidents=incidents,
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else _UNSEEN if lapsed else ""),
+        problem=broken or (describe(ended) if ended is not None else _doubt(lapsed, silent, now)),
         log=str(space.fleet.log_path(record.driver_id)) if record else None,
+    )
+
+
+def _doubt(lapsed: bool, silent: float | None, now: float) -> str:
+    """Why the driver, which has not ended, may not run; empty if it does. Pure."""
+    if lapsed:
+        return _UNSEEN
+    if silent is None:
+        return ""
+    return (
+        f"its JVM has not answered for {now - silent:.0f} s: stopped, or in a long pause of its garbage collector; "
+        "past restart.unresponsive_after it is killed and restarted"
     )
 
 

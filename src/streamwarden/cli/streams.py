@@ -127,7 +127,7 @@ def start(
         from streamwarden.cli.supervising import supervise_here
 
         return supervise_here(space, spec, launched_by=who())
-    started = space.fleet.start(spec, launched_by=who())
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
     return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
 
 
@@ -220,7 +220,7 @@ def restart(
     if seen is not None:
         _report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
-    started = space.fleet.start(spec, launched_by=who())
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
     return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
 
 

@@ -7,6 +7,7 @@
     process.json       identity of the JVM, written by the keeper
     outcome.json       why the driver ended, written by the runner
     exit.json          how the process ended, written by the keeper
+    unresponsive.json  the runner's word that the JVM has not answered for too long: the keeper kills the driver
     stop.json          the stop request, mirrored to the driver's host
     queries.json       the queries that the driver has started
     events.jsonl       what happened to the driver
@@ -39,6 +40,7 @@ PROCESS: Final = "process.json"
 OUTCOME: Final = "outcome.json"
 EXIT: Final = "exit.json"
 STOP: Final = "stop.json"
+UNRESPONSIVE: Final = "unresponsive.json"
 EVENTS: Final = "events.jsonl"
 SPILL: Final = "spill.jsonl"
 QUERIES: Final = "queries.json"

@@ -31,6 +31,7 @@ from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
 from streamwarden.spark.gate import Gate
+from streamwarden.spark.heartbeat import Heartbeat, jvm_clock
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.providers import require_provider
@@ -82,6 +83,10 @@ class Runner:
             process=jvm,
             watcher=self._quarantines.seen,
             roster=self._roster,
+            beats=lambda: self._heartbeat.beats,
+        )
+        self._heartbeat = Heartbeat(
+            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, tell=self._link.event
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._sessions = Sessions(
@@ -114,6 +119,7 @@ class Runner:
             self._link.bind()
             self._roster.learn(self._link.known_queries())
             self._link.start()
+            self._heartbeat.start()
             self._control.start()
             self._sessions.watch()
             self._run_job()
@@ -194,6 +200,7 @@ class Runner:
                 except OSError as full:
                     print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
             self._control.finished.set()
+            self._heartbeat.close()
             self._executors.close()
             return self._outcome
 

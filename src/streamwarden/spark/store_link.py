@@ -60,6 +60,7 @@ class StoreLink:
         lease: the launcher's claim, to be bound to `process`.
         watcher: see Watcher; called on this link's thread.
         roster: knows under which names the driver's queries are kept; None: all under the stream's.
+        beats: whether the JVM answers; the lease is renewed only then.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class StoreLink:
         process: ProcessIdentity,
         watcher: Watcher = lambda progress: None,
         roster: Roster | None = None,
+        beats: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = Store(url)
@@ -83,6 +85,7 @@ class StoreLink:
         self._process = process
         self._watcher = watcher
         self._roster = roster
+        self._beats = beats
         self._clock = clock
         self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
         self._owed: deque[tuple[Callable[[], object], int]] = deque()
@@ -302,7 +305,7 @@ class StoreLink:
             return
         now = time.monotonic()
         try:
-            if now >= self._renew_at and self.lost is None:
+            if now >= self._renew_at and self.lost is None and self._beats():
                 self._renew_at = now + RENEW_EVERY
                 with self._leasing:
                     self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())

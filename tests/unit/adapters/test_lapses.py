@@ -157,3 +157,50 @@ def test_a_launch_that_is_not_bound_yet_runs_no_query_and_ends_with_its_claim(ab
     assert abroad.fleet.observe("x-1").alive
     abroad.now = LEASE_TTL
     assert not abroad.fleet.observe("x-1").alive
+
+
+@pytest.mark.parametrize("skew", [90.0, -90.0, 7200.0, -7200.0], ids="this clock is {0:+.0f} s ahead".format)
+def test_a_start_says_by_how_much_the_clocks_of_two_hosts_differ_and_reattaches(
+    abroad: Abroad, monkeypatch: pytest.MonkeyPatch, skew: float
+) -> None:
+    """The driver renews every 5 s by its own clock; this host's clock is `skew` seconds ahead of that."""
+    theirs = 100.0
+    said: list[str] = []
+    abroad.lease = abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=theirs)
+
+    def sleep(seconds: float) -> None:
+        nonlocal theirs
+        theirs += seconds
+        abroad.now = theirs + skew
+        assert theirs < 100 + LEASE_TTL, "it waits for ever"
+        if theirs % 5 == 0:
+            abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=theirs)
+
+    monkeypatch.setattr(fleet_module, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    abroad.now = theirs + skew
+    started = abroad.fleet.start(abroad.spec, launched_by="ann", announce=said.append)
+    assert (started.reattached, started.record.driver_id, abroad.exit()) == (True, abroad.record.driver_id, None)
+    assert theirs <= 100 + 5 + POLL
+    assert "waiting to see whether it is renewed" in said[0]
+    way = "behind" if skew > 0 else "ahead of"
+    assert f"the clock of elsewhere is about {abs(skew):.0f} s {way} this host's" in said[-1]
+    for _ in range(100):  # a supervisor goes on to watch it
+        sleep(POLL) if theirs < 129 else None
+        assert abroad.fleet.observe(abroad.record.driver_id).alive
+
+
+@pytest.mark.parametrize("skew", [90.0, -7200.0], ids="this clock is {0:+.0f} s ahead".format)
+def test_a_dead_driver_of_a_host_with_another_clock_is_found_dead_in_time(abroad: Abroad, skew: float) -> None:
+    """A lease that says that it lasts for two hours more does not keep the stream down for two hours."""
+    abroad.now = skew
+    assert abroad.watch(until=skew + GRACE - POLL)
+    assert not abroad.watch(until=skew + LEASE_TTL + GRACE + POLL)
+    assert abroad.exit().kind is ExitKind.KILLED
+    assert abroad.store.leases.acquire(abroad.spec.checkpoint, stream="counts", holder="x", ttl=30, now=abroad.now)
+
+
+def test_clocks_that_differ_by_less_than_a_lease_are_left_at_that(abroad: Abroad) -> None:
+    said: list[str] = []
+    abroad.now = -20.0
+    assert abroad.fleet.start(abroad.spec, launched_by="ann", announce=said.append).reattached
+    assert said == []

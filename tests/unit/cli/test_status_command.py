@@ -140,6 +140,26 @@ def test_a_driver_of_another_host_whose_lease_has_lapsed_is_told_as_not_known(cl
         assert lease.released_at is None
 
 
+def test_a_driver_whose_jvm_does_not_answer_is_unresponsive_until_it_does(
+    cli: CommandLine, living: ProcessIdentity
+) -> None:
+    cli.project.stream("a")
+    record = driver(cli, process=living)
+
+    def say(kind: str, at: float) -> None:
+        event = DriverEvent(driver_id=record.driver_id, at=at, kind=kind, detail={"silent_for": "15.0"})
+        with cli.store() as store:
+            store.drivers.event(event)
+
+    say("jvm_silent", NOW - 5)
+    answer = cli("status", "--json")
+    stream = answer.json["streams"][0]
+    assert (stream["state"], answer.code) == ("unresponsive", Exit.BAD)
+    assert "its JVM has not answered for" in stream["problem"]
+    say("jvm_answers", NOW - 1)
+    assert cli("status", "--json").json["streams"][0]["state"] == "running"
+
+
 def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: ProcessIdentity) -> None:
     cli.project.stream("a")
     driver(cli, process=living)

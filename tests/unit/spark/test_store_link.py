@@ -14,7 +14,7 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.adapters.exit_recorder import ExitRecorder
 from streamwarden.adapters.store import Store
-from streamwarden.errors import LeaseLost
+from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
@@ -123,6 +123,33 @@ def test_while_the_store_is_locked_reports_are_spilled_at_once_and_loaded_later(
     lock.close()
     until("the reports", lambda: desk.reported() == list(range(200)), timeout=20)
     until("the end of the spill", lambda: not (desk.folder / files.SPILL).exists())
+
+
+def test_a_lease_is_not_renewed_while_the_jvm_does_not_answer(desk: Desk) -> None:
+    """All else goes on: what the JVM said before still reaches the store."""
+    desk.link.bind()
+    desk.link._beats = lambda: False
+    desk.link._renew_at = 0.0
+    before = desk.store.leases.current(str(desk.checkpoint))
+    desk.link.start()
+    desk.link.emit(report(0))
+    until("the report", lambda: desk.reported() == [0])
+    assert desk.store.leases.current(str(desk.checkpoint)) == before
+    desk.link._beats = lambda: True
+    until("a renewal", lambda: desk.store.leases.current(str(desk.checkpoint)) != before)
+
+
+def test_a_query_that_is_discovered_is_claimed_and_renewed_with_the_rest(desk: Desk) -> None:
+    desk.link.bind()
+    desk.link.start()
+    first = desk.link.claim("/cp/second")
+    assert first.checkpoints == tuple(sorted((str(desk.checkpoint), "/cp/second")))
+    desk.store.leases.acquire("/cp/taken", stream="other", holder="other-1", ttl=30, now=time.time())
+    with pytest.raises(LeaseHeld, match="other-1"):
+        desk.link.claim("/cp/taken")
+    desk.link._renew_at = 0.0
+    renewed = until("a renewal", lambda: (now := desk.store.leases.current("/cp/second")) != first and now)
+    assert renewed.resources == first.resources
 
 
 def test_a_store_that_is_gone_at_the_end_leaves_a_spill(desk: Desk) -> None:
