@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -42,6 +43,7 @@ class Gate:
         self._sessions = sessions
         self._refuse = refuse
         self._ending = ending
+        self._one_at_a_time = threading.Lock()  # each session has a listener thread
         self._refused_runs: set[str] = set()
         self.refused: StreamwardenError | None = None
 
@@ -71,14 +73,12 @@ class Gate:
         self._sessions.forbid(event.run_id)
 
     def _admit(self, query: StartedQuery) -> None:
-        admission = self._roster.admit(query)
-        if not query.temporary:  # in a folder that Spark made up for this run there is no other writer
-            try:
+        with self._one_at_a_time:
+            admission = self._roster.admit(query)
+            if not query.temporary:  # in a folder that Spark made up for this run there is no other writer
                 self._claim(query.checkpoint)
-            except StreamwardenError:
-                self._roster.dismiss(query.query_id)
-                raise
-        self._link.admitted(admission)
+            self._roster.enter(admission)
+            self._link.admitted(admission)
 
     def _claim(self, checkpoint: str) -> None:
         if any(same_place(checkpoint, each) for each in self._link.checkpoints):

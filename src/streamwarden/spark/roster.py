@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.queries import QueryRecord, name_of
@@ -25,7 +26,7 @@ class Admission:
 
 
 class Roster:
-    """Admits queries one after the other; threads may share it.
+    """Admits queries one after the other; any thread may look up names meanwhile.
 
     The only query of a script bears the stream's name. Where the script's text does not tell how many it starts, the
     first one does so until a second one comes.
@@ -73,35 +74,34 @@ class Roster:
             return self._running.get(query_id)
 
     def admit(self, query: StartedQuery) -> Admission:
-        """Name the query. Raises JobError if it is none of this stream's."""
-        with self._lock:
-            name, only = self._name(query)
-            now = self._clock()
-            record = QueryRecord(
-                stream=self._spec.name,
-                name=name,
-                checkpoint=query.checkpoint,
-                trigger=query.trigger,
-                driver_id=self._driver_id,
-                query_id=query.query_id,
-                run_id=query.run_id,
-                first_at=now,
-                started_at=now,
-            )
-            renamed = None
-            if only is not None:
-                renamed = only, replace(only, name=self._free_name(self._given.get(only.query_id), only.checkpoint))
-                self._running[only.query_id] = renamed[1]
-                if name == renamed[1].name:
-                    record = replace(record, name=self._free_name(query.given, query.checkpoint))
-            self._running[query.query_id] = record
-            self._given[query.query_id] = query.given
-            return Admission(record, renamed)
+        """Name the query, which is not on the roster before `enter`. Raises JobError if it is none of this stream's."""
+        name, only = self._name(query)
+        now = self._clock()
+        record = QueryRecord(
+            stream=self._spec.name,
+            name=name,
+            checkpoint=query.checkpoint,
+            trigger=query.trigger,
+            driver_id=self._driver_id,
+            query_id=query.query_id,
+            run_id=query.run_id,
+            first_at=now,
+            started_at=now,
+        )
+        self._given[query.query_id] = query.given
+        if only is None:
+            return Admission(record)
+        named = replace(only, name=self._free_name(self._given.get(only.query_id), only.checkpoint))
+        if named.name == name:
+            taken = {named.name: named.checkpoint}
+            record = replace(record, name=self._free_name(query.given, query.checkpoint, taken))
+        return Admission(record, (only, named))
 
-    def dismiss(self, query_id: str) -> None:
-        """A query that was admitted does not run after all: its checkpoint is another driver's."""
+    def enter(self, admission: Admission) -> None:
+        """The query runs under its name from now on, and the one that was the only one under its new name."""
         with self._lock:
-            self._running.pop(query_id, None)
+            for record in (*(admission.renamed or ())[1:], admission.record):
+                self._running[record.query_id] = record
 
     # Names
 
@@ -121,7 +121,7 @@ class Roster:
         only = next((each for each in self._running.values() if not each.name), None)
         return self._free_name(query.given, query.checkpoint), only
 
-    def _free_name(self, given: str | None, checkpoint: str) -> str:
+    def _free_name(self, given: str | None, checkpoint: str, taken: Mapping[str, str] = MappingProxyType({})) -> str:
         known = next((name for name, place in self._known.items() if same_place(place, checkpoint)), None)
         earlier = {
             # a query whose checkpoint Spark made up never comes back to it
@@ -130,9 +130,21 @@ class Roster:
             if not (is_temporary(place) and is_temporary(checkpoint))
         }
         now = {each.name: each.checkpoint for each in self._running.values() if each.name}
-        return known or name_of(given, checkpoint, earlier | now)
+        return known or name_of(given, checkpoint, {**earlier, **now, **taken})
 
     def _declared(self, query: StartedQuery) -> str:
+        name = self._declared_name(query)
+        other = next((each for each in self._running.values() if each.name == name), None)
+        if other is not None and other.checkpoint != query.checkpoint:
+            raise JobError(
+                f"two queries are taken for the declared query {name}, on {other.checkpoint} and {query.checkpoint}",
+                expected="one query for each name",
+                where=self._spec.job,
+                next_step="declare the checkpoint of each in `queries`",
+            )
+        return name
+
+    def _declared_name(self, query: StartedQuery) -> str:
         declared = self._spec.queries
         for name, place in declared.items():
             if place is not None and same_place(query.checkpoint, place):

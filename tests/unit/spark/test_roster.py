@@ -27,6 +27,12 @@ def roster(starts: int | None = None, *, alone: bool = False, **changes: Any) ->
     return Roster(spec, "pair-1", starts=starts, alone=alone, clock=lambda: 5.0)
 
 
+def admit(of: Roster, started: StartedQuery) -> Admission:
+    admission = of.admit(started)
+    of.enter(admission)
+    return admission
+
+
 def names(of: Roster) -> set[str]:
     return {record.identity for record in of.records()}
 
@@ -34,35 +40,35 @@ def names(of: Roster) -> set[str]:
 def test_the_only_query_bears_the_streams_name() -> None:
     for starts in (1, None):
         mine = roster(starts)
-        assert mine.admit(query("/cp", "counts")).record.identity == "pair"
-        again = mine.admit(query("/cp", "counts", number=2))
+        assert admit(mine, query("/cp", "counts")).record.identity == "pair"
+        again = admit(mine, query("/cp", "counts", number=2))
         assert (again.record.identity, again.record.run_id, again.renamed) == ("pair", "run 2", None)
 
 
 @pytest.mark.parametrize("kwargs", [{"starts": 1}, {"alone": True}])
 def test_the_only_query_on_another_checkpoint_is_refused(kwargs: dict[str, Any]) -> None:
     with pytest.raises(JobError, match=r"/elsewhere.*expected the declared checkpoint, /cp"):
-        roster(**kwargs).admit(query("/elsewhere"))
+        admit(roster(**kwargs), query("/elsewhere"))
 
 
 def test_a_module_with_build_has_no_second_query() -> None:
     mine = roster(alone=True)
-    mine.admit(query("/cp"))
+    admit(mine, query("/cp"))
     with pytest.raises(JobError, match="/elsewhere"):
-        mine.admit(query("/elsewhere"))
+        admit(mine, query("/elsewhere"))
 
 
 def test_a_script_that_is_known_to_start_two_has_both_named_from_the_first_on() -> None:
     mine = roster(2)
-    assert mine.admit(query("/elsewhere", "left")).record.identity == "pair/left"
-    assert mine.admit(query("/cp", "right")) == Admission(mine.records()[1])
+    assert admit(mine, query("/elsewhere", "left")).record.identity == "pair/left"
+    assert admit(mine, query("/cp", "right")) == Admission(mine.records()[1])
     assert names(mine) == {"pair/left", "pair/right"}
 
 
 def test_when_a_second_one_comes_unforeseen_the_first_one_gets_a_name_too() -> None:
     mine = roster()
-    assert mine.admit(query("/cp", "left")).record.identity == "pair"
-    admission = mine.admit(query("/cp2", "left"))
+    assert admit(mine, query("/cp", "left")).record.identity == "pair"
+    admission = admit(mine, query("/cp2", "left"))
     assert admission.renamed is not None
     old, new = admission.renamed
     assert (old.identity, new.identity) == ("pair", "pair/left")
@@ -74,8 +80,8 @@ def test_a_checkpoint_keeps_the_name_that_the_store_knows() -> None:
     mine = roster(2)
     known = query_record("pair", "old_name", driver="pair-0", at=1, checkpoint="/cp/a")
     mine.learn([known])
-    assert mine.admit(query("/cp/a", "new name")).record.name == "old_name"
-    assert mine.admit(query("/cp/b", "old name")).record.name.startswith("old_name_")
+    assert admit(mine, query("/cp/a", "new name")).record.name == "old_name"
+    assert admit(mine, query("/cp/b", "old name")).record.name.startswith("old_name_")
 
 
 def test_a_query_without_a_checkpoint_has_the_same_name_in_each_life() -> None:
@@ -83,7 +89,7 @@ def test_a_query_without_a_checkpoint_has_the_same_name_in_each_life() -> None:
     place = "/tmp/temporary-1"
     known = query_record("pair", "console", driver="pair-0", at=1, checkpoint=place)
     mine.learn([known])
-    assert mine.admit(query("/tmp/temporary-2", "console", temporary=True)).record.name == "console"
+    assert admit(mine, query("/tmp/temporary-2", "console", temporary=True)).record.name == "console"
 
 
 DECLARED = {"queries": {"left": "/cp/left", "right": None}}
@@ -99,21 +105,29 @@ DECLARED = {"queries": {"left": "/cp/left", "right": None}}
     ],
 )
 def test_a_declared_query_is_recognised_by_its_checkpoint_else_by_its_name(started: StartedQuery, name: str) -> None:
-    assert roster(**DECLARED).admit(started).record.name == name
+    assert admit(roster(**DECLARED), started).record.name == name
 
 
 def test_a_query_that_is_not_declared_is_refused_with_the_names_that_are() -> None:
     with pytest.raises(JobError, match=r"a query third.*left, right.*add it to `queries`"):
-        roster(**DECLARED).admit(query("/data/third", "third"))
+        admit(roster(**DECLARED), query("/data/third", "third"))
 
 
 def test_a_declared_query_on_another_checkpoint_is_refused() -> None:
     with pytest.raises(JobError, match=r"/data/x.*/cp/left"):
-        roster(**DECLARED).admit(query("/data/x", "left"))
+        admit(roster(**DECLARED), query("/data/x", "left"))
 
 
-def test_a_query_that_was_dismissed_is_nowhere() -> None:
-    mine = roster(2)
-    mine.admit(query("/cp/a"))
-    mine.dismiss("query /cp/a")
-    assert names(mine) == set()
+def test_two_queries_for_one_declared_name_are_refused() -> None:
+    mine = roster(queries={"left": None})
+    admit(mine, query("/a/left"))
+    with pytest.raises(JobError, match=r"two queries are taken for the declared query left"):
+        admit(mine, query("/b/left"))
+
+
+def test_a_query_that_does_not_enter_changes_nothing() -> None:
+    """Its checkpoint is another driver's: the first query keeps its name."""
+    mine = roster()
+    admit(mine, query("/cp"))
+    assert mine.admit(query("/cp2")).renamed is not None
+    assert names(mine) == {"pair"}

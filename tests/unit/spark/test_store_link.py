@@ -245,6 +245,7 @@ def start(desk: Desk, roster: Roster, query_id: str, checkpoint: Path) -> str:
         trigger=TriggerSpec(),
     )
     admission = roster.admit(found)
+    roster.enter(admission)
     desk.link.admitted(admission)
     desk.link.emit(QueryStarted(query_id, found.run_id))
     return admission.record.identity
