@@ -1,4 +1,4 @@
-"""StreamSpec: one supervised Structured Streaming query as data.
+"""StreamSpec: one supervised Structured Streaming job as data, as a rule one query.
 
 Paths are absolute here: the edge that reads the YAML resolves `job` against the project folder and the data paths
 against the data folder. Durations are seconds, sizes are bytes.
@@ -316,6 +316,8 @@ class StreamSpec:
         job: absolute path of a Python file. With a top-level `build(spark, spec)` it is a job module; any other PySpark
             script runs unmodified.
         args: command line arguments of a job that is a script; parameters of a job module that takes some.
+        queries: of a script that starts several: name -> checkpoint, None where only the name is declared. The script
+            then starts these and no others. Empty: its queries are found as they start.
         quarantine: folder for input rows that could not be parsed, kept aside with reason and source file.
         project: folder that holds `config/`; `file` the YAML file this spec came from.
     """
@@ -327,6 +329,7 @@ class StreamSpec:
     owner: str = "streamwarden"
     tags: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    queries: dict[str, str | None] = field(default_factory=dict)
     source: SourceSpec = field(default_factory=SourceSpec)
     sink: SinkSpec = field(default_factory=SinkSpec)
     storage: StorageSpec = field(default_factory=StorageSpec)
@@ -339,6 +342,11 @@ class StreamSpec:
     spark: SparkSpec = field(default_factory=SparkSpec)
     project: str = ""
     file: str = ""
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The declared checkpoints of its queries, each once, `checkpoint` first."""
+        return tuple(dict.fromkeys((self.checkpoint, *(path for path in self.queries.values() if path))))
 
     @property
     def connections(self) -> tuple[str, ...]:

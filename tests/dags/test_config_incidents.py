@@ -12,6 +12,7 @@ from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.health import evaluate_all
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from support.queries import query_record
 
 
 def file(space: Workspace) -> Path:
@@ -30,6 +31,22 @@ def test_a_stream_that_is_removed_takes_its_incidents_with_it(space: Workspace) 
     assert list(space.store.incidents.open()) == []
     (incident,) = space.store.incidents.recent()
     assert incident.reason == "the stream is no longer in config/streams"
+
+
+def test_an_incident_of_one_of_several_queries_is_not_that_of_a_stream_without_a_file(space: Workspace) -> None:
+    """It goes on while the stream has this query, and ends with it."""
+    record = driver(space)
+    failed = query_record(
+        "counted", "left", driver=record.driver_id, at=time.time(), ended_at=time.time(), error="ValueError: poison"
+    )
+    space.store.queries.started(failed)
+    entries = {each["stream"]: each["status"] for each in evaluate_all(str(space.project))}
+    assert entries["counted/left"] == "CRITICAL"
+    evaluate_all(str(space.project))
+    assert [each.check for each in space.store.incidents.open("counted/left")] == ["query_ended"]
+    space.store.queries.forget("counted", "left")
+    evaluate_all(str(space.project))
+    assert list(space.store.incidents.open("counted/left")) == []
 
 
 def test_the_incidents_of_a_stream_that_is_there_go_on(space: Workspace) -> None:

@@ -191,6 +191,10 @@ def test_a_script_on_an_undeclared_checkpoint_never_runs_a_batch(made: Project) 
     assert str(elsewhere) in record.message
     assert spec.checkpoint in record.message
     assert not list((elsewhere / "offsets").glob("[0-9]*"))
+    driver = made.store.drivers.latest("astray")
+    assert driver is not None
+    assert (driver.started_at, driver.query_id) == (None, None), "a refused query never ran"
+    assert made.store.queries.of("astray") == ()
 
 
 HIDING = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,8 @@ def ended(kind: ExitKind, at: float, **changes: Any) -> ExitRecord:
 
 def judge(check: Check, of: Window, thresholds: Thresholds = DEFAULTS) -> Verdict:
     """The verdict of one check, the stream's own thresholds applied."""
-    (verdict,) = evaluate(of, thresholds, [check])
+    part = of.part if of.part in check.judges else sorted(check.judges)[0]
+    (verdict,) = evaluate(replace(of, part=part), thresholds, [check])
     assert "the check itself failed" not in verdict.reason, verdict.reason
     return verdict
 

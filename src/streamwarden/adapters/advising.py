@@ -14,6 +14,7 @@ from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.state import StateFile, StateStore, state_stores
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream import StreamSpec
 
@@ -48,7 +49,7 @@ def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: flo
     targets = [
         (each.recovery.target, f"recovery target of the drill {each.name}")
         for each in drills
-        if each.stream == spec.name
+        if each.stream == owner(spec.name)
     ]
     accepted = {"acceptable_recovery": min(targets)} if targets else {}
     return History(
@@ -56,7 +57,7 @@ def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: flo
         conf=spark_conf(spec),
         now=now,
         batches=tuple(each for each in window if each.query_id == query),
-        drivers=tuple(store.drivers.history(spec.name, now - _DRIVERS)),
+        drivers=tuple(store.drivers.history(owner(spec.name), now - _DRIVERS)),
         measurements=store.measurements.recent(spec.name, now - _DAY),
         files=files,
         problems=problems,

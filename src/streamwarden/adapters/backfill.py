@@ -5,7 +5,7 @@ Both are idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,16 +24,20 @@ def spill(folder: Path, progress: Progress) -> None:
     files.append_line(folder / files.SPILL, progress.raw)
 
 
-def load_spill(folder: Path, stream: str, store: Store) -> int:
+def load_spill(folder: Path, name_of: Callable[[str], str], store: Store) -> int:
     """Load what was spilled into the store and remove the file; returns the number of reports.
 
     A report that was loaded before is only written again. Raises StoreError if the store is (still) down: the file
     then stays as it is.
+
+    Args:
+        name_of: query id -> the stream or query under which its batches are kept.
     """
     path = folder / files.SPILL
     parsed = (_parsed(document) for document in files.read_lines(path))
     reports = [progress for progress in parsed if progress is not None]
-    store.batches.upsert_many(stream, reports)
+    for query_id in dict.fromkeys(each.query_id for each in reports):
+        store.batches.upsert_many(name_of(query_id), [each for each in reports if each.query_id == query_id])
     path.unlink(missing_ok=True)
     return len(reports)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.stream_incidents import CONFIGURATION, ended, open_incident
 from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import owner
 
 if TYPE_CHECKING:
     from streamwarden.adapters.config import Catalog
@@ -40,8 +41,9 @@ def follow_files(book: IncidentBook, catalog: Catalog, runs: Callable[[str], boo
             reason = f"its file is broken, so no health check looks at it: {error}"
             open_incident(book, stream, reason, _ADVICE, now, check=CONFIGURATION, status=Status.WARNING)
     for incident in known:
-        if incident.stream in catalog.streams:
+        stream = owner(incident.stream)
+        if stream in catalog.streams:
             if incident.check == CONFIGURATION:
                 book.save(ended(incident, "its file is right again", now))
-        elif incident.stream not in broken:
+        elif stream not in broken:
             book.save(ended(incident, "the stream is no longer in config/streams", now))

@@ -47,6 +47,32 @@ _TAIL: Final = """
 - **Paths**: `job`, `spark.keytab`, `spark.py_files` and `spark.archives` are found below the project folder, everything
   else below the data folder. Absolute paths and URLs stay as they are; `~` is not expanded.
 
+## Scripts with several queries
+
+A script may start any number of queries. One driver runs them; each has a lease on its own checkpoint, and is measured,
+checked, listed and stopped at its own batch boundary under the name `STREAM/QUERY`. QUERY is the name that `queries`
+gives it, else the query's own (`queryName`), else the last folder of its checkpoint that says something. Its trigger is
+the one that the script gave it.
+
+    name: clicks
+    job: spark_jobs/clicks.py
+    source: {kind: script}
+    sink: {kind: script}
+    checkpoint: checkpoints/clicks
+    queries:
+      by_page: checkpoints/clicks/by_page
+      by_user: checkpoints/clicks/by_user
+
+- With `queries`, the script starts these queries and no others: another one is refused before its first batch, and the
+  driver ends with an error. Their checkpoints are claimed before the driver is launched. A query whose checkpoint is
+  null is recognised by its `queryName`, or by the last folder of its checkpoint.
+- Without `queries`, each query is found, and its checkpoint claimed, when it starts. A script whose text starts a
+  single query has to use the declared `checkpoint`.
+- `checkpoint` is that of one of the queries, or the folder in which theirs lie.
+- `streamwarden start` waits until every query runs: those of `queries`, or as many as the script's text starts.
+- A query that ends while others go on does not end the driver; the check `query_ended` opens an incident.
+- A stream with one query bears the stream's name alone.
+
 ## Rules beyond the types
 
 - `name` is the file's own name: lower case, digits and `_`, at most 63 characters, no `__`.
@@ -68,6 +94,7 @@ MEANINGS: Final = {
     "owner": "who is asked, shown in Airflow",
     "tags": "tags of the DAG",
     "args": "command line arguments of a job that is a script; parameters of a job module that takes some",
+    "queries": "of a script that starts several: query -> checkpoint, null where the name alone is declared; see below",
     "source.kind": "`files`: a folder; `kafka`: a topic; `rate`: Spark's generator; `script`: the job reads itself",
     "source.connection": "of `kafka`: name of the connection to the broker (see [connections](connections.md))",
     "source.path": "folder of files, each published whole (by rename); a pattern may stand in it",

@@ -43,6 +43,7 @@ def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> Stre
         spec,
         job=resolve(spec.job, project),
         checkpoint=resolve(spec.checkpoint, data),
+        queries={name: resolve(path, data) if path else path for name, path in spec.queries.items()},
         source=replace(source, path=resolve(source.path, data)) if source.path else source,
         sink=replace(sink, path=resolve(sink.path, data)) if sink.path else sink,
         quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
@@ -65,6 +66,7 @@ def rules_of_one(
         *_job(raw.job, spec.job),
         *_spelling(raw),
         *_numbers(spec),
+        *_queries(spec),
         *_kinds(spec),
         *real_time_problems(spec),
         *cluster_problems(spec.spark),
@@ -114,6 +116,7 @@ def _locations(spec: StreamSpec) -> dict[KeyPath, str]:
         ("sink", "path"): spec.sink.path,
         ("source", "path"): spec.source.path,
         ("quarantine",): spec.quarantine,
+        **{("queries", name): path for name, path in spec.queries.items()},
     }
     return {key: path for key, path in found.items() if path is not None}
 
@@ -164,6 +167,16 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
     ]
     return [
         Problem(key=key, observed=show(value), allowed=allowed) for key, value, holds, allowed in wrong if not holds
+    ]
+
+
+def _queries(spec: StreamSpec) -> list[Problem]:
+    """A query's name becomes a part of a key of the store, of a URL and of a path."""
+    allowed = f"a query's name that matches {NAME_PATTERN.pattern}"
+    return [
+        Problem(key=("queries", name), observed=show(name), allowed=allowed)
+        for name in spec.queries
+        if not NAME_PATTERN.fullmatch(name)
     ]
 
 
@@ -348,7 +361,7 @@ def _disjoint(spec: StreamSpec, data: Path, skip: Collection[KeyPath]) -> list[P
     own = [(name, _Place.of(str(data / name))) for name in RESERVED_FOLDERS]
     for index, (key, path, place) in enumerate(places):
         for other_key, other_path, other in places[:index]:
-            if place.meets(other):
+            if place.meets(other) and not _holds_queries(key, place, other_key, other):
                 problems.append(
                     Problem(
                         key=key,
@@ -363,6 +376,12 @@ def _disjoint(spec: StreamSpec, data: Path, skip: Collection[KeyPath]) -> list[P
                 observed = f"{show(path)} {_relation(place, other)} {data / name}, which Streamwarden fills itself"
                 problems.append(Problem(key=key, observed=observed, allowed="a folder apart from it"))
     return problems
+
+
+def _holds_queries(key: KeyPath, place: _Place, other_key: KeyPath, other: _Place) -> bool:
+    """The stream's `checkpoint` may be that of one of its queries, or the folder in which theirs lie."""
+    pair = {key[0]: place, other_key[0]: other}
+    return set(pair) == {"checkpoint", "queries"} and len(pair["queries"].parts) >= len(pair["checkpoint"].parts)
 
 
 def _relation(place: _Place, other: _Place) -> str:
@@ -380,6 +399,11 @@ _CLASHES: Final[Mapping[tuple[str, str], str]] = {
     ("quarantine", "sink"): "a quarantine outside every output folder",
 }
 """Which locations of two different streams may not meet. An input inside an output is a chain of streams: allowed."""
+
+
+def _role(key: KeyPath) -> str:
+    """What the location at `key` is, as `_CLASHES` names it."""
+    return "checkpoint" if key[0] == "queries" else str(key[0])
 
 
 def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
@@ -424,7 +448,7 @@ def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
     problems = _shared_sinks(specs)
 
     def clash(spec: StreamSpec, key: KeyPath, path: str, relation: str, other: StreamSpec, okey: KeyPath) -> None:
-        first, second = sorted((str(key[0]), str(okey[0])))
+        first, second = sorted((_role(key), _role(okey)))
         allowed = _CLASHES.get((first, second))
         if allowed is not None:
             problems.setdefault(spec.name, []).append(

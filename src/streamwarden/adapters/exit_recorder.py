@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import ProcessExit, compose
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.queries import QueryRecord
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -64,16 +65,17 @@ class ExitRecorder:
         """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
         folder = Path(record.folder)
         ended = self._process_exit(folder)
-        position = self._position(record, folder)
+        queries = self._queries(record, folder)
+        positions = self._positions(record, queries, folder)
         found = compose(
             files.read_outcome(folder),
             ended,
             now=self._clock(),
             stop=files.read_stop(folder),
             log_tail=files.tail(folder / files.LOG),
-            cut_batch=_cut_batch(position, folder),
+            cut_batch=_cut_batch(positions, queries, folder),
         )
-        found = replace(found, committed=_committed(position, record.launched_at))
+        found = replace(found, committed=_committed(positions, record.launched_at))
         self._store.drivers.exited(record.driver_id, found)
         self._load_progress(record, folder)
         lease = self._store.leases.current(record.checkpoint)
@@ -92,9 +94,19 @@ class ExitRecorder:
             if event.kind == files.QUERY_STARTED and query_id is None:
                 query_id = event.detail["query_id"]
                 self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
-        load_spill(folder, record.stream, self._store)
-        if query_id is not None:
+        queries = {each.query_id: each for each in self._queries(record, folder)}
+        for each in queries.values():
+            self._store.queries.started(each)
+        load_spill(folder, lambda of: queries[of].identity if of in queries else record.stream, self._store)
+        for each in queries.values():
+            fill_from_logs(self._store, each.identity, each.query_id, each.checkpoint, _connection(folder))
+        if query_id is not None and query_id not in queries:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
+
+    def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
+        """What the driver ran; from the store if its folder is on another host."""
+        found = files.read_queries(folder)
+        return found or [each for each in self._store.queries.of(record.stream) if each.driver_id == record.driver_id]
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
         """What the keeper wrote; it is waited for while it lives: a record is made once, and a disk may stall."""
@@ -108,28 +120,28 @@ class ExitRecorder:
                 return None
             time.sleep(0.02)
 
-    def _position(self, record: DriverRecord, folder: Path) -> LogPosition | None:
-        """Where the query stands in its checkpoint; None if that cannot be read."""
+    def _positions(self, record: DriverRecord, queries: Sequence[QueryRecord], folder: Path) -> list[LogPosition]:
+        """Where each query stands in its checkpoint; empty if one of them cannot be read."""
+        places = {each.checkpoint for each in queries} or {record.checkpoint}
         try:
-            return log_position(*open_path(record.checkpoint, _connection(folder)))
+            return [log_position(*open_path(place, _connection(folder))) for place in places]
         except (StreamwardenError, OSError):
-            return None
+            return []
 
 
-def _cut_batch(position: LogPosition | None, folder: Path) -> bool | None:
+def _cut_batch(positions: Sequence[LogPosition], queries: Sequence[QueryRecord], folder: Path) -> bool | None:
     """Whether a planned batch has no commit now; None if the checkpoint cannot tell: in real-time mode both logs are
     written when a batch ends."""
-    if position is None or _said(folder, "trigger", "real_time") is not None:
-        return None
-    return position.gap > 0
+    real_time = _said(folder, "trigger", "real_time") is not None or any(each.trigger.real_time for each in queries)
+    return None if real_time or not positions else any(position.gap > 0 for position in positions)
 
 
-def _committed(position: LogPosition | None, launched_at: float) -> bool | None:
-    """Whether the driver committed a batch; None if that is not known. From its launch on it was the only writer, so
-    every later commit is its own."""
-    if position is None:
+def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | None:
+    """Whether the driver committed a batch of any query; None if that is not known. From its launch on it was the only
+    writer, so every later commit is its own."""
+    if not positions:
         return None
-    return position.committed_at is not None and position.committed_at >= launched_at
+    return any(each.committed_at is not None and each.committed_at >= launched_at for each in positions)
 
 
 def is_seen_dead(folder: Path, process: ProcessIdentity | None = None) -> bool:

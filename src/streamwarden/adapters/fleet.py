@@ -197,7 +197,7 @@ class Fleet:
         """A new driver's lease and record. Raises LeaseHeld."""
         driver_id = new_driver_id(spec.name, self._clock())
         lease = self._store.leases.acquire(
-            spec.checkpoint, stream=spec.name, holder=driver_id, ttl=ttl, now=self._clock()
+            *spec.checkpoints, stream=spec.name, holder=driver_id, ttl=ttl, now=self._clock()
         )
         record = DriverRecord(
             driver_id=driver_id,
@@ -472,9 +472,9 @@ class Fleet:
         return float(document.get("batch_deadline", 120.0)), float(document.get("term_deadline", 30.0))
 
 
-def _resources(spec: StreamSpec) -> tuple[str, str]:
-    """What the driver of `spec` claims: the stream by its name, and its checkpoint. Pure."""
-    return stream_resource(spec.name), spec.checkpoint
+def _resources(spec: StreamSpec) -> tuple[str, ...]:
+    """What the driver of `spec` claims at its launch: the stream by its name, and its checkpoints. Pure."""
+    return stream_resource(spec.name), *spec.checkpoints
 
 
 def _doubt(lease: Lease, now: float) -> str:

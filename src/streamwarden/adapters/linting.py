@@ -14,6 +14,7 @@ from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointError, StreamwardenError
 from streamwarden.health.series import batch_seconds, checkpoint_seconds, has_run
+from streamwarden.lifecycle.queries import Part, units
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.practices.checkpoint_reader import operators_of
 from streamwarden.practices.facts import CheckpointFacts, DrillFacts, Facts, History, JobFacts, PlanFacts
@@ -57,17 +58,19 @@ def gathered(
         plan: of the job's query, if somebody built it.
     """
     facts = declared(spec, drills)
-    checkpoint, problem = _checkpoint(spec)
-    history = None if store is None else _history(spec, store, now)
+    queries = _queries(spec, store, now)
+    seen = [_checkpoint(each) for each in queries]
+    # batches of several queries are not one history: each of them has another state and another trigger
+    history = None if store is None or len(queries) > 1 else _history(spec, store, now)
     return Facts(
         spec=spec,
         conf=facts.conf,
         job=facts.job,
         plan=plan,
-        checkpoint=checkpoint,
+        checkpoint=_together([found for found, _ in seen if found is not None]),
         drills=facts.drills if store is None else tuple(_drilled(each, spec, store) for each in facts.drills or ()),
         history=history,
-        problems=(problem,) if problem else (),
+        problems=tuple(problem for _, problem in seen if problem),
     )
 
 
@@ -79,6 +82,24 @@ def job_facts(spec: StreamSpec) -> JobFacts:
     except (OSError, UnicodeDecodeError) as error:
         return JobFacts(path=spec.job, problem=f"it cannot be read: {error}")
     return read_job(spec.job, text, spec, _beside(job.parent))
+
+
+def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSpec]:
+    """The stream, or each of its queries with its own checkpoint."""
+    parts = units(spec, () if store is None else store.queries.of(spec.name), now)
+    return [part.spec for part in parts if part.part is not Part.DRIVER]
+
+
+def _together(found: Sequence[CheckpointFacts]) -> CheckpointFacts | None:
+    """What the checkpoints of all queries of a script have; the job's text is one, too."""
+    if len(found) < 2:
+        return found[0] if found else None
+    return CheckpointFacts(
+        path=", ".join(each.path for each in found),
+        committed=min((each.committed for each in found if each.committed is not None), default=None),
+        state_bytes=sum(each.state_bytes for each in found),
+        operators=tuple(operator for each in found for operator in each.operators),
+    )
 
 
 def _beside(folder: Path) -> Callable[[str], str | None]:

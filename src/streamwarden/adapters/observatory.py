@@ -15,9 +15,11 @@ from streamwarden.adapters.lapses import GRACE
 from streamwarden.adapters.notify import Notification, compose
 from streamwarden.adapters.processes import is_alive
 from streamwarden.adapters.services import Services
+from streamwarden.adapters.stream_incidents import ended
 from streamwarden.adapters.surroundings import Surroundings, survey
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError, StoreError
+from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
@@ -28,6 +30,7 @@ from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Liveness, is_held
+from streamwarden.lifecycle.queries import Unit, owner, units
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 50
 """Streams whose windows are in memory at once (a hundred reports are some 600 kB), and whose verdicts are kept at once:
 an evaluation that is ended early has told of those before."""
+_NAMES: Final = frozenset(check.name for check in CHECKS)
 _LOOKING: Final = 16
 """Streams that are surveyed at the same time: one whose storage or broker is slow holds up few others."""
 _MEASURED: Final = 900.0
@@ -109,19 +113,24 @@ class Observatory:
 
     def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
         """The verdicts on one stream (or fork) at `now`, kept nowhere. Raises StoreError."""
-        return evaluate(self.window(spec, now), self._thresholds)
+        parts = self._units([spec], now)
+        looked = self._look(parts, now, self._previous(parts), Services())
+        return tuple(verdict for window, _ in looked for verdict in evaluate(window, self._thresholds))
 
     def window(self, spec: StreamSpec, now: float) -> Window:
-        """What the checks would look at. Raises StoreError."""
-        ((window, _),) = self._look([spec], now, self._previous([spec]), Services())
+        """What the checks would look at: of a stream with several queries, its driver. Raises StoreError."""
+        first = self._units([spec], now)[:1]
+        ((window, _),) = self._look(first, now, self._previous(first), Services())
         return window
 
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
         """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError.
 
-        That is done for some streams after the other: what was judged before an error or a time limit is kept.
+        That is done for some streams after the other: what was judged before an error or a time limit is kept. Of a
+        stream with several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
         """
-        wanted = list(specs)
+        given = list(specs)
+        wanted = self._units(given, now)
         seconds = dict.fromkeys(("read", "check", "save"), 0.0)
         streams: dict[str, StreamHealth] = {}
         changes = Changes()
@@ -148,43 +157,66 @@ class Observatory:
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
+        judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
+        self._forget({spec.name for spec in given}, previous, judged_now, now)
         notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
         return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
+
+    def _units(self, specs: Sequence[StreamSpec], now: float) -> list[Unit]:
+        """What there is to judge: each stream, or its driver and its queries."""
+        records = self._store.queries.of_many([spec.name for spec in specs])
+        return [unit for spec in specs for unit in units(spec, records[spec.name], now)]
+
+    def _forget(
+        self, given: Set[str], previous: Mapping[str, Mapping[str, Verdict]], judged: Set[tuple[str, str]], now: float
+    ) -> None:
+        """Verdicts and incidents of what is judged no more: of a query that its script no longer starts, or of a stream
+        that was its only query until a second one came. They would stay for ever."""
+        old = {(name, check) for name, verdicts in previous.items() for check in verdicts if owner(name) in given}
+        if gone := old - judged:
+            self._store.verdicts.forget(gone)
+        for incident in self._store.incidents.open():
+            key = incident.stream, incident.check
+            if owner(incident.stream) in given and incident.check in _NAMES and key not in judged:
+                self._store.incidents.save(ended(incident, "the stream no longer has this query", now))
 
     def _keep(self, verdicts: Sequence[Verdict], measured: Sequence[Measurement], now: float) -> Changes:
         self._store.verdicts.save(verdicts)
         self._store.measurements.add(measured)
         return self._advance(verdicts, now)
 
-    def _previous(self, specs: Sequence[StreamSpec]) -> dict[str, dict[str, Verdict]]:
+    def _previous(self, parts: Sequence[Unit]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the verdict before."""
         found: dict[str, dict[str, Verdict]] = {}
-        for verdict in self._store.verdicts.latest(specs[0].name if len(specs) == 1 else None):
+        for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
             found.setdefault(verdict.stream, {})[verdict.check] = verdict
         return found
 
     def _look(
         self,
-        specs: Sequence[StreamSpec],
+        parts: Sequence[Unit],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each stream's window, and what could not be looked at. `services`: see `survey`."""
+        """Each part's window, and what could not be looked at. `services`: see `survey`."""
+        specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
+        streams = sorted({owner(name) for name in names})
         with ThreadPoolExecutor(_LOOKING) as pool:
             seen = dict(zip(names, pool.map(partial(survey, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
-        drivers = store.drivers.histories(names, now - DRIVERS_SINCE)
+        drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
         hourly = store.measurements.hourlies(names, now - _HISTORY)
-        for spec in specs:
+        for part in parts:
+            spec, stream = part.spec, owner(part.spec.name)
             surroundings = seen[spec.name]
-            history = self._drivers(spec.name, drivers[spec.name])
+            history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
             window = Window(
                 spec=spec,
@@ -195,11 +227,13 @@ class Observatory:
                 drivers=history,
                 log=surroundings.log,
                 driver_alive=self._is_alive(history, now, before),
-                wanted_stopped=spec.name in wanted_stopped,
+                wanted_stopped=stream in wanted_stopped,
                 state=surroundings.state,
                 waiting=surroundings.waiting,
                 answers=surroundings.answers,
                 previous=before,
+                part=part.part,
+                query=part.query,
             )
             yield window, surroundings.problems
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.config_paths import resolve
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, units
 
 if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
     from types import TracebackType
@@ -97,6 +99,27 @@ class Workspace:
     def stream(self, name: str) -> StreamSpec:
         """One stream. Raises ConfigError if it is not there or its file is broken."""
         return self.catalog().get(name)
+
+    def query(self, name: str) -> StreamSpec:
+        """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
+
+        Raises ConfigError if there is none of this name, or several of which none is named; StoreError.
+        """
+        from streamwarden.adapters.config import unknown
+
+        spec = self.stream(owner(name))
+        if SEPARATOR not in name and not self._has_store():
+            return spec
+        parts = {part.spec.name: part for part in units(spec, self.store.queries.of(spec.name), time.time())}
+        queries = [each for each, part in parts.items() if part.part is Part.QUERY]
+        if name not in parts or parts[name].part is Part.DRIVER:
+            raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
+        return parts[name].spec
+
+    def _has_store(self) -> bool:
+        """Whether something has been kept yet: a look at a checkpoint makes no store."""
+        embedded = self.store_url.removeprefix("sqlite:///")
+        return embedded == self.store_url or Path(embedded).exists()
 
     def drills(self) -> dict[str, DrillSpec]:
         """All drills with a correct file, by name."""

@@ -26,6 +26,7 @@ from streamwarden.drills.report import document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.verdict import as_of, worst
+from streamwarden.lifecycle.queries import Part, Unit, units
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 
@@ -120,7 +121,9 @@ def _names(space: Workspace) -> list[str]:
 def _status(space: Workspace, name: str) -> dict[str, Any]:
     store = space.store
     driver, state = store.drivers.latest(name), store.stops.desired(name)
-    verdicts = as_of(store.verdicts.latest(name), time.time())
+    spec = space.catalog().streams.get(name)
+    parts = units(spec, store.queries.of(name), time.time()) if spec is not None else ()
+    queries = [part for part in parts if part.part is Part.QUERY]
     return {
         "stream": name,
         "desired": str(state.desired) if state else "running",
@@ -131,10 +134,27 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
             "launched_at": driver.launched_at,
             "exit": None if driver.exit is None else {"kind": str(driver.exit.kind), "message": driver.exit.message},
         },
+        **_judged(space, name),
+        "queries": [{"query": part.spec.name, **_run(part), **_judged(space, part.spec.name)} for part in queries],
+    }
+
+
+def _judged(space: Workspace, name: str) -> dict[str, Any]:
+    """What the last evaluation found of a stream, or of a query among several."""
+    verdicts = as_of(space.store.verdicts.latest(name), time.time())
+    return {
         "health": str(worst(verdicts)),
         "checks": {verdict.check: str(verdict.status) for verdict in verdicts},
         "incidents": [
             {"check": incident.check, "status": str(incident.status), "reason": incident.reason}
-            for incident in store.incidents.open(name)
+            for incident in space.store.incidents.open(name)
         ],
     }
+
+
+def _run(part: Unit) -> dict[str, Any]:
+    """A query's newest run; empty before its first."""
+    query = part.query
+    if query is None:
+        return {}
+    return {"started_at": query.started_at, "ended_at": query.ended_at, "error": query.error}

@@ -35,7 +35,7 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
     from streamwarden.advice.advise import advise as pieces_of
 
     space = workspace(context)
-    spec = space.stream(stream)
+    spec = space.query(stream)
     history = gather(spec, space.store, space.drills().values(), time.time())
     pieces = pieces_of(history)
     if json:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
-from streamwarden.cli.session import AsJson, MaybeStream, workspace
+from streamwarden.cli.session import AsJson, MaybeQuery, workspace
 from streamwarden.cli.words import ago, measured, status_word
 from streamwarden.health.verdict import Status, worst
+from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     context: typer.Context,
-    stream: MaybeStream = None,
+    stream: MaybeQuery = None,
     notify: Annotated[
         bool, typer.Option("--notify", help="Send what is due to STREAMWARDEN_NOTIFY_URLS, once for each incident.")
     ] = False,
@@ -39,8 +41,8 @@ def check(
     """
     space = workspace(context)
     catalog = space.catalog()
-    specs = [catalog.get(stream)] if stream is not None else list(catalog.streams.values())
-    report = space.observatory().evaluate(specs, time.time())
+    specs = [catalog.get(owner(stream))] if stream is not None else list(catalog.streams.values())
+    report = _only(space.observatory().evaluate(specs, time.time()), stream)
     if json:
         as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})
     else:
@@ -53,6 +55,17 @@ def check(
     if all(verdict.status is Status.UNKNOWN for verdict in report.verdicts):
         return Exit.UNDECIDED
     return Exit.OK
+
+
+def _only(report: Report, name: str | None) -> Report:
+    """What was found of this query. Raises ConfigError if its stream has no such query."""
+    from streamwarden.adapters.config import unknown
+
+    if name is None or SEPARATOR not in name:
+        return report
+    if name not in report.streams:
+        raise unknown("query", name, list(report.streams), f"see `streamwarden status {owner(name)}`")
+    return replace(report, streams={name: report.streams[name]})
 
 
 def _show(report: Report) -> None:
@@ -96,7 +109,7 @@ def _notify(space: Workspace, report: Report) -> None:
 
 def incidents(
     context: typer.Context,
-    stream: MaybeStream = None,
+    stream: MaybeQuery = None,
     everything: Annotated[bool, typer.Option("--all", help="Resolved ones too, newest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
     json: AsJson = False,
@@ -104,7 +117,11 @@ def incidents(
     """Show open incidents. Exit code 1 if one of them is CRITICAL."""
     space = workspace(context)
     book = space.store.incidents
-    found = list(book.recent(stream, limit) if everything else book.open(stream))[:limit]
+    if stream is None or SEPARATOR in stream:
+        found = list(book.recent(stream, limit) if everything else book.open(stream))[:limit]
+    else:
+        known = book.recent(None, 100 * limit) if everything else book.open()
+        found = [each for each in known if owner(each.stream) == stream][:limit]
     if json:
         as_json({"incidents": found})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,9 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, session
 from streamwarden.cli.words import NONE, ago, number, size
-from streamwarden.stream import NAME_PATTERN, SinkKind
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
+from streamwarden.stream import SinkKind
 
 if TYPE_CHECKING:
     from streamwarden.checkpoint.logs import LogPosition
@@ -31,7 +34,8 @@ def register(app: typer.Typer) -> None:
 def inspect(
     context: typer.Context,
     target: Annotated[
-        str, typer.Argument(metavar="DIR|STREAM", help="A checkpoint (path or URL), or a stream's name.")
+        str,
+        typer.Argument(metavar="DIR|STREAM", help="A checkpoint (path or URL), the name of a stream, or STREAM/QUERY."),
     ],
     output: Annotated[
         str | None,
@@ -69,11 +73,21 @@ def inspect(
 def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None, str | None]:
     """Checkpoint, output and connection of a stream's name; anything that is a folder here or looks like a path is
     one."""
-    if not NAME_PATTERN.fullmatch(target) or Path(target).is_dir():
+    if not is_name(target) or Path(target).is_dir() or not _is_known(context, target):
         return target, output, None
-    spec = session(context).workspace.stream(target)
+    spec = session(context).workspace.query(target)
     sink = spec.sink.path if spec.sink.kind is SinkKind.PARQUET else None
     return spec.checkpoint, output or sink, spec.storage.connection
+
+
+def _is_known(context: typer.Context, target: str) -> bool:
+    """Whether it names a stream; `a/b` may be a path as well, for which no project is needed."""
+    if SEPARATOR not in target:
+        return True
+    with suppress(ConfigError):
+        catalog = session(context).workspace.catalog()
+        return owner(target) in {*catalog.streams, *catalog.broken}
+    return False
 
 
 def _show(report: CheckpointReport) -> None:

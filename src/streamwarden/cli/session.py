@@ -57,4 +57,8 @@ def who() -> str:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of a stream: the stem of its YAML file.")]
+MaybeQuery = Annotated[
+    str | None,
+    typer.Argument(metavar="STREAM", help="Only this stream; STREAM/QUERY: only this query of a script with several."),
+]
 MaybeStream = Annotated[str | None, typer.Argument(metavar="STREAM", help="Only this stream.")]

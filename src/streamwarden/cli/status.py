@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streamwarden.health.verdict import CURRENT, Status, Verdict, as_of, worst
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, Unit, owner, units
 
 if TYPE_CHECKING:
+    from streamwarden.adapters.store.batches import Summary
     from streamwarden.adapters.workspace import Workspace
     from streamwarden.lifecycle.driver import ExitRecord
 
-State = Literal["running", "starting", "unresponsive", "unseen", "stopped", "completed", "down", "new", "broken"]
+State = Literal[
+    "running", "starting", "unresponsive", "unseen", "stopped", "completed", "ended", "down", "new", "broken"
+]
 """running: its query runs; starting: a driver lives, no query yet; unresponsive: a driver lives, and its JVM does not
-answer; unseen: its driver is on another host and did not
-renew its lease in time; stopped: people want it stopped; completed: its query ended by itself; down: its driver ended,
-people want it running; new: it never had a driver; broken: its YAML file cannot be used and no driver lives."""
+answer; unseen: its driver is on another host and did not renew its lease in time; stopped: people want it stopped;
+completed: its query ended by itself; ended: this query of several failed or was stopped while its driver goes on; down:
+its driver ended, people want it running; new: it never had a driver; broken: its YAML file cannot be used and no driver
+lives."""
 
 _UNSEEN: Final = (
     "its driver, on another host, did not renew its lease in time: gone, or the store was away, or the clocks of the "
@@ -63,28 +68,128 @@ class StreamStatus:
 
     @property
     def in_trouble(self) -> bool:
-        return self.state in ("down", "broken", "unresponsive", "unseen") or self.worst is Status.CRITICAL
+        return self.state in ("down", "broken", "unresponsive", "unseen", "ended") or self.worst is Status.CRITICAL
 
 
 def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
-    """The status of every stream, or of one. Raises ConfigError for a name that stands nowhere, StoreError."""
+    """The status of every stream, or of one: of a stream with several queries its own, then that of each query.
+
+    Args:
+        only: a stream, or `STREAM/QUERY`.
+
+    Raises ConfigError for a name that stands nowhere, StoreError.
+    """
     catalog = space.catalog()
     names = sorted({*catalog.streams, *catalog.broken})
     if only is not None:
-        if only not in names:
-            catalog.get(only)
-        names = [only]
+        stream = owner(only)
+        if stream not in names:
+            catalog.get(stream)
+        names = [stream]
     verdicts: dict[str, list[Verdict]] = {}
-    for verdict in space.store.verdicts.latest(only):
+    for verdict in space.store.verdicts.latest():
         verdicts.setdefault(verdict.stream, []).append(verdict)
     incidents: dict[str, int] = {}
-    for incident in space.store.incidents.open(only):
+    for incident in space.store.incidents.open():
         incidents[incident.stream] = incidents.get(incident.stream, 0) + 1
-    return [
-        _one(space, name, str(catalog.broken[name]) if name in catalog.broken else "", verdicts.get(name, []),
-             incidents.get(name, 0), now)
-        for name in names
-    ]  # fmt: skip
+    records = space.store.queries.of_many(names)
+    found: list[StreamStatus] = []
+    for name in names:
+        broken = str(catalog.broken[name]) if name in catalog.broken else ""
+        whole = _one(space, name, broken, verdicts.get(name, []), incidents.get(name, 0), now)
+        parts = units(catalog.streams[name], records[name], now) if name in catalog.streams else ()
+        several = [
+            _query(space, part, whole, verdicts.get(part.spec.name, []), incidents.get(part.spec.name, 0), now)
+            for part in parts
+            if part.part is Part.QUERY
+        ]
+        found += [_with(whole, several), *several]
+    if only is not None and SEPARATOR in only:
+        return [require(found, only)]
+    return found
+
+
+def require(found: list[StreamStatus], name: str) -> StreamStatus:
+    """The status of this query. Raises ConfigError if its stream has no such query."""
+    from streamwarden.adapters.config import unknown
+
+    for each in found:
+        if each.stream == name:
+            return each
+    raise unknown("query", name, [each.stream for each in found], f"see `streamwarden status {owner(name)}`")
+
+
+def _with(whole: StreamStatus, queries: list[StreamStatus]) -> StreamStatus:
+    """The stream with what its queries did; a stream with one query did that itself."""
+    if not queries:
+        return whole
+    return replace(
+        whole,
+        batches=whole.batches + sum(each.batches for each in queries),
+        rows=whole.rows + sum(each.rows for each in queries),
+    )
+
+
+def _query(
+    space: Workspace, part: Unit, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
+) -> StreamStatus:
+    """One of several queries: it lives in the stream's driver, and everything else is its own."""
+    record = part.query
+    mine = record is not None and record.driver_id == whole.driver_id
+    state, problem, since = whole.state, whole.problem, None
+    if whole.state in ("running", "starting") and not mine:
+        state = "starting"
+    elif whole.state == "running" and record is not None:
+        since = record.started_at
+        if record.ended_at is not None:
+            done = record.error is None and record.trigger.available_now
+            state = "completed" if done else "ended"
+            problem = "" if done else shown_error(record)
+    total = space.store.batches.summary(part.spec.name)
+    return replace(
+        whole,
+        stream=part.spec.name,
+        state=state,
+        since=since,
+        executors=None,
+        executors_lost=None,
+        **_done(total),
+        **_health(verdicts, now),
+        not_kept=0,
+        incidents=incidents,
+        problem=problem,
+    )
+
+
+def shown_error(record: QueryRecord) -> str:
+    """Why a query of several ended, in one line."""
+    return f"failed: {record.error[:300]}" if record.error else "stopped, its driver goes on"
+
+
+def _done(total: Summary) -> dict[str, Any]:
+    """What the store counted."""
+    last = total.last
+    return {
+        "last_batch": last.batch_id if last else None,
+        "last_batch_at": (last.committed_at or (last.progress.at if last.progress else None)) if last else None,
+        "batches": total.batches,
+        "rows": total.rows,
+        "malformed": total.malformed,
+    }
+
+
+def _health(verdicts: list[Verdict], now: float) -> dict[str, Any]:
+    """What the last evaluation found, as far as it says something of `now`."""
+    shown = list(as_of(verdicts, now))
+    level = worst(shown)
+    judged_at = max((each.at for each in shown), default=None)
+    return {
+        "state_bytes": next((each.value for each in shown if each.check == "state_size"), None),
+        "worst": level,
+        "worst_checks": () if level is Status.OK else tuple(each.check for each in shown if each.status is level)[:3],
+        "judged_at": judged_at,
+        "unjudged": judged_at is not None and now - judged_at > CURRENT,
+    }
 
 
 def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int, now: float) -> StreamStatus:
@@ -122,11 +227,6 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state = "down"
     look = latest_look(space.store.measurements.recent(name, now - FRESH), now) if alive else None
     total = space.store.batches.summary(name)
-    last = total.last
-    verdicts = list(as_of(verdicts, now))
-    level = worst(verdicts)
-    judged_at = max((each.at for each in verdicts), default=None)
-    measured = next((each.value for each in verdicts if each.check == "state_size"), None)
     return StreamStatus(
         stream=name,
         state=state,
@@ -135,17 +235,9 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         since=(record.started_at or record.launched_at) if alive and record else None,
         executors=look.active if look else None,
         executors_lost=look.lost if look else None,
-        last_batch=last.batch_id if last else None,
-        last_batch_at=(last.committed_at or (last.progress.at if last.progress else None)) if last else None,
-        batches=total.batches,
-        rows=total.rows,
-        malformed=total.malformed,
+        **_done(total),
         not_kept=_not_kept(space, name) if total.malformed else 0,
-        state_bytes=measured,
-        worst=level,
-        worst_checks=() if level is Status.OK else tuple(each.check for each in verdicts if each.status is level)[:3],
-        judged_at=judged_at,
-        unjudged=judged_at is not None and now - judged_at > CURRENT,
+        **_health(verdicts, now),
         incidents=incidents,
         last_exit=ended,
         problem=broken or (describe(ended) if ended is not None else _doubt(lapsed, silent, now)),

@@ -11,13 +11,15 @@ import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
-from streamwarden.cli.session import AsJson, MaybeStream, StreamName, who, workspace
+from streamwarden.cli.session import AsJson, MaybeQuery, StreamName, who, workspace
 from streamwarden.cli.words import NONE, age, ago, number, size, status_word
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.fleet import Fleet, Observation
+    from streamwarden.adapters.fleet import Observation
+    from streamwarden.adapters.workspace import Workspace
     from streamwarden.cli.status import StreamStatus
     from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+    from streamwarden.stream import StreamSpec
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[
@@ -49,8 +51,11 @@ def register(app: typer.Typer) -> None:
         app.command(name)(command)
 
 
-def status(context: typer.Context, stream: MaybeStream = None, json: AsJson = False) -> int:
-    """Show every stream: alive, progress, verdict, incidents, last exit. Exit code 1 if one is in trouble."""
+def status(context: typer.Context, stream: MaybeQuery = None, json: AsJson = False) -> int:
+    """Show every stream: alive, progress, verdict, incidents, last exit. Exit code 1 if one is in trouble.
+
+    The queries of a script that starts several follow their stream, as STREAM/QUERY.
+    """
     from streamwarden.cli.status import gather
 
     now = time.time()
@@ -130,10 +135,14 @@ def start(
 
         return supervise_here(space, spec, launched_by=who())
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
-    return _report_start(space.fleet, started.record, reattached=started.reattached, within=limit)
+    return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
 
 
-def _report_start(fleet: Fleet, record: DriverRecord, *, reattached: bool, within: float) -> int:
+def _report_start(space: Workspace, spec: StreamSpec, record: DriverRecord, *, reattached: bool, within: float) -> int:
+    from streamwarden.cli.starting import await_queries
+    from streamwarden.cli.status import shown_error
+
+    fleet = space.fleet
     what = "runs already" if reattached else "launched"
     pid = f", pid {record.process.pid}" if record.process else ""
     say(f"{text(record.stream)}: driver {text(record.driver_id)} {what}{pid}")
@@ -142,16 +151,14 @@ def _report_start(fleet: Fleet, record: DriverRecord, *, reattached: bool, withi
     say(f"  log: {text(fleet.log_path(record.driver_id))}")
     if within <= 0:
         return Exit.OK
-    seen = fleet.wait(
-        record.driver_id,
-        timeout=within,
-        until=lambda seen: not seen.alive or seen.record.started_at is not None,
-    )
-    if seen.alive or seen.record.started_at is not None:
-        say(f"  query {text(seen.record.query_id)} runs")
-    if seen.alive:
-        return Exit.OK
-    return _report_exit(seen)
+    seen, starts = await_queries(space, spec, record.driver_id, within)
+    for each in starts.running:
+        say(f"  query {text(each.name or each.query_id)} runs")
+    if not seen.alive:
+        return _report_exit(seen)
+    for each in starts.failed:
+        say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")
+    return Exit.BAD if starts.failed else Exit.OK
 
 
 def _report_exit(seen: Observation) -> int:
@@ -221,7 +228,7 @@ def restart(
         _report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
-    return _report_start(space.fleet, started.record, reattached=started.reattached, within=limit)
+    return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
 
 
 def logs(

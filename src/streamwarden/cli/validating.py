@@ -14,6 +14,7 @@ from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
 if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
     from streamwarden.practices.finding import Finding
+    from streamwarden.stream import StreamSpec
 
 
 def register(app: typer.Typer) -> None:
@@ -26,8 +27,10 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
     Shows also what `lint` finds in the streams' files and jobs; that a practice is broken makes no file invalid.
     """
-    good, wrong = _judge(workspace(context))
-    findings = _findings(workspace(context))
+    space = workspace(context)
+    good, wrong = _judge(space)
+    findings = _findings(space)
+    streams = space.catalog().streams
     if json:
         as_json(
             {
@@ -39,7 +42,8 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
         )
     else:
         for kind, name, _file in good:
-            say(f"[green]✓[/] {kind} {text(name)}")
+            several = _queries(streams[name]) if kind == "stream" else ""
+            say(f"[green]✓[/] {kind} {text(name)}{several}")
             for finding in findings if kind == "stream" else ():
                 if finding.stream == name:
                     say(f"  [yellow]{finding.rule} {finding.severity}:[/] {text(finding.observed)}")
@@ -58,8 +62,9 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
-    good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items())]
-    wrong = [("stream", name, error) for name, error in sorted(catalog.broken.items())]
+    unreadable = {name: error for name, spec in catalog.streams.items() if (error := _job_problem(spec)) is not None}
+    good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items()) if name not in unreadable]
+    wrong = [("stream", name, error) for name, error in sorted({**catalog.broken, **unreadable}.items())]
     for name, drill in sorted(drills.items()):
         try:
             stream = catalog.get(drill.stream)
@@ -87,6 +92,24 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     except ConfigError as error:
         wrong.append(("thresholds", "of the project", error))
     return good, wrong
+
+
+def _job_problem(spec: StreamSpec) -> ConfigError | None:
+    """The error of a job that is no Python: no driver can run it."""
+    from streamwarden.adapters.linting import job_facts
+
+    job = job_facts(spec)
+    if job.parsed:
+        return None
+    return ConfigError(job.problem, expected="a Python file", where=job.path, next_step="correct the job")
+
+
+def _queries(spec: StreamSpec) -> str:
+    """` (2 queries)`, where the file or the job's text tells that there are several."""
+    from streamwarden.adapters.linting import job_facts
+
+    count = len(spec.queries) or job_facts(spec).queries or 1
+    return f" ({count} queries)" if count > 1 else ""
 
 
 def _findings(space: Workspace) -> list[Finding]:

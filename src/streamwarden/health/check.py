@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final
 
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
+from streamwarden.lifecycle.queries import Part
 from streamwarden.units import GB, KB, MB, format_duration, parse_duration, parse_size
 
 _SIZES = ((10**12, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"))
@@ -87,6 +89,16 @@ class Thresholds:
         return Thresholds({name: {**known, **overrides.get(name, {})} for name, known in self.values.items()})
 
 
+QUERIES: Final = frozenset({Part.WHOLE, Part.QUERY})
+"""What a query does: judged for each one."""
+
+DRIVERS: Final = frozenset({Part.WHOLE, Part.DRIVER})
+"""What the driver does: judged once, however many queries it has."""
+
+AMONG_OTHERS: Final = frozenset({Part.QUERY})
+"""What can only happen to one of several queries."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """The declaration of one check.
@@ -94,6 +106,7 @@ class Check:
     Args:
         target: what good looks like, as text.
         thresholds: those named `warning` and `critical` are the two limits; others are the check's settings.
+        judges: of which parts of a stream it speaks; of a stream with several queries, of each query or of the driver.
         more_is_worse: False where small values alarm (time left); then the limits are mirrored.
         reads: which fields of the progress report, logs or measurements, and how sums over tasks became wall time.
         unknown: when the verdict is UNKNOWN.
@@ -112,6 +125,7 @@ class Check:
     advice: str
     source: str
     more_is_worse: bool = True
+    judges: frozenset[Part] = QUERIES
 
     def grade(self, value: float, limits: Mapping[str, float]) -> Status:
         """OK short of `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""

@@ -11,13 +11,15 @@ from streamwarden.health.window import Window
 
 
 def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ...]:
-    """One verdict a check, in the checks' order. Never raises: a check that fails is UNKNOWN and says why.
+    """One verdict of each check that speaks of this part of a stream, in the checks' order.
+
+    Never raises: a check that fails is UNKNOWN and says why.
 
     Args:
         thresholds: the project's; the stream's own (`spec.health.thresholds`) are put on top here.
     """
     in_force = thresholds.with_overrides(window.spec.health.thresholds)
-    return tuple(_run(check, window, in_force) for check in checks)
+    return tuple(_run(check, window, in_force) for check in checks if window.part in check.judges)
 
 
 def _run(check: Check, window: Window, thresholds: Thresholds) -> Verdict:

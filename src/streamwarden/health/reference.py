@@ -32,6 +32,9 @@ _INTRODUCTION: Final = f"""\
 A check looks at one stream's recent measurements and gives a verdict: `OK`, `WARNING`, `CRITICAL` or `UNKNOWN`.
 `UNKNOWN` means that there is no data to judge by; it is never the same as `OK`, it opens no incident and ends none.
 
+**Several queries.** Of a script that starts several queries each one is judged, as `STREAM/QUERY`. Memory usage and
+restart loop are judged once, for their driver.
+
 **Boundaries.** Short of `warning` is OK. From `warning` up to `critical`, both included, is WARNING: exactly 1 GB of
 state is WARNING, exactly 5 GB still is. Beyond `critical` is CRITICAL. Where small values alarm (time left), it is
 mirrored. GB is 10^9 bytes.

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.queries import Part
+
+
+def has_ended(window: Window) -> bool:
+    """Whether this query, one among several, has ended while its driver lives: the check `query_ended` speaks of it."""
+    query, newest = window.query, window.drivers[-1] if window.drivers else None
+    if window.part is not Part.QUERY or query is None or newest is None:
+        return False
+    return query.ended_at is not None and query.driver_id == newest.driver_id and newest.exit is None
 
 
 def is_down(window: Window) -> bool:
-    """No driver lives, though there was one; False if that cannot be told."""
+    """No driver lives, though there was one, or the query has ended; False if that is not known."""
+    if has_ended(window):
+        return True
     if window.driver_alive is None:
         return bool(window.drivers) and window.drivers[-1].exit is not None
     return not window.driver_alive
@@ -18,6 +29,8 @@ def stopped(window: Window) -> bool:
 
     A query that ended by itself though its trigger ends no query is not meant to: its input waits for nobody.
     """
+    if has_ended(window):
+        return True
     if not is_down(window) or not window.drivers:
         return False
     end = window.drivers[-1].exit

@@ -10,6 +10,7 @@ from typing import Any, Final
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.queries import Part, QueryRecord
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
@@ -186,6 +187,8 @@ class Window:
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
         previous: the last verdict of each check, for what lasts longer than the window.
+        part: what of the stream this is: all of it, its driver, or one of several queries.
+        query: the query's record; None if it was not seen, and for the driver of several.
         derived: what several checks derive from the fields above, kept so that it is derived once.
     """
 
@@ -202,4 +205,6 @@ class Window:
     waiting: WaitingInput | None = None
     answers: tuple[Answer, ...] = ()
     previous: Mapping[str, Verdict] = field(default_factory=dict)
+    part: Part = Part.WHOLE
+    query: QueryRecord | None = None
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

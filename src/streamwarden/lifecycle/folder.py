@@ -9,6 +9,7 @@
     exit.json          how the process ended, written by the keeper
     unresponsive.json  the runner's word that the JVM has not answered for too long: the keeper kills the driver
     stop.json          the stop request, mirrored to the driver's host
+    queries.json       the queries that the driver has started
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
     tmp/               Spark's temporary files; removed after the end
@@ -22,13 +23,15 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease
+from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.stream import TriggerSpec
 
 SPEC: Final = "spec.json"
 PROPERTIES: Final = "spark.properties"
@@ -40,6 +43,7 @@ STOP: Final = "stop.json"
 UNRESPONSIVE: Final = "unresponsive.json"
 EVENTS: Final = "events.jsonl"
 SPILL: Final = "spill.jsonl"
+QUERIES: Final = "queries.json"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
 
@@ -156,6 +160,17 @@ def read_outcome(folder: Path) -> ExitRecord | None:
     """The runner's word; None if it had no chance to write it."""
     document = read_document(folder / OUTCOME)
     return ExitRecord(**{**document, "kind": ExitKind(document["kind"])}) if document else None
+
+
+def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
+    """The driver's queries, for the process that records its end if the store did not get them."""
+    write_document(folder / QUERIES, {record.query_id: dataclasses.asdict(record) for record in records})
+
+
+def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
+    """The driver's queries; none if it has started none."""
+    documents = (read_document(folder / QUERIES) or {}).values()
+    return tuple(QueryRecord(**{**each, "trigger": TriggerSpec(**each["trigger"])}) for each in documents)
 
 
 def append_event(folder: Path, event: DriverEvent) -> None:

@@ -80,12 +80,19 @@ class JobFacts:
         problem: why it could not be read; then nothing else is known.
         followed: whether every step from the source to the result was understood; if not, there may be more operators.
         documented: whether its docstring has a part on its state.
+        parsed: whether the text is Python at all.
+        module: it has a top-level `build`, so the runner starts its one query.
+        queries: how many queries it starts; None where its text does not tell (a loop over what only a run knows, one
+            branch of an `if`, a function that is not in sight).
     """
 
     path: str
     problem: str = ""
     followed: bool = False
     documented: bool = False
+    parsed: bool = True
+    module: bool = False
+    queries: int | None = None
     operators: tuple[Operator, ...] = ()
     sinks: tuple[SinkUse, ...] = ()
 

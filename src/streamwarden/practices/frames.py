@@ -10,6 +10,7 @@ from typing import Final
 from streamwarden.practices.facts import Bound, Kind, Operator, SinkUse
 from streamwarden.practices.finding import Origin
 from streamwarden.practices.processors import bound_of
+from streamwarden.practices.query_count import QueryCount
 from streamwarden.practices.values import (
     Constant,
     Frame,
@@ -52,6 +53,7 @@ class Frames:
         self.operators: dict[tuple[int, str], Operator] = {}
         self.writers: list[Writer] = []
         self.lost = False
+        self.started = QueryCount()
         self._complete = spec.sink.mode is OutputMode.COMPLETE
         self._call = call
 
@@ -205,7 +207,10 @@ class Frames:
             writer.uses_batch_id = _uses_second(given[0]) if given and isinstance(given[0], Function) else None
         elif name == "toTable":
             writer.format = "table"
-        return Unknown() if name in ("start", "toTable") else writer
+        if name not in ("start", "toTable"):
+            return writer
+        self.started.add()
+        return Unknown()
 
     # Notes
 

@@ -50,7 +50,7 @@ def read_job(path: str, text: str, spec: StreamSpec, siblings: Siblings = lambda
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        return JobFacts(path=path, problem=f"it cannot be parsed: {error}")
+        return JobFacts(path=path, problem=f"it cannot be parsed: {error}", parsed=False)
     reader = _JobReader(spec, siblings)
     try:
         result = reader.run(tree)
@@ -62,6 +62,8 @@ def read_job(path: str, text: str, spec: StreamSpec, siblings: Siblings = lambda
         path=path,
         followed=whole and not found.lost,
         documented=_STATE.search(ast.get_docstring(tree) or "") is not None,
+        module=reader.is_module,
+        queries=1 if reader.is_module else found.started.count or None,
         operators=tuple(found.operators.values()),
         sinks=tuple(found.sinks()),
     )
@@ -76,6 +78,7 @@ class _JobReader:
         self._siblings = siblings
         self._modules: dict[str, dict[str, Value]] = {}
         self._depth = 0
+        self.is_module = False
 
     def run(self, tree: ast.Module) -> Value:
         """The job's result: what `build` returns, or nothing for a script, which starts its own query."""
@@ -83,6 +86,7 @@ class _JobReader:
         self._body(tree.body, scope)
         build = scope.get("build")
         if isinstance(build, Function):
+            self.is_module = True
             return self._call(build, [Unknown(), Declared(self._spec)], {}) or Unknown()
         return Unknown()
 
@@ -116,11 +120,16 @@ class _JobReader:
             case ast.Expr():
                 self._expression(node.value, scope)
             case ast.If():
-                self._expression(node.test, scope)
-                first, second = self._body(node.body, scope), self._body(node.orelse, scope)
-                return first if first is not None else second
-            case ast.For() | ast.While():
-                return self._body([*node.body, *node.orelse], scope)
+                return self._branches(node, scope)
+            case ast.For():
+                times = self._turns(self._expression(node.iter, scope))
+                with self.frames.started.repeated(times):
+                    found = self._body(node.body, scope)
+                return found if found is not None else self._body(node.orelse, scope)
+            case ast.While():
+                with self.frames.started.repeated(None):
+                    found = self._body(node.body, scope)
+                return found if found is not None else self._body(node.orelse, scope)
             case ast.With():
                 return self._body(node.body, scope)
             case ast.Try():
@@ -128,6 +137,18 @@ class _JobReader:
             case _:
                 pass
         return None
+
+    def _branches(self, node: ast.If, scope: dict[str, Value]) -> Value | None:
+        self._expression(node.test, scope)
+        with self.frames.started.branches(sure=_is_main(node.test)) as other:
+            first = self._body(node.body, scope)
+            other()
+            second = self._body(node.orelse, scope)
+        return first if first is not None else second
+
+    def _turns(self, over: Value) -> int | None:
+        """How often a loop over this goes round; None where only a run knows."""
+        return len(over.items) if isinstance(over, Many) else None
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: dict[str, Value]) -> None:
         if isinstance(node, ast.Import) or node.module is None:
@@ -273,6 +294,11 @@ class _JobReader:
             if isinstance(target, ast.Attribute) and isinstance(value, ast.expr):
                 fields[target.attr] = self._expression(value, scope)
         return fields
+
+
+def _is_main(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`, which holds for every script."""
+    return "__name__" in {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
 
 
 def _bound(arguments: ast.arguments, given: Sequence[Value], named: Mapping[str, Value]) -> dict[str, Value]:

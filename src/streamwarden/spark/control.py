@@ -9,9 +9,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.spark.graceful import Stop, stop_at_boundary, stop_now
+from streamwarden.spark.roster import Roster
 from streamwarden.spark.sessions import Sessions
 from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import StreamSpec
@@ -44,6 +47,7 @@ class Reason(StrEnum):
     STOP_REQUESTED = "stop_requested"
     LEASE_LOST = "lease_lost"
     TERMINATED = "terminated"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Control:
         *,
         link: StoreLink,
         sessions: Sessions,
+        roster: Roster,
         jvm: ProcessIdentity,
         finish: Callable[[], None],
         clock: Callable[[], float] = time.time,
@@ -79,10 +84,14 @@ class Control:
         self._folder = folder
         self._link = link
         self._sessions = sessions
+        self._roster = roster
         self._jvm = jvm
         self._finish = finish
         self._clock = clock
         self._terminate = threading.Event()
+        self._refused_until: float | None = None
+        self._at_boundaries = threading.Event()
+        self._at_boundaries.set()
         self._measure_at = 0.0
         self._ended_at = 0.0
         self._stopped = False
@@ -92,6 +101,18 @@ class Control:
     def start(self) -> None:
         signal.signal(signal.SIGTERM, lambda *_: self._terminate.set())
         threading.Thread(target=self._run, name="streamwarden control", daemon=True).start()
+
+    def refuse(self) -> None:
+        """A query was refused: end the driver, the others at their batch boundaries. Returns at once."""
+        if self._refused_until is None:
+            self._refused_until = self._clock() + self._spec.stop.batch_deadline
+
+    def await_boundaries(self) -> None:
+        """Wait while queries are being stopped at their batch boundaries.
+
+        A script that waits for any of its queries sees the first one end, and may stop Spark under the others.
+        """
+        self._at_boundaries.wait()
 
     def _run(self) -> None:
         while not self.finished.wait(TICK):
@@ -113,6 +134,8 @@ class Control:
                 self._cut(Ending(Reason.LEASE_LOST, str(self._link.lost)))
             elif (request := self._request()) is not None:
                 self._end_at_boundary(request)
+            elif self._refused_until is not None:
+                self._turn_away()
             else:
                 self._measure()
         elif time.monotonic() > self._ended_at + END_GRACE:
@@ -134,14 +157,30 @@ class Control:
         if self._link.started is None:  # still at its start: there is no batch to wait for, and none shall begin
             self._end(self.ending)
             self._finish()
-        gave_up = False
-        while queries := self._sessions.active_queries():
-            for query in queries:
-                gave_up = stop_at_boundary(query, self._give_up) is Stop.GIVEN_UP or gave_up
-            if gave_up:
-                return  # fenced, terminated or out of time: the next look acts on it
-        if not self._give_up():
+        if self._all_at_boundary(self._give_up) and not self._give_up():
             self._end(self.ending)
+
+    def _turn_away(self) -> None:
+        """End the queries beside one that was refused; past the deadline, wherever they are."""
+        ending = Ending(Reason.REFUSED, "a query was refused")
+        if self._all_at_boundary(lambda: self._give_up() or self._clock() > (self._refused_until or 0.0)):
+            self._end(ending)
+        elif self._clock() > (self._refused_until or 0.0):
+            self._cut(ending)
+
+    def _all_at_boundary(self, give_up: Callable[[], bool]) -> bool:
+        """Stop every query, each at its own boundary and all at the same time: one that has a long batch holds up no
+        other, and the deadline is for all of them. False if it was given up."""
+        self._at_boundaries.clear()
+        try:
+            while queries := self._sessions.active_queries():
+                with ThreadPoolExecutor(len(queries), thread_name_prefix="streamwarden stop") as pool:
+                    ends = set(pool.map(partial(stop_at_boundary, give_up=give_up), queries))
+                if Stop.GIVEN_UP in ends:
+                    return False  # fenced, terminated or out of time: the next look acts on it
+            return True
+        finally:
+            self._at_boundaries.set()
 
     def _give_up(self) -> bool:
         if self._terminate.is_set() or self._link.lost is not None:
@@ -177,11 +216,11 @@ class Control:
         now = time.monotonic()
         if now < self._measure_at:
             return
-        found = {"resident_bytes": processes.resident_bytes(self._jvm), "state_dir_bytes": self._state_bytes()}
+        found = [(self._spec.name, "resident_bytes", processes.resident_bytes(self._jvm)), *self._state_bytes()]
         at = self._clock()
         self._link.measure(
-            Measurement(stream=self._spec.name, name=name, at=at, value=float(value), unit="bytes", source="driver")
-            for name, value in found.items()
+            Measurement(stream=stream, name=name, at=at, value=float(value), unit="bytes", source="driver")
+            for stream, name, value in found
             if value is not None
         )
         cap_log(self._folder / files.LOG)
@@ -189,9 +228,12 @@ class Control:
         # A huge state directory takes long to walk: never more than a twentieth of one thread.
         self._measure_at = time.monotonic() + max(MEASURE_EVERY, 20 * took)
 
-    def _state_bytes(self) -> int | None:
-        state = Path(self._spec.checkpoint) / "state"
-        return folder_bytes(state) if state.is_dir() else None
+    def _state_bytes(self) -> Iterator[tuple[str, str, int]]:
+        """What each query keeps under `state/`."""
+        for record in self._roster.records():
+            state = Path(record.checkpoint) / "state"
+            if state.is_dir():
+                yield record.identity, "state_dir_bytes", folder_bytes(state)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -23,6 +23,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.cluster_manager import what_is_away
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.linting import job_facts
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import folder as files
@@ -33,6 +34,7 @@ from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
+from streamwarden.spark.gate import Gate
 from streamwarden.spark.heartbeat import Heartbeat, jvm_clock
 from streamwarden.spark.jobs import has_build, load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
@@ -40,7 +42,8 @@ from streamwarden.spark.master_watch import MasterWatch
 from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.raised import Raised
-from streamwarden.spark.sessions import Sessions, same_place
+from streamwarden.spark.roster import Roster
+from streamwarden.spark.sessions import Sessions
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.store_link import StoreLink
 from streamwarden.stream import StreamSpec
@@ -70,6 +73,14 @@ class Runner:
         if files.read_process(folder) is None:
             files.write_process(folder, jvm)
         self._quarantines = Quarantines(self._spec, tell=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
+        job = Path(self._spec.job)
+        self._built_by_us = has_build(job) if job.is_file() else False
+        self._roster = Roster(
+            self._spec,
+            folder.name,
+            starts=job_facts(self._spec).queries,
+            alone=self._built_by_us,
+        )
         self._link = StoreLink(
             url,
             stream=self._spec.name,
@@ -77,6 +88,7 @@ class Runner:
             lease=lease,
             process=jvm,
             watcher=self._quarantines.seen,
+            roster=self._roster,
             beats=lambda: self._heartbeat.beats,
         )
         self._heartbeat = Heartbeat(
@@ -85,12 +97,24 @@ class Runner:
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._raised = Raised()
         self._master = MasterWatch(self.end_now)
-        self._sessions = Sessions(self._take, self._opened)
+        self._sessions = Sessions(self._take, self._opened, before_stop=lambda: self._control.await_boundaries())
         self._control = Control(
-            self._spec, folder, link=self._link, sessions=self._sessions, jvm=jvm, finish=self.end_now
+            self._spec,
+            folder,
+            link=self._link,
+            sessions=self._sessions,
+            roster=self._roster,
+            jvm=jvm,
+            finish=self.end_now,
+        )
+        self._gate = Gate(
+            self._roster,
+            self._link,
+            self._sessions,
+            refuse=self._control.refuse,
+            ending=lambda: self._control.ending is not None,
         )
         self._built = False
-        self._mismatch: JobError | None = None
         self._writing = threading.Lock()
         self._outcome: ExitRecord | None = None
 
@@ -99,6 +123,7 @@ class Runner:
         error: BaseException | None = None
         try:
             self._link.bind()
+            self._roster.learn(self._link.known_queries())
             self._link.start()
             self._heartbeat.start()
             self._control.start()
@@ -125,7 +150,7 @@ class Runner:
 
     def _run_job(self) -> None:
         job = Path(self._spec.job)
-        if has_build(job):
+        if self._built_by_us or has_build(job):  # asked again: a file that is not there says so now
             self._run_build(job)
         else:
             self._run_script(job)
@@ -148,7 +173,7 @@ class Runner:
         run_script(job, self._spec.args)
         while self._sessions.active_queries():
             time.sleep(0.25)
-        if self._link.started is None:
+        if self._link.started is None and self._gate.refused is None:
             raise JobError(
                 "the script ended and started no streaming query",
                 expected="a script that starts a query with writeStream … start()",
@@ -162,17 +187,10 @@ class Runner:
 
     def _take(self, event: QueryEvent) -> None:
         """On Spark's listener thread. `QueryStarted` is posted before the query's first batch, which waits for it."""
+        if not self._gate.lets_pass(event):
+            return
         if isinstance(event, QueryStarted):
             self._built = True
-            actual = self._sessions.checkpoint_of(event.run_id)
-            if actual is not None and not same_place(actual, self._spec.checkpoint):
-                self._mismatch = JobError(
-                    f"the job's query writes to the checkpoint {actual}",
-                    expected=f"the declared checkpoint, {self._spec.checkpoint}",
-                    where=self._spec.job,
-                    next_step="make the two the same: the lease protects the declared one only",
-                )
-                self._sessions.forbid(event.run_id)
         self._link.emit(event)
 
     # The end
@@ -197,8 +215,9 @@ class Runner:
         now = time.time()
         ending = self._control.ending
         cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
-        if self._mismatch is not None:
-            return failure("JobError", str(self._mismatch), at=now, cut_batch=cut, built=False)
+        refused = self._gate.refused
+        if refused is not None:
+            return self._turned_away(refused, now, cut)
         if self._master.forgotten is not None:
             return failure(FORGOTTEN, self._master.forgotten, at=now, cut_batch=cut, built=True)
         if isinstance(error, LeaseLost):
@@ -229,6 +248,12 @@ class Runner:
             cut_batch=cut,
         )
 
+    def _turned_away(self, refused: StreamwardenError, now: float, cut: bool | None) -> ExitRecord:
+        """A query was refused before its first batch; a checkpoint that another driver holds may be free some day."""
+        lasting = isinstance(refused, JobError)
+        record = failure(type(refused).__name__, str(refused), at=now, cut_batch=cut, built=not lasting)
+        return replace(record, next_step=refused.next_step or record.next_step)
+
     def _failed(
         self, error: BaseException, behind: BaseException | None, chain: Chain, now: float, cut: bool | None
     ) -> ExitRecord:
@@ -243,11 +268,13 @@ class Runner:
         return replace(record, next_step=next_step)
 
     def _cut_batch(self) -> bool | None:
-        if self._spec.trigger.real_time is not None:
+        queries = self._roster.records()
+        if self._spec.trigger.real_time is not None or any(each.trigger.real_time for each in queries):
             ending = self._control.ending  # the logs agree while a batch runs: only a stop knows its boundary
             return False if ending is not None and ending.reason is Reason.STOP_REQUESTED else None
+        places = {each.checkpoint for each in queries} or {self._spec.checkpoint}
         with contextlib.suppress(StreamwardenError, OSError):
-            return log_position(*open_path(self._spec.checkpoint)).gap > 0
+            return any(log_position(*open_path(place)).gap > 0 for place in places)
         return None
 
 

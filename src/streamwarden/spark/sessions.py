@@ -5,10 +5,30 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from streamwarden.spark.graceful import terminated
 from streamwarden.spark.listener import ProgressListener, QueryEvent
+from streamwarden.stream import TriggerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedQuery:
+    """A query that waits for its first batch, as Spark has it.
+
+    Args:
+        given: the name that the script gave it.
+        checkpoint: as a plain path where it is local.
+        temporary: Spark made up the checkpoint, another one in each run.
+    """
+
+    query_id: str
+    run_id: str
+    given: str | None
+    checkpoint: str
+    trigger: TriggerSpec
+    temporary: bool = False
 
 
 class Sessions:
@@ -17,13 +37,18 @@ class Sessions:
     Args:
         emit: gets the events of every session's queries; must return at once.
         opened: is shown each session; must return at once, and not raise.
+        before_stop: called when the job stops a session; the session is stopped when it returns.
     """
 
     def __init__(
-        self, emit: Callable[[QueryEvent], None], opened: Callable[[Any], None] = lambda session: None
+        self,
+        emit: Callable[[QueryEvent], None],
+        opened: Callable[[Any], None] = lambda session: None,
+        before_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._emit = emit
         self._opened = opened
+        self._before_stop = before_stop
         self._sessions: list[Any] = []
         self._lock = threading.Lock()
 
@@ -40,7 +65,15 @@ class Sessions:
             if threading.current_thread() is threading.main_thread():
                 self.attach(session)
 
+        stop = SparkSession.stop
+
+        @functools.wraps(stop)
+        def stop_later(session: Any) -> None:
+            self._before_stop()
+            stop(session)
+
         SparkSession.__init__ = attach  # type: ignore[method-assign,assignment]
+        SparkSession.stop = stop_later  # type: ignore[method-assign,assignment]
 
     def attach(self, session: Any) -> None:
         with self._lock:
@@ -64,10 +97,20 @@ class Sessions:
                 continue
         return found
 
-    def checkpoint_of(self, run_id: str) -> str | None:
-        """The checkpoint of a query, as a plain path where it is local; None if the query is gone."""
+    def started(self, query_id: str, run_id: str) -> StartedQuery | None:
+        """A query that waits for its start event to be taken; None if it is gone."""
         execution = self._execution(run_id)
-        return None if execution is None else plain_path(str(execution.resolvedCheckpointRoot()))
+        if execution is None:
+            return None
+        place = plain_path(str(execution.resolvedCheckpointRoot()))
+        return StartedQuery(
+            query_id=query_id,
+            run_id=run_id,
+            given=execution.name(),
+            checkpoint=place,
+            trigger=trigger_of(execution.trigger()),
+            temporary=is_temporary(place),
+        )
 
     def forbid(self, run_id: str) -> None:
         """End a query that has not begun its first batch; called while it waits for its start event to be taken."""
@@ -79,6 +122,21 @@ class Sessions:
         return next(
             (query._jsq.streamingQuery() for query in self.active_queries() if str(query.runId) == run_id), None
         )
+
+
+def trigger_of(trigger: Any) -> TriggerSpec:
+    """A query's own trigger, from Spark's object for it."""
+    kind = str(trigger.getClass().getSimpleName()).rstrip("$")
+    if kind in ("AvailableNowTrigger", "OneTimeTrigger"):
+        return TriggerSpec(processing_time=None, available_now=True)
+    if kind == "RealTimeTrigger":
+        return TriggerSpec(processing_time=None, real_time=trigger.batchDurationMs() / 1000)
+    return TriggerSpec(processing_time=trigger.intervalMs() / 1000 or None)  # continuous mode has an interval, too
+
+
+def is_temporary(checkpoint: str) -> bool:
+    """Whether Spark made up this checkpoint for a query that names none."""
+    return checkpoint.rpartition("/")[2].startswith("temporary-")
 
 
 def plain_path(location: str) -> str:

@@ -26,11 +26,14 @@ from streamwarden.checkpoint.logs import written_at
 from streamwarden.errors import LeaseLost, StoreError, StreamwardenError
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ProcessIdentity
-from streamwarden.lifecycle.folder import QUERY_STARTED, append_event
+from streamwarden.lifecycle.folder import QUERY_STARTED, append_event, write_queries
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.spark.failures import from_spark
 from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
+from streamwarden.spark.roster import Admission, Roster
 
 RENEW_EVERY: Final = 5.0
 STOP_POLL: Final = 1.0
@@ -56,6 +59,7 @@ class StoreLink:
         url: the store's; it may hold a password.
         lease: the launcher's claim, to be bound to `process`.
         watcher: see Watcher; called on this link's thread.
+        roster: knows under which names the driver's queries are kept; None: all under the stream's.
         beats: whether the JVM answers; the lease is renewed only then.
     """
 
@@ -68,6 +72,7 @@ class StoreLink:
         lease: Lease,
         process: ProcessIdentity,
         watcher: Watcher = lambda progress: None,
+        roster: Roster | None = None,
         beats: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -79,6 +84,7 @@ class StoreLink:
         self._leasing = threading.Lock()
         self._process = process
         self._watcher = watcher
+        self._roster = roster
         self._beats = beats
         self._clock = clock
         self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
@@ -92,6 +98,7 @@ class StoreLink:
         self.lost: LeaseLost | None = None
         self.stop: StopRequest | None = None
         self.started: QueryStarted | None = None
+        self.runs: set[str] = set()
         self.terminated: dict[str, QueryTerminated] = {}
 
     def bind(self, deadline: float = 60.0) -> None:
@@ -113,6 +120,11 @@ class StoreLink:
                 time.sleep(1.0)
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
 
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """What this driver has claimed."""
+        return self._lease.checkpoints
+
     def claim(self, *checkpoints: str) -> Lease:
         """Claim more checkpoints for this driver, before a query may write to them. Safe on any thread.
 
@@ -131,7 +143,27 @@ class StoreLink:
             self.terminated[event.run_id] = event
         elif isinstance(event, QueryStarted):
             self.started = event
+            self.runs.add(event.run_id)
         self._queue.put(event)
+
+    def known_queries(self) -> tuple[QueryRecord, ...]:
+        """The stream's queries of earlier drivers; none while the store is down."""
+        try:
+            return self._store.queries.of(self._stream)
+        except StoreError as error:
+            _say(f"the names of the queries are not known: {error}")
+            return ()
+
+    def admitted(self, admission: Admission) -> None:
+        """Keep what belongs to the query under its name from now on; called before its first batch."""
+        with contextlib.suppress(OSError):  # the file is for an outage of the store that outlasts the driver
+            write_queries(self._folder, self._roster.records() if self._roster else ())
+        if admission.renamed is not None:
+            old, new = admission.renamed
+            self._owe(lambda: self._store.batches.move(old.identity, new.query_id, new.identity))
+            self._owe(lambda: self._store.queries.forget(old.stream, old.name))
+            self._owe(lambda: self._store.queries.started(new))
+        self._owe(lambda: self._store.queries.started(admission.record))
 
     def measure(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements for the next time the store listens; the oldest go first if it never does."""
@@ -145,9 +177,9 @@ class StoreLink:
         self._owe(lambda: self._store.drivers.event(event))
 
     def await_last_report(self, timeout: float = 3.0) -> None:
-        """Wait until Spark said that the query terminated; on its bus that comes after all of the query's reports."""
+        """Wait until Spark said that each query terminated; on its bus that comes after all of the query's reports."""
         deadline = time.monotonic() + timeout
-        while self.started is not None and self.started.run_id not in self.terminated:
+        while not self.runs <= set(self.terminated):
             if time.monotonic() > deadline:
                 return
             time.sleep(0.02)
@@ -212,12 +244,40 @@ class StoreLink:
             self._keep(progress)
             self._watcher(progress)
         elif isinstance(event, QueryTerminated):
+            self._ended(event)
             self._owe(lambda: self._fill_from_logs(event.query_id))
 
+    def _ended(self, event: QueryTerminated) -> None:
+        record = self._record(event.query_id)
+        if record is None or self._roster is None:
+            return
+        at, why = self._clock(), None
+        if event.error is not None:
+            error_class, message = from_spark(event.error, event.error_class, self._roster.job)
+            why = f"{error_class}: {message}"
+        self._owe(lambda: self._store.queries.ended(record.stream, record.name, event.run_id, at, why))
+
+    def _query_ids(self) -> tuple[str, ...]:
+        if self._roster is not None:
+            return tuple(record.query_id for record in self._roster.records())
+        return () if self.started is None else (self.started.query_id,)
+
+    def _record(self, query_id: str) -> QueryRecord | None:
+        return None if self._roster is None else self._roster.record_of(query_id)
+
+    def _identity(self, query_id: str) -> str:
+        record = self._record(query_id)
+        return self._stream if record is None else record.identity
+
+    def _place(self, query_id: str) -> str:
+        record = self._record(query_id)
+        return self._checkpoint if record is None else record.checkpoint
+
     def _keep(self, progress: Progress) -> None:
+        name = self._identity(progress.query_id)
         if not self._is_down():
             try:
-                self._store.batches.upsert_progress(self._stream, progress, *self._logged(progress.batch_id))
+                self._store.batches.upsert_progress(name, progress, *self._logged(progress))
                 return
             except StoreError as error:
                 self._went_down(error)
@@ -227,16 +287,17 @@ class StoreLink:
         except OSError as error:
             _say(f"a progress report was lost, neither the store nor the disk took it: {error}")
 
-    def _logged(self, batch: int) -> tuple[float | None, float | None]:
+    def _logged(self, progress: Progress) -> tuple[float | None, float | None]:
+        batch = progress.batch_id
         try:
-            fs, path = open_path(self._checkpoint)
+            fs, path = open_path(self._place(progress.query_id))
             return written_at(fs, path, OFFSETS, batch), written_at(fs, path, COMMITS, batch)
         except (OSError, StreamwardenError):
             return None, None
 
     def _fill_from_logs(self, query_id: str) -> None:
         """Batches whose report a kill took: their times are in the checkpoint's own logs."""
-        fill_from_logs(self._store, self._stream, query_id, self._checkpoint)
+        fill_from_logs(self._store, self._identity(query_id), query_id, self._place(query_id))
 
     def _tend(self) -> None:
         """Whatever is due. While the store is down, one attempt every few seconds."""
@@ -252,11 +313,11 @@ class StoreLink:
                 self._poll_at = now + STOP_POLL
                 self.stop = self._store.stops.pending(self._folder.name) or self.stop
             if self._spilled:
-                count = load_spill(self._folder, self._stream, self._store)
+                count = load_spill(self._folder, self._identity, self._store)
                 self._spilled = False
                 _say(f"the store is back: {count} progress reports loaded")
-                if self.started is not None:
-                    self._fill_from_logs(self.started.query_id)
+                for query_id in self._query_ids():
+                    self._fill_from_logs(query_id)
             self._pay()
             if self._measurements:
                 self._store_measurements()

@@ -98,3 +98,23 @@ def test_validating_writes_nothing(cli: CommandLine) -> None:
     cli.project.stream("a")
     cli("validate")
     assert not cli.project.data.exists()
+
+
+def test_a_job_that_is_no_python_is_2(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("spark_jobs/job.py", "rows = (\n")
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "✗ stream a" in answer.out
+    assert "it cannot be parsed" in answer.out
+    assert "job.py" in answer.out
+
+
+def test_a_script_with_two_queries_is_valid_and_told(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    start = "rows.writeStream.format('parquet').start()\n"
+    cli.project.write("spark_jobs/job.py", f"rows = spark.readStream.json('in')\n{start}{start}")
+    answer = cli("validate")
+    assert answer.code == Exit.OK
+    assert "stream a (2 queries)" in answer.out
+    assert "SW111" in answer.out

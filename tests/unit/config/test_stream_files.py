@@ -331,3 +331,57 @@ def test_a_stream_loads_without_any_of_its_folders(project: Project) -> None:
     assert isinstance(spec, StreamSpec)
     assert not Path(spec.checkpoint).exists()
     assert not project.data.exists()
+
+
+SCRIPT = """
+    name: pair
+    job: spark_jobs/job.py
+    source: {{kind: script}}
+    sink: {{kind: script}}
+    checkpoint: checkpoints/pair
+    queries: {queries}
+"""
+
+
+def pair(project: Project, queries: str) -> Path:
+    return project.write("config/streams/pair.yaml", SCRIPT.format(queries=queries))
+
+
+def test_queries_have_names_and_may_have_checkpoints_in_the_streams_own(project: Project) -> None:
+    spec = project.load(pair(project, "{left: checkpoints/pair/left, right: null, third: s3a://bucket/third}"))
+    home = project.data / "checkpoints/pair"
+    assert spec.queries == {"left": str(home / "left"), "right": None, "third": "s3a://bucket/third"}
+    assert spec.checkpoints == (str(home), str(home / "left"), "s3a://bucket/third")
+    assert spec_from_dict(json.loads(json.dumps(spec_to_dict(spec)))) == spec
+
+
+@pytest.mark.parametrize(
+    ("queries", "key"),
+    [
+        ("{By: checkpoints/pair/x}", "queries.By"),
+        ("{'../x': checkpoints/pair/x}", "queries"),
+        ("{left: checkpoints/x, right: checkpoints/x}", "queries.right"),
+        ("{left: checkpoints/x, right: checkpoints/x/y}", "queries.right"),
+        ("{left: checkpoints}", "queries.left"),
+        ("{left: ' checkpoints/x'}", "queries.left"),
+        ("{left: drivers/x}", "queries.left"),
+        ("[left, right]", "queries"),
+        ("{left: 5}", "queries.left"),
+    ],
+)
+def test_queries_that_cannot_be_are_refused(project: Project, queries: str, key: str) -> None:
+    error = project.error(pair(project, queries))
+    assert isinstance(error, ConfigFileError)
+    assert any(problem.dotted.startswith(key) for problem in error.problems), error
+
+
+def test_a_query_may_have_the_checkpoint_of_the_stream(project: Project) -> None:
+    assert project.load(pair(project, "{left: checkpoints/pair}")).checkpoints == (
+        str(project.data / "checkpoints/pair"),
+    )
+
+
+def test_two_streams_cannot_share_the_checkpoint_of_a_query(project: Project) -> None:
+    pair(project, "{left: checkpoints/left}")
+    project.stream("left")
+    assert sorted(project.catalog().broken) == ["left", "pair"]

@@ -1,5 +1,7 @@
 """What is read from a job's text: its stateful operators and what bounds them. No job is run."""
 
+import textwrap
+
 import pytest
 
 from streamwarden.practices.facts import Bound, Kind
@@ -170,3 +172,41 @@ def test_a_scripts_sink_is_found(sink: str, write: str, format: str | None, uses
     read = job(SCRIPT.format(sink=sink, write=write))
     assert read.followed
     assert [(each.format, each.uses_batch_id) for each in read.sinks] == [(format, uses)]
+
+
+START = "rows.writeStream.format('parquet').start()"
+MAIN = f"""
+    def main():
+        rows = spark.readStream.json("in")
+        {START}
+        {START}
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("def build(spark, spec):\n    return spark.readStream.json('in')", 1),
+        (f"rows = spark.readStream.json('in')\n{START}", 1),
+        (f"rows = spark.readStream.json('in')\n{START}\nrows.writeStream.toTable('t')", 2),
+        (textwrap.dedent(MAIN), 2),
+        (f"rows = spark.readStream.json('in')\nfor name in ['a', 'b', 'c']:\n    {START}", 3),
+        (f"rows = spark.readStream.json('in')\nfor name in topics():\n    {START}", None),
+        (f"rows = spark.readStream.json('in')\nwhile True:\n    {START}", None),
+        (f"rows = spark.readStream.json('in')\nif x:\n    {START}\nelse:\n    {START}", 1),
+        (f"rows = spark.readStream.json('in')\nif x:\n    {START}", None),
+        (f"def run(rows):\n    {START}\nfor each in (1, 2):\n    run(spark.readStream.json('in'))", 2),
+        ("import helper\nhelper.run_all(spark)", None),
+        ("rows = (", None),
+    ],
+)
+def test_how_many_queries_a_job_starts(text: str, count: int | None) -> None:
+    assert job(text).queries == count
+
+
+def test_a_job_that_is_no_python_is_told_from_one_that_could_not_be_followed() -> None:
+    assert not job("rows = (").parsed
+    assert job("helper.run_all(spark)").parsed

@@ -19,6 +19,7 @@ from streamwarden.stream import (
     SinkSpec,
     SparkSpec,
     StateSpec,
+    StreamSpec,
     TriggerSpec,
 )
 from support.practices import BOUNDED, facts, found, job, spec
@@ -65,6 +66,16 @@ def processor(text: str, **state: Any) -> Facts:
 
 def drilled(**changes: Any) -> tuple[DrillFacts, ...]:
     return (DrillFacts(**{"name": "kill", "schedule": "@daily", "last_at": NOW - DAY, "last_passed": True, **changes}),)
+
+
+def several(count: int, of: StreamSpec | None = None) -> Facts:
+    """A script that starts so many queries."""
+    text = "rows = spark.readStream.json('in')\n" + "rows.writeStream.format('parquet').start()\n" * count
+    return facts(of=of, job=job(text, of))
+
+
+def broken(text: str) -> Facts:
+    return facts(job=job(text))
 
 
 def on_executors(count: int) -> Any:
@@ -303,6 +314,31 @@ CASES = {
         "no paragraph",
         origin=Origin.JOB,
     ),
+    "a job that is no Python": Case(
+        "SW111", broken("def build(:"), facts(), "it cannot be parsed", Severity.ERROR, Origin.JOB
+    ),
+    "a script with two queries, none of them declared": Case(
+        "SW111",
+        several(2),
+        several(2, of=spec(queries={"a": "/a", "b": "/b"})),
+        "starts 2 queries, and the file declares none",
+        origin=Origin.JOB,
+    ),
+    "a script that starts another number than is declared": Case(
+        "SW111",
+        several(3, of=spec(queries={"a": "/a", "b": None})),
+        several(3),
+        "starts 3 queries, and the file declares 2 queries",
+        Severity.ERROR,
+        Origin.JOB,
+    ),
+    "queries of a job that has one": Case(
+        "SW111",
+        facts(of=spec(queries={"a": "/a"})),
+        facts(),
+        "the job has `build`",
+        Severity.ERROR,
+    ),
 }
 
 
@@ -318,7 +354,7 @@ def test_the_bad_example_is_found_and_the_good_one_is_not(name: str) -> None:
 
 def test_every_rule_has_an_example() -> None:
     assert {case.rule for case in CASES.values()} == {rule.id for rule in RULES}
-    assert len(RULES) == 10
+    assert len(RULES) == 11
 
 
 def test_a_good_stream_is_clean() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.exit_recorder import ExitRecorder
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.health.window import Measurement
@@ -20,6 +21,9 @@ from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.spark import store_link
 from streamwarden.spark.listener import QueryProgressed, QueryStarted
+from streamwarden.spark.roster import Roster
+from streamwarden.spark.sessions import StartedQuery
+from streamwarden.stream import StreamSpec, TriggerSpec
 from support.drivers import until
 
 BUSY = 0.6
@@ -28,12 +32,12 @@ BUSY = 0.6
 QUERY = "8a6e6b35-0c1b-4a52-a2a8-54c4d0a5f1aa"
 
 
-def report(batch: int) -> QueryProgressed:
+def report(batch: int, query: str = QUERY) -> QueryProgressed:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
     return QueryProgressed(
         json.dumps(
             {
-                "id": QUERY,
+                "id": query,
                 "runId": "run",
                 "batchId": batch,
                 "timestamp": stamp,
@@ -225,3 +229,67 @@ def test_batches_whose_report_a_kill_took_are_filled_in_from_the_logs(desk: Desk
     found = until("the batches", lambda: (w := desk.store.batches.window("counts")) and len(w) == 3 and w)
     assert [batch.progress is not None for batch in found] == [False, True, False]
     assert all(batch.planned_at and batch.committed_at for batch in found)
+
+
+OTHER = "0b1c2d3e-0000-4000-8000-000000000000"
+NAMES = {QUERY: "first", OTHER: None}
+
+
+def start(desk: Desk, roster: Roster, query_id: str, checkpoint: Path) -> str:
+    """A query starts as the gate lets it; returns under which name it is kept."""
+    found = StartedQuery(
+        query_id=query_id,
+        run_id=f"run {query_id}",
+        given=NAMES[query_id],
+        checkpoint=str(checkpoint),
+        trigger=TriggerSpec(),
+    )
+    admission = roster.admit(found)
+    roster.enter(admission)
+    desk.link.admitted(admission)
+    desk.link.emit(QueryStarted(query_id, found.run_id))
+    return admission.record.identity
+
+
+@pytest.fixture
+def roster(desk: Desk) -> Roster:
+    """The names of the driver's queries, known to its link."""
+    spec = StreamSpec(name="counts", job="/j.py", checkpoint=str(desk.checkpoint))
+    made = Roster(spec, "counts-1")
+    own = processes.identity(1) or ProcessIdentity("h", 1, 1)
+    desk.link = store_link.StoreLink(
+        desk.url, stream="counts", folder=desk.folder, lease=desk.lease, process=own, roster=made
+    )
+    return made
+
+
+def kept(desk: Desk, name: str) -> list[int]:
+    return [batch.batch_id for batch in desk.store.batches.window(name) if batch.progress]
+
+
+def test_the_first_query_gets_a_name_when_a_second_one_comes_unforeseen(desk: Desk, roster: Roster) -> None:
+    """What was kept under the stream's name goes with it, and each report goes where its query's batches are."""
+    desk.link.bind()
+    desk.link.start()
+    assert start(desk, roster, QUERY, desk.checkpoint) == "counts"
+    desk.link.emit(report(0))
+    until("the first report", lambda: kept(desk, "counts") == [0])
+    assert start(desk, roster, OTHER, desk.checkpoint.parent / "second") == "counts/second"
+    desk.link.emit(report(1))
+    desk.link.emit(report(0, query=OTHER))
+    until("the reports", lambda: (kept(desk, "counts/first"), kept(desk, "counts/second")) == ([0, 1], [0]) or None)
+    until("both names", lambda: [each.name for each in desk.store.queries.of("counts")] == ["first", "second"])
+    assert kept(desk, "counts") == []
+
+
+def test_reports_that_were_spilled_are_loaded_under_the_names_of_their_queries(desk: Desk, roster: Roster) -> None:
+    """The driver dies with the store away; the process that records its end loads them from its folder."""
+    start(desk, roster, QUERY, desk.checkpoint)
+    start(desk, roster, OTHER, desk.checkpoint.parent / "second")
+    for query in (QUERY, OTHER):
+        files.append_line(desk.folder / files.SPILL, json.loads(report(4, query=query).text))
+    record = desk.store.drivers.get("counts-1")
+    assert record is not None
+    ExitRecorder(desk.store, time.time).record_exit(record)
+    assert (kept(desk, "counts/first"), kept(desk, "counts/second"), kept(desk, "counts")) == ([4], [4], [])
+    assert [each.name for each in desk.store.queries.of("counts")] == ["first", "second"]

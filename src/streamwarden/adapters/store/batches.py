@@ -86,6 +86,28 @@ class Batches:
         )
         self._database.write(lambda connection: _put_all(connection, [(row, ())]))
 
+    def move(self, stream: str, query_id: str, to: str) -> int:
+        """Keep the batches of this query under another name from now on; returns how many.
+
+        What is kept under the new name already (read from the logs meanwhile) gives way to what Spark reported. The
+        hours that were rolled up long ago stay with the old name.
+        """
+
+        def rename(connection: Connection) -> int:
+            mine = batches.c.stream == stream, batches.c.query_id == query_id
+            moved = connection.execute(sa.select(batches.c.batch_id, batches.c.at).where(*mine)).all()
+            ids = sa.select(batches.c.batch_id).where(*mine)
+            for table in (state_operators, batches):
+                there = table.c.stream == to, table.c.query_id == query_id
+                connection.execute(table.delete().where(*there, table.c.batch_id.in_(ids)))
+            for table in (state_operators, batches):
+                here = table.c.stream == stream, table.c.query_id == query_id
+                connection.execute(table.update().where(*here).values(stream=to))
+            mark_unrolled(connection, [(name, row.at) for row in moved for name in (stream, to)])
+            return len(moved)
+
+        return self._database.write(rename)
+
     def window(self, stream: str, limit: int = 300) -> tuple[Batch, ...]:
         """The newest `limit` batches of `stream`, oldest first."""
         return self.windows([stream], limit)[stream]

@@ -13,6 +13,7 @@ from streamwarden.adapters.store.journals import Journals
 from streamwarden.adapters.store.leases import Leases
 from streamwarden.adapters.store.measurements import Measurements
 from streamwarden.adapters.store.migrate import migrate
+from streamwarden.adapters.store.queries import Queries
 from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
 from streamwarden.adapters.store.rollup import roll_up
 from streamwarden.adapters.store.stops import Stops
@@ -47,6 +48,7 @@ class Store:
         self._database = Database(url, busy_timeout=busy_timeout)
         self.leases = Leases(self._database, alive)
         self.drivers = Drivers(self._database)
+        self.queries = Queries(self._database)
         self.stops = Stops(self._database)
         self.batches = Batches(self._database)
         self.measurements = Measurements(self._database)

@@ -206,6 +206,23 @@ drivers: Final = sa.Table(
     comment="One row a driver process, from launch to a recorded exit",
 )
 
+queries: Final = sa.Table(
+    "queries",
+    metadata,
+    _name("stream", primary_key=True),
+    _name("name", "within the stream; empty for its only query", primary_key=True),
+    sa.Column("checkpoint", sa.Text, nullable=False),
+    sa.Column("trigger", Json, nullable=False, comment="as the query itself has it"),
+    _name("driver_id", "driver of the newest run", nullable=False),
+    _name("query_id", nullable=False),
+    _name("run_id", nullable=False),
+    _time("first_at", "when the query was first seen", nullable=False),
+    _time("started_at", "when the newest run started", nullable=False),
+    _time("ended_at", "when that run ended; a killed driver could not tell"),
+    sa.Column("error", sa.Text, comment="why it ended; empty if it was stopped or came to its end"),
+    comment="One row a query of a stream, as its newest run has it",
+)
+
 driver_events: Final = sa.Table(
     "driver_events",
     metadata,

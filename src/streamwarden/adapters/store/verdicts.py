@@ -40,6 +40,12 @@ class Verdicts:
             query = query.where(verdicts.c.stream == stream)
         return tuple(_read(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
 
+    def forget(self, gone: Iterable[tuple[str, str]]) -> None:
+        """Remove the newest verdicts of these (stream, check); their history stays."""
+        doomed = [{"of_stream": stream, "of_check": check} for stream, check in gone]
+        this = verdicts.c.stream == sa.bindparam("of_stream"), verdicts.c.check_name == sa.bindparam("of_check")
+        self._database.write(lambda connection: connection.execute(verdicts.delete().where(*this), doomed))
+
     def changes(self, stream: str, since: float) -> Sequence[Verdict]:
         """The verdicts of `stream` that changed a status at or after `since`, oldest first."""
         query = (

@@ -35,7 +35,7 @@ CHECK = Check(
     thresholds=limits(1.0, 5.0, Unit.TIMES, "batch duration in trigger intervals"),
     judge=check,
     reads=(
-        "`batchDuration` (`durationMs.triggerExecution` in older reports) / `trigger.processing_time` of the stream. "
+        "`batchDuration` (`durationMs.triggerExecution` in older reports) / the interval of the query's own trigger. "
         "In real-time mode a batch lasts `trigger.real_time` by design: what it takes beyond that, while rows wait, is "
         "divided by it."
     ),

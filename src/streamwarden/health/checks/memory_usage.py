@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.executors import Look, has_executors, looks
 from streamwarden.health.series import FRESH, latest_measured, measured, reports
 from streamwarden.health.settle import MEMORY, RAISE, RECENT, judge_series, settle
@@ -108,11 +108,13 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    judges=DRIVERS,
     reads=(
         "The measurement `resident_bytes` (resident memory of the driver's process tree: JVM, Python, workers, taken "
         "by the runner about every ten seconds). With a local master minus state memory: "
         "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
-        "because RocksDB's saw-tooths with its memtables. On a cluster state is in the executors, and each of them is "
+        "because RocksDB's saw-tooths with its memtables (nothing is subtracted for a driver of several queries). On a "
+        "cluster state is in the executors, and each of them is "
         "judged too: the peak of its resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; "
         "without process-tree metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
         "`spark.executor.memory` + overhead (+ off-heap and PySpark memory, where set). The verdict is the worse of "

@@ -16,7 +16,7 @@ from streamwarden.health.freshness import (
     rhythm,
 )
 from streamwarden.health.series import FRESH, has_run
-from streamwarden.health.stopped import is_down, stopped
+from streamwarden.health.stopped import has_ended, is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -105,6 +105,8 @@ def _stuck(window: Window, thresholds: Thresholds) -> _Stuck | str:
     if log is None:
         return "the checkpoint's logs could not be read"
     committed = f"batch {log.committed} was committed" if log.committed is not None else "no batch was ever committed"
+    if has_ended(window):
+        return _Stuck(None, f"not running: the query has ended, {committed}")
     if is_down(window):
         return _down(driver, wanted=not stopped(window))
     if log.planned is None and driver is None:

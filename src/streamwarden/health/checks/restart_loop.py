@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.stopped import stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -64,6 +64,7 @@ CHECK = Check(
         Threshold(name="per", default=3600.0, unit=Unit.SECONDS, meaning="span in which they are counted"),
     ),
     judge=check,
+    judges=DRIVERS,
     reads=(
         "The store's drivers that were launched or ended within the last day: those whose exit is `failed` or "
         "`killed`, or who vanished, within `per`. "

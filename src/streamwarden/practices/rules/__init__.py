@@ -12,6 +12,7 @@ from streamwarden.practices.rules import (
     drills,
     encoding,
     metrics,
+    queries,
     sink,
     snapshots,
     unbounded,
@@ -29,4 +30,5 @@ RULES: Final[tuple[Rule, ...]] = (
     encoding.RULE,
     sink.RULE,
     documentation.RULE,
+    queries.RULE,
 )

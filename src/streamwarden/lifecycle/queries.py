@@ -1,0 +1,191 @@
+"""The queries of a stream: as a rule one, which bears the stream's name; of a script that starts several, each its own.
+
+A query among several is called `STREAM/QUERY`. Under that name its batches, measurements, verdicts and incidents are
+kept, so that whatever looks at a stream looks at a query in the same way. What the driver as a whole does (its memory,
+its restarts) stays under the stream's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+
+SEPARATOR: Final = "/"
+"""Between stream and query. No stream, folder, DAG or task id can have it in its name."""
+
+STARTS_WITHIN: Final = 300.0
+"""Seconds after a driver's launch in which a query that its predecessor ran may still be missing."""
+
+_GENERIC: Final = frozenset({"checkpoint", "checkpoints", "checkpointlocation", "cp", "ckpt", "chk"})
+"""Names of folders that say nothing of the query: the folder above them does."""
+
+_LONGEST: Final = 63
+"""Characters of a name, as `NAME_PATTERN` has it."""
+
+
+class Part(StrEnum):
+    """What of a stream is looked at."""
+
+    WHOLE = "whole"  # a stream with one query: the stream is its query
+    DRIVER = "driver"  # what the several queries of a stream share
+    QUERY = "query"  # one query among several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRecord:
+    """A query of a stream and its newest run. Times are Unix seconds.
+
+    Args:
+        name: within its stream; empty for the only query.
+        checkpoint: where Spark keeps it; a plain path if it is local.
+        trigger: as the query itself has it, whatever the stream's file says.
+        driver_id: the driver of the newest run.
+        first_at: when the query was first seen; started_at: when the newest run started.
+        ended_at: when that run ended, as far as its driver could tell; a killed driver could not.
+        error: why it ended; None if it was stopped or came to its end.
+    """
+
+    stream: str
+    name: str
+    checkpoint: str
+    trigger: TriggerSpec
+    driver_id: str
+    query_id: str
+    run_id: str
+    first_at: float
+    started_at: float
+    ended_at: float | None = None
+    error: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Under what the store keeps what is known of the query."""
+        return identity(self.stream, self.name)
+
+
+class QueryBook(Protocol):
+    """Where queries are recorded. All writes are idempotent."""
+
+    def started(self, record: QueryRecord) -> None: ...
+    def ended(self, stream: str, name: str, run_id: str, at: float, error: str | None) -> None: ...
+    def forget(self, stream: str, name: str) -> None: ...
+    def of(self, stream: str) -> Sequence[QueryRecord]: ...
+    def of_many(self, streams: Collection[str]) -> Mapping[str, Sequence[QueryRecord]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What is judged and listed under one name: a stream, or a query among several.
+
+    Args:
+        spec: the stream's; of a query with its own name, checkpoint and trigger.
+        query: its record; None if it has not been seen, and for `Part.DRIVER`.
+    """
+
+    spec: StreamSpec
+    part: Part = Part.WHOLE
+    query: QueryRecord | None = None
+
+
+def identity(stream: str, name: str) -> str:
+    """`stream/name`; the stream itself for its only query."""
+    return f"{stream}{SEPARATOR}{name}" if name else stream
+
+
+def owner(name: str) -> str:
+    """The stream that `name`, a stream or one of its queries, belongs to."""
+    return name.partition(SEPARATOR)[0]
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` can be the name of a stream or of a query among several."""
+    parts = text.split(SEPARATOR)
+    return len(parts) <= 2 and all(NAME_PATTERN.fullmatch(part) for part in parts)
+
+
+def name_of(given: str | None, checkpoint: str, taken: Mapping[str, str]) -> str:
+    """A query's name, from the name that the script gave it or the last folder of its checkpoint.
+
+    Args:
+        taken: name -> checkpoint of the queries that are known: a name is given to one checkpoint only.
+    """
+    name = _slug(given or "") or _slug(_telling_folder(checkpoint)) or "query"
+    if taken.get(name, checkpoint) == checkpoint:
+        return name
+    digest = hashlib.sha256(checkpoint.encode()).hexdigest()[:6]
+    return f"{name[: _LONGEST - 7]}_{digest}"
+
+
+def _telling_folder(checkpoint: str) -> str:
+    folders = [part for part in checkpoint.split("/") if part]
+    telling = [part for part in folders if part.lower().strip("_-.") not in _GENERIC]
+    # Spark's own folder for a query without a checkpoint has another number in each run
+    return re.sub(r"^temporary-.*", "temporary", telling[-1]) if telling else ""
+
+
+def _slug(text: str) -> str:
+    """`text` as a name that `NAME_PATTERN` allows; empty if nothing of it can be used."""
+    plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    plain = plain if not plain[:1].isdigit() else f"q{plain}"
+    return plain[:_LONGEST].rstrip("_")
+
+
+def units(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple[Unit, ...]:
+    """What there is to judge of a stream: itself, or its driver and each of its queries, by name.
+
+    Its queries are those that its file declares; if it declares none, those that its newest driver started, and until
+    that one has had the time to start them all those of the driver before it.
+    """
+    known = {record.name: record for record in records}
+    named = {name: record for name, record in known.items() if name}
+    if spec.queries:
+        return (_driver(spec), *(_declared(spec, name, named.get(name)) for name in spec.queries))
+    if named:
+        return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
+    alone = known.get("")
+    if alone is None:
+        return (Unit(spec=spec),)
+    return (Unit(spec=replace(spec, trigger=alone.trigger), query=alone),)
+
+
+def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
+    newest = max(named.values(), key=lambda record: record.started_at).driver_id
+    began = min(each.started_at for each in named.values() if each.driver_id == newest)
+    for name, record in named.items():
+        if record.driver_id == newest or now - began < STARTS_WITHIN:
+            yield name
+
+
+def _driver(spec: StreamSpec) -> Unit:
+    return Unit(spec=spec, part=Part.DRIVER)
+
+
+def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> Unit:
+    if record is not None:
+        return _query(spec, record)
+    place = spec.queries[name] or posixpath.join(spec.checkpoint, name)
+    return Unit(spec=_of_query(spec, name, place), part=Part.QUERY)
+
+
+def _query(spec: StreamSpec, record: QueryRecord) -> Unit:
+    own = replace(_of_query(spec, record.name, record.checkpoint), trigger=record.trigger)
+    return Unit(spec=own, part=Part.QUERY, query=record)
+
+
+def _of_query(spec: StreamSpec, name: str, checkpoint: str) -> StreamSpec:
+    """Source and sink of the stream's file say nothing of one of several queries: the script has them."""
+    return replace(
+        spec,
+        name=identity(spec.name, name),
+        checkpoint=checkpoint,
+        queries={},
+        source=SourceSpec(kind=SourceKind.SCRIPT),
+        sink=SinkSpec(kind=SinkKind.SCRIPT),
+    )

@@ -1,0 +1,105 @@
+"""The gate: a query begins its first batch only when the stream knows it and its checkpoint is this driver's."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Final
+
+from streamwarden.errors import JobError, StoreError, StreamwardenError
+from streamwarden.spark.listener import QueryEvent, QueryStarted, QueryTerminated
+from streamwarden.spark.roster import Roster
+from streamwarden.spark.sessions import Sessions, StartedQuery, same_place
+from streamwarden.spark.store_link import StoreLink
+
+STORE_PATIENCE: Final = 60.0
+"""Seconds that a query waits for its checkpoint to be claimed while the store is down."""
+
+PAUSE: Final = 1.0
+"""Seconds between two attempts."""
+
+
+class Gate:
+    """Looks at each event before the link gets it; on Spark's listener thread.
+
+    Args:
+        refuse: ends the driver, its other queries at their batch boundaries; called once for each refused query.
+        ending: whether the driver is being stopped: then no query begins any more.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        link: StoreLink,
+        sessions: Sessions,
+        *,
+        refuse: Callable[[], None],
+        ending: Callable[[], bool],
+    ) -> None:
+        self._roster = roster
+        self._link = link
+        self._sessions = sessions
+        self._refuse = refuse
+        self._ending = ending
+        self._one_at_a_time = threading.Lock()  # each session has a listener thread
+        self._refused_runs: set[str] = set()
+        self.refused: StreamwardenError | None = None
+
+    def lets_pass(self, event: QueryEvent) -> bool:
+        """False for what concerns a refused query: nothing of it is ever stored."""
+        if isinstance(event, QueryStarted):
+            return self._admits(event)
+        return not (isinstance(event, QueryTerminated) and event.run_id in self._refused_runs)
+
+    def _admits(self, event: QueryStarted) -> bool:
+        if self._ending():
+            self._turn_away(event)
+            return False
+        try:
+            query = self._sessions.started(event.query_id, event.run_id)
+            if query is not None:  # else it is gone already
+                self._admit(query)
+        except Exception as error:  # whatever it is, an unsupervised query must not run
+            self._turn_away(event)
+            self.refused = self.refused or _as_ours(error)
+            self._refuse()
+            return False
+        return True
+
+    def _turn_away(self, event: QueryStarted) -> None:
+        self._refused_runs.add(event.run_id)
+        self._sessions.forbid(event.run_id)
+
+    def _admit(self, query: StartedQuery) -> None:
+        with self._one_at_a_time:
+            admission = self._roster.admit(query)
+            if not query.temporary:  # in a folder that Spark made up for this run there is no other writer
+                self._claim(query.checkpoint)
+            self._roster.enter(admission)
+            self._link.admitted(admission)
+
+    def _claim(self, checkpoint: str) -> None:
+        if any(same_place(checkpoint, each) for each in self._link.checkpoints):
+            return  # the launcher claimed it
+        deadline = time.monotonic() + STORE_PATIENCE
+        while True:
+            try:
+                self._link.claim(checkpoint)
+                return
+            except StoreError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+
+
+def _as_ours(error: Exception) -> StreamwardenError:
+    if isinstance(error, StreamwardenError):
+        return error
+    traceback.print_exception(error)
+    return JobError(
+        f"a query could not be looked at before its first batch: {type(error).__name__}: {error}",
+        expected="name, checkpoint and trigger of the query",
+        next_step="read driver.log; report this if the job is right",
+    )
