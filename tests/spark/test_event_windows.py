@@ -18,9 +18,9 @@ from streamwarden.adapters.verification import read_facts
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import Backend
 from support.drivers import project
-from support.forged_output import Rows
+from support.forged_output import Rows, copied
 from support.job_runs import Survivors, forge, publish, stream, survive
-from support.verdicts import verify
+from support.verdicts import recorded, verify
 
 pytestmark = pytest.mark.spark
 
@@ -142,6 +142,28 @@ def test_a_dropped_a_doubled_and_an_altered_row_are_named(runs: Survivors, tmp_p
     assert shuffled[:3] == (0, 0, 0)
     assert shuffled[3] > 0
     assert counted("foreign", lambda rows: [*rows, {**rows[0], "user_id": 99}]) == (0, 0, 1, 0)
+
+
+def test_after_a_rewind_the_right_rows_are_right_and_the_skipped_batches_are_named(
+    runs: Survivors, tmp_path: Path
+) -> None:
+    """The checkpoint is rolled back, the output is not: Spark plans the batches again, reads none of them, and leaves
+    an offset log whose watermark stands."""
+    whole = runs.specs[Backend.ROCKSDB]
+    kept = FILES - 4
+    rewound = replace(copied(whole, tmp_path), name="rewound", source=whole.source)
+    for log in ("offsets", "commits", "sources/0"):
+        for path in Path(rewound.checkpoint, log).iterdir():
+            number = path.name.removeprefix(".").partition(".")[0]
+            if number.isdigit() and int(number) > kept:
+                path.unlink()
+    assert runs.project.await_end(runs.project.start(rewound)).kind is ExitKind.COMPLETED
+    marks = read_facts(rewound).watermarks
+    assert marks[kept + 1] == marks[max(marks)]
+    outcome = verify(rewound, starts=(*recorded(whole.name), *recorded(rewound.name)))
+    assert (outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong) == (0, 0, 0, 0)
+    assert outcome.expected == verify(whole).expected
+    assert f"had the batches {kept + 1} to {FILES}, and the checkpoint had planned no such batch" in outcome.problems[0]
 
 
 def test_without_a_quarantine_an_event_of_the_future_ends_the_driver(runs: Survivors) -> None:
