@@ -124,8 +124,8 @@ LOST_INPUT: Final = Cause(
     what="records are gone from the topic before the stream has read them",
     curable=False,
     next_step="records that were not read yet are gone from the topic (its retention passed, or it was recreated): "
-    'to go on without them, set failOnDataLoss: "false" in source.options for one start; after a topic was '
-    "recreated, use a new checkpoint path",
+    'to go on without them, set failOnDataLoss: "false" in source.options for one start; if the topic was deleted and '
+    "recreated, use a new checkpoint path and a new place for the output",
     signs=(
         *_conditions("KAFKA_DATA_LOSS"),
         *_words(r"Some data may have been lost because they are not available in Kafka"),
