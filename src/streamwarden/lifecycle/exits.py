@@ -52,8 +52,8 @@ LOST_INPUT: Final = _cause(
     r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka",
     curable=False,
     next_step="records that were not read yet are gone from the topic (its retention passed, or it was made anew): "
-    'to go on without them, set failOnDataLoss: "false" in source.options for one start; if the topic was deleted and '
-    "recreated, use a new checkpoint path and a new place for the output",
+    'to go on without them, set failOnDataLoss: "false" in source.options for one start; after a topic was made '
+    "anew, use a new checkpoint path",
 )
 
 CAUSES: Final = (
