@@ -67,7 +67,7 @@ def stream(tmp_path: Path) -> StreamSpec:
 
 
 class Watch:
-    """Evaluations of one stream, each 75 seconds of a passed-in clock apart, and what they opened and resolved."""
+    """Evaluations of one stream, one each 75 seconds of a clock of the test, and what they opened and resolved."""
 
     def __init__(self, store: Store, stream: StreamSpec) -> None:
         self.store, self.stream, self.looks = store, stream, 0

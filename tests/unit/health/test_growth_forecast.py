@@ -167,6 +167,17 @@ def test_little_history_is_unknown(points: int, known: bool) -> None:
     assert (verdict.status is not UNKNOWN) is known
 
 
+@pytest.mark.parametrize(("later", "says"), [(60.0, False), (10 * HOUR, True)])
+def test_a_forecast_says_from_when_it_is(later: float, says: bool) -> None:
+    """State grows only while batches run: ten hours after the newest one, `in 20h` is a time that began then."""
+    reports = [
+        report(n, NOW - 12 * HOUR + 432 * n, custom={"rocksdbSstFileSize": 10**9 + 10**7 * n}) for n in range(101)
+    ]
+    verdict = judge(state_growth.CHECK, window(reports, now=NOW + later))
+    assert verdict.status is WARNING
+    assert ("counted from the newest batch, 10h ago: none has run since" in verdict.reason) is says
+
+
 def test_ten_minutes_of_a_young_state_forecast_no_doom() -> None:
     """It fills up at 100 MB a minute, as it should: too young to say."""
     reports = [report(n, NOW - 600 + 6 * n, custom={"rocksdbSstFileSize": 10**7 * n}) for n in range(100)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
 from streamwarden.health.forecast import MOST, Trend, coarse, seconds_until, since_reset, theil_sen
+from streamwarden.health.freshness import is_recent
 from streamwarden.health.series import reports, sample, state_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -35,11 +36,12 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         )
         return CHECK.verdict(window, Status.UNKNOWN, reason, evidence={"points": len(points)})
     evidence = _evidence(trend, size)
+    old = _as_of(window, thresholds)
     critical, now = size["critical"], trend.level
     soonest, expected = seconds_until(critical, now, trend.high), seconds_until(critical, now, trend.slope)
     if soonest is None or CHECK.grade(soonest, mine) is Status.OK:
         told = "never" if soonest is None else f"not before {format_duration(soonest)}"
-        reason = f"state reaches {format_size(critical)} {told}, even at the steepest plausible growth"
+        reason = f"state reaches {format_size(critical)} {told}, even at the steepest plausible growth{old}"
         return CHECK.verdict(window, Status.OK, reason, soonest, evidence)
     if expected is None or (trend.low <= 0 and now < critical):
         reason = (
@@ -52,9 +54,17 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     between = f"{format_duration(soonest)} to {format_duration(latest) if latest is not None else 'never'}"
     reason = (
         f"state grows by {format_size(trend.slope * 3600)}/h and reaches {format_size(critical)} in "
-        f"{format_duration(expected)} (95 %: {between}; {CHECK.limits_text(mine)})"
+        f"{format_duration(expected)} (95 %: {between}; {CHECK.limits_text(mine)}){old}"
     )
     return CHECK.verdict(window, status, reason, round(expected, 6), evidence)
+
+
+def _as_of(window: Window, thresholds: Thresholds) -> str:
+    """From when the trend is, if no batch has run for a while: state grows only while batches run."""
+    newest = reports(window, 1)
+    if not newest or is_recent(window, thresholds, newest[-1].at + newest[-1].duration_ms / 1000):
+        return ""
+    return f", counted from the newest batch, {format_duration(window.now - newest[-1].at)} ago: none has run since"
 
 
 def _points(window: Window) -> list[tuple[float, float]]:
@@ -111,7 +121,8 @@ CHECK = Check(
         "fall to "
         "less than half is a new baseline. The evidence has expected, earliest and latest time until both thresholds "
         "of "
-        "`state_size`; the verdict grades the expected time until the critical one."
+        "`state_size`; the verdict grades the expected time until the critical one. Where no batch has run for more "
+        "than two minutes and a batch, the reason says so: the times count from the newest batch."
     ),
     unknown=(
         "Less than `least_history`, fewer than eight points, or the interval holds both no growth and growth that "
