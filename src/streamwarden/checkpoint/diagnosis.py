@@ -165,9 +165,7 @@ def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int 
         yield refuses_start(f"{OFFSETS}/{committed}", what, next_step, error_class)
         return
     for batch in sorted(each for each in logs.commits if each > planned):
-        what = (
-            f"batch {batch} was never planned: offsets/ ends at {planned}, and neither state nor sink knows the batch"
-        )
+        what = f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left nothing behind"
         yield refuses_start(f"{COMMITS}/{batch}", what, _remove(batch), error_class)
 
 
