@@ -11,6 +11,7 @@ Some origins are checkpoints of older Sparks, from tests/data/checkpoints: Spark
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -296,13 +297,33 @@ CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
         both(lose(STATELESS_COMMIT), age(STATELESS_ENTRY), lose_data_of(STATELESS_ENTRY)),
         LOSES,
     ),
-    "a data file lost": ("changelog", lambda fork: _data_file(fork).unlink(), LOSES),
+    "a data file lost": ("changelog", lambda fork: data_file(fork).unlink(), LOSES),
+    "a data file cut off": ("changelog", lambda fork: cut(fork, data_file(fork)), LOSES),
+    "open entry with a file cut off": (
+        "stateless",
+        both(lose(STATELESS_COMMIT), lambda fork: cut(fork, data_file(fork, STATELESS_ENTRY))),
+        LOSES,
+    ),
+    "input of the planned batch lost": (
+        "stateless",
+        both(lose(STATELESS_COMMIT, STATELESS_ENTRY), lose("input/in 006.json")),
+        LOSES,
+    ),
+    "input of a committed batch lost": ("stateless", lose("input/in 006.json"), HARMLESS),
     "logs behind the manifest": ("stateless", lose("checkpoint/offsets/6", "checkpoint/commits/6"), LOSES),
 }
 
 
-def _data_file(fork: Path) -> Path:
+def data_file(fork: Path, entry: str | None = None) -> Path:
+    """The largest file of the output, or the first that an entry names."""
+    if entry is not None:
+        line = (fork / entry).read_text().splitlines()[1]
+        return fork / "output" / str(json.loads(line)["path"]).rpartition("/")[2]
     return max(fork.glob("output/*.parquet"), key=lambda path: (path.stat().st_size, path.name))
+
+
+def cut(fork: Path, file: Path) -> None:
+    halve(str(file.relative_to(fork)))(fork)
 
 
 @pytest.fixture(scope="module")

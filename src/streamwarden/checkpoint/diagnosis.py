@@ -71,6 +71,12 @@ class Logs:
         return planned is not None and committed < planned and self.written is not None and self.written >= planned
 
     @property
+    def runs_again(self) -> bool:
+        """The newest batch is planned and not committed, and Spark executes it (again)."""
+        planned, committed = self.planned, -1 if self.committed is None else self.committed
+        return planned is not None and committed < planned and not self.skipped
+
+    @property
     def state_version(self) -> int:
         """The state version that is loaded next: P if batch P has to run (again), P+1 if it is committed or skipped."""
         if self.planned is None:
