@@ -71,6 +71,12 @@ class Logs:
         return planned is not None and committed < planned and self.written is not None and self.written >= planned
 
     @property
+    def runs_again(self) -> bool:
+        """The newest batch is planned and not committed, and Spark executes it (again)."""
+        planned, committed = self.planned, -1 if self.committed is None else self.committed
+        return planned is not None and committed < planned and not self.skipped
+
+    @property
     def state_version(self) -> int:
         """The state version that is loaded next: P if batch P has to run (again), P+1 if it is committed or skipped."""
         if self.planned is None:
@@ -165,9 +171,7 @@ def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int 
         yield refuses_start(f"{OFFSETS}/{committed}", what, next_step, error_class)
         return
     for batch in sorted(each for each in logs.commits if each > planned):
-        what = (
-            f"batch {batch} was never planned: offsets/ ends at {planned}, and neither state nor sink knows the batch"
-        )
+        what = f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left nothing behind"
         yield refuses_start(f"{COMMITS}/{batch}", what, _remove(batch), error_class)
 
 

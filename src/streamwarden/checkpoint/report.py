@@ -53,7 +53,7 @@ _SHOWN: Final = 10
 _ATTEMPTS: Final = 4
 """A running query purges and moves on while it is read: what looks damaged is looked at again if it has moved."""
 _COPIED: Final = 600.0
-"""Seconds by which `offsets/N` may be younger than the plan in it. Beyond it somebody copied the file, and the times of
+"""Seconds by which `offsets/N` may be younger than the plan in it. Beyond it the file was copied, and the times of
 the commits, which hold none themselves, say nothing either."""
 
 

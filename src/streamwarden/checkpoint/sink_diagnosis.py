@@ -6,15 +6,16 @@ entry that is damaged, or of another run, loses the rows of its batch without a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from streamwarden.checkpoint.compaction import next_compaction
 from streamwarden.checkpoint.diagnosis import Logs, leftover
 from streamwarden.checkpoint.filesystem import FileSystem, join
 from streamwarden.checkpoint.findings import Finding, loses_rows
-from streamwarden.checkpoint.layout import SINK_LOG, Damaged, list_or_empty, parse_object
+from streamwarden.checkpoint.layout import SINK_LOG, Damaged, parse_object
 from streamwarden.checkpoint.logs import OffsetRecord
+from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sink import ManifestEntry, SinkManifest, stale_entries, unplanned_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.units import format_duration
@@ -119,27 +120,25 @@ def _diagnose_stale(manifest: SinkManifest, logs: Logs) -> Iterator[Finding]:
 
 
 def _diagnose_files(fs: FileSystem, output: str, manifest: SinkManifest, open_batch: int | None) -> Iterator[Finding]:
-    """Files that the manifest names and that are not there."""
-    what = "the manifest names it, and it is not there"
+    """Files that the manifest names and that are not there, or not whole."""
+    inside = output.rstrip("/") + "/"
+    readers = "its reader refuses the folder, others miss the rows."
     settled = [each for each in manifest.entries if each.batch != open_batch]
-    lost = _missing_files(fs, output, _named_files(output, settled))
-    for file in lost:
-        spark = "Spark runs on and never notices; its reader refuses the folder, others miss the rows."
-        yield loses_rows(file, what, spark, _AGAIN)
+    for file, what in lost_files(fs, _named_files(output, settled)).items():
+        spark = f"Spark runs on and never notices; {readers}"
+        yield loses_rows(file.removeprefix(inside), f"the manifest names it, and {what}", spark, _AGAIN)
     for entry in manifest.entries:
         if entry.batch == open_batch:
-            for file in _missing_files(fs, output, _named_files(output, [entry])):
-                spark = (
-                    f"Spark takes batch {open_batch} for written and only commits it; its rows are missing for good. "
-                    "Its reader refuses the folder, others miss the rows."
-                )
-                yield loses_rows(file, what, spark, _move_out(entry.name))
+            spark = f"Spark takes batch {open_batch} for written and only commits it; {readers}"
+            for file, what in lost_files(fs, _named_files(output, [entry])).items():
+                cure = _move_out(entry.name)
+                yield loses_rows(file.removeprefix(inside), f"the manifest names it, and {what}", spark, cure)
 
 
-def _named_files(output: str, entries: Iterable[ManifestEntry]) -> set[str]:
-    """Files below the output that the entries add and do not delete again."""
+def _named_files(output: str, entries: Iterable[ManifestEntry]) -> dict[str, int | None]:
+    """Files below the output that the entries add and do not delete again, with their sizes in bytes."""
     inside = output.rstrip("/") + "/"
-    named: set[str] = set()
+    named: dict[str, int | None] = {}
     for entry in entries:
         for line in entry.lines:
             try:
@@ -150,21 +149,8 @@ def _named_files(output: str, entries: Iterable[ManifestEntry]) -> set[str]:
             if not path.startswith(("/", inside)):
                 continue  # a URL elsewhere cannot be looked up on this file system
             if body.get("action") == "delete":
-                named.discard(path)
+                named.pop(path, None)
             elif not body.get("isDir"):
-                named.add(path)
+                size = body.get("size")
+                named[path] = size if isinstance(size, int) else None
     return named
-
-
-def _missing_files(fs: FileSystem, output: str, named: Collection[str]) -> list[str]:
-    """Those of the files that are not there, as paths below the output."""
-    inside = output.rstrip("/") + "/"
-    there: dict[str, frozenset[str]] = {}
-    missing = []
-    for path in sorted(named):
-        folder, _, name = path.rpartition("/")
-        if folder not in there:
-            there[folder] = frozenset(list_or_empty(fs, folder))
-        if name not in there[folder]:
-            missing.append(path.removeprefix(inside))
-    return missing

@@ -23,8 +23,11 @@ from streamwarden.checkpoint.layout import (
     list_or_empty,
 )
 from streamwarden.checkpoint.logs import OffsetRecord
+from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sources import log_offset, read_source_log
+from streamwarden.checkpoint.uris import to_path
 
+_PUT_BACK: Final = "put the file back before the start, with its old name and its old modification time"
 _LISTED_AGAIN: Final = (
     "Spark starts, because the newest batch read no new file. It then lists the input again and writes what it finds "
     "first under this offset, which counts as read: files that arrived since are lost unless `maxFilesPerTrigger` "
@@ -44,7 +47,10 @@ def diagnose_sources(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]
         yield from _diagnose_offset(record.batch, source, start, value)
         end = log_offset(value)
         if end is not None:
-            yield from _diagnose_log(fs, path, source, log_offset(start), end)
+            begin = -1 if record.batch == 0 else log_offset(start)
+            yield from _diagnose_log(fs, path, source, begin, end)
+            if logs.runs_again and begin is not None:
+                yield from _diagnose_input(fs, path, source, range(begin + 1, end + 1))
 
 
 def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[Finding]:
@@ -77,6 +83,25 @@ def _diagnose_log(fs: FileSystem, path: str, source: int, start: int | None, end
             yield refuses_start(name, str(error), RESTORE)
     for name in leftover_checksums(names, newest, compacts=True):
         yield leftover(join(folder, name))
+
+
+def _diagnose_input(fs: FileSystem, path: str, source: int, offsets: range) -> Iterator[Finding]:
+    """The files that a batch has yet to read. Files on another file system than the checkpoint are not looked up."""
+    folder = join(SOURCES, str(source))
+    ids = compactible_ids(list_or_empty(fs, path, folder))
+    files, _ = chain(ids, offsets.stop - 1)
+    named: list[str] = []
+    for batch, compact in files:
+        try:
+            entries = read_source_log(fs, join(path, folder, compactible_name(batch, compact)), batch)
+        except (Damaged, FileNotFoundError):
+            continue  # a finding of its own
+        named += [to_path(entry.path) for entry in entries if entry.offset in offsets]
+    root = path.partition("://")[0] if "://" in path else ""
+    reachable = [each for each in named if (each.partition("://")[0] if "://" in each else "") == root]
+    for file in lost_files(fs, dict.fromkeys(reachable)):
+        spark = "Spark runs the batch again without this file and never notices: its rows are missing."
+        yield loses_rows(file, "the planned batch has yet to read it, and it is not there", spark, _PUT_BACK)
 
 
 def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothing_new: bool) -> Iterator[Finding]:

@@ -43,12 +43,13 @@ def expected_layout(
     schemas: Mapping[int, Sequence[StateSchema]],
     record: OffsetRecord,
 ) -> dict[int, OperatorLayout]:
-    """Operator -> what Spark will load of it."""
+    """Operator -> what Spark will load of it. Without a schema, one partition alone may be all that there is."""
     found = {}
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
         known = operators.get(operator)
-        single = single_partition(schemas.get(operator, ()))
+        known_schemas = schemas.get(operator, ())
+        single = single_partition(known_schemas) or (not known_schemas and not any(each.partition for each in own))
         named = record.shuffle_partitions or (known and known.partitions) or 1 + max(each.partition for each in own)
         names = known.stores if known and known.stores else tuple(sorted({store.name for store in own}))
         found[operator] = OperatorLayout(1 if single else named, names)

@@ -141,7 +141,7 @@ def _show_state(report: CheckpointReport) -> None:
         table(
             ("partition", "store", "bytes", "snapshots", "changelogs", "a restart replays"),
             rows,
-            title=f"Operator {operator.operator}: {name}, {operator.partitions} partitions, {size(operator.bytes)}",
+            title=f"Operator {operator.operator}: {name}, {_partitions(operator)}, {size(operator.bytes)}",
         )
         _show_schemas(operator)
     if len(report.operators) > 1:
@@ -205,6 +205,10 @@ def _gap(position: LogPosition) -> str:
     if gap == 1:
         return f"1 planned and not committed: batch {planned} is running, or will run again at the next start"
     return f"{gap} planned and not committed: only batch {planned}, the newest, will run again at the next start"
+
+
+def _partitions(operator: OperatorReport) -> str:
+    return "1 partition" if operator.partitions == 1 else f"{operator.partitions} partitions"
 
 
 def _operator_name(operator: OperatorReport) -> str:

@@ -321,6 +321,32 @@ def test_a_data_file_that_the_manifest_names_is_missed(unpack: Unpack, tmp_path:
     assert [(each.path, each.consequence) for each in findings(tmp_path)] == [(gone.name, LOSES)]
 
 
+def test_a_data_file_that_is_not_whole_is_named(unpack: Unpack, tmp_path: Path) -> None:
+    unpack(CHANGELOG, tmp_path)
+    cut = sorted((tmp_path / "output").glob("*.parquet"))[0]
+    halve(cut)
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == (cut.name, LOSES)
+    assert f"it has {cut.stat().st_size} bytes instead of" in finding.what
+
+
+@pytest.mark.parametrize("input_there", [True, False])
+def test_a_batch_that_runs_again_needs_its_input(input_there: bool, unpack: Unpack, tmp_path: Path) -> None:
+    """Batch 12 read the newest file; Spark passes over a file that is gone, and says nothing."""
+    unpack(CHANGELOG, tmp_path)
+    for name in ("offsets/13", "commits/13", "commits/12"):
+        lose(tmp_path / "checkpoint" / name)
+    for batch in (12, 13):
+        lose(tmp_path / f"output/_spark_metadata/{batch}")
+    source = tmp_path / "input/in 012.json"
+    source.parent.mkdir()
+    if input_there:
+        source.write_text("{}")
+    assert [(each.path, each.consequence) for each in findings(tmp_path)] == (
+        [] if input_there else [(str(source), LOSES)]
+    )
+
+
 def test_logs_that_fell_behind_the_manifest_are_a_silent_loss(unpack: Unpack, tmp_path: Path) -> None:
     """Somebody restored an older offset and commit log over a newer output: the sink will skip what it knows."""
     unpack(CHANGELOG, tmp_path)

@@ -11,7 +11,7 @@ from streamwarden.adapters.files import LocalFiles
 from streamwarden.checkpoint.operator_names import infer_name, single_partition
 from streamwarden.checkpoint.report import OperatorReport, read_checkpoint
 from streamwarden.checkpoint.schemas import ColumnFamily, StateSchema
-from support.checkpoints import NAMES
+from support.checkpoints import NAMES, Unpack, remove
 
 FS = LocalFiles()
 CHAIN = ["globalLimit", "stateStoreSave", "symmetricHashJoin", "dedupe", "dedupeWithinWatermark"]
@@ -34,6 +34,14 @@ def test_each_operator_of_a_chain_is_named(whole: Callable[[str], Path], name: s
     assert [each.name for each in found] == CHAIN
     assert {each.inferred for each in found} == {inferred}
     assert [each.partitions for each in found] == [1, 2, 2, 2, 2], "a global limit has one partition"
+
+
+def test_a_single_partition_without_its_schema_is_not_refused(unpack: Unpack, tmp_path: Path) -> None:
+    """Spark writes a lost schema again; nothing else says that a global limit has one partition."""
+    unpack("spark-3.5.6-chain", tmp_path)
+    assert read_checkpoint(FS, str(tmp_path / "checkpoint")).findings == ()
+    remove(tmp_path / "checkpoint/state/0/0/_metadata/schema")
+    assert read_checkpoint(FS, str(tmp_path / "checkpoint")).findings == ()
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if "-3." not in each and "processor" not in each])
