@@ -81,7 +81,7 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     if counts is not None:
         wrong = [f"{counts[kind]} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong") if counts[kind]]
         if wrong:
-            seen = "".join(f"; {problem}" for problem in counts["problems"][:_NAMED])
+            seen = "".join(f"; {problem}" for problem in counts.get("problems", ())[:_NAMED])
             found.append(
                 f"the output is not exactly-once: {', '.join(wrong)} of {counts['expected']} expected rows{seen}"
             )

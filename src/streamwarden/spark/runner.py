@@ -21,6 +21,7 @@ if __name__ == "__main__":
 from streamwarden.adapters import processes
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.job_files import has_build
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import ConfigError, JobError, LeaseLost, StreamwardenError
 from streamwarden.lifecycle import folder as files
@@ -29,7 +30,8 @@ from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
-from streamwarden.spark.jobs import has_build, load_build, run_script
+from streamwarden.spark.fork_fence import fence_fork
+from streamwarden.spark.jobs import load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
@@ -110,6 +112,7 @@ class Runner:
 
     def _run_job(self) -> None:
         job = Path(self._spec.job)
+        fence_fork(self._spec)
         if has_build(job):
             self._run_build(job)
         else:
