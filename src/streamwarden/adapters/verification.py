@@ -9,6 +9,7 @@ import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
@@ -305,7 +306,7 @@ def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, .
     if expectation.count_column is None:
         return []
     at = list(expectation.value_columns).index(expectation.count_column)
-    counted = sum(value for _, values in actual if isinstance(value := values[at], int))
+    counted = sum(value for _, values in actual if isinstance(value := values[at], (int, float, Decimal)))
     books = expectation.books
     if counted == books.emitted:
         return []
