@@ -6,6 +6,7 @@ The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracle
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -235,6 +236,7 @@ def read_facts(spec: StreamSpec, *, first: int = 0, folders: Sequence[str] = ())
         times={batch: record.timestamp_ms for batch, record in planned.items()},
         state={batch: fields for batch, fields in state.items() if batch <= last},
         args=spec.args,
+        options=spec.source.options,
         ttl=spec.state.ttl,
         skips=spec.sink.kind is SinkKind.PARQUET,
         rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
@@ -301,12 +303,19 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
     }
 
 
+def _whole(value: object) -> int:
+    """A count, of whatever type of number it is; 0 for what is none."""
+    if isinstance(value, (float, Decimal)):
+        return int(value) if math.isfinite(value) and value == int(value) else 0
+    return value if isinstance(value, int) else 0
+
+
 def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, ...], tuple[object, ...]]]) -> list[str]:
     """Conservation: what went in is in the output, still open, late, or malformed; nothing else can be."""
     if expectation.count_column is None:
         return []
     at = list(expectation.value_columns).index(expectation.count_column)
-    counted = sum(value for _, values in actual if isinstance(value := values[at], (int, float, Decimal)))
+    counted = sum(_whole(values[at]) for _, values in actual)
     books = expectation.books
     if counted == books.emitted:
         return []

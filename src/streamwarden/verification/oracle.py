@@ -50,6 +50,7 @@ class RunFacts:
         ttl: the stream's `state.ttl`, seconds; None: nothing expires.
         state: batch -> the fields (`VARIABLE.FIELD`) of the state's values, of transformWithState, from this batch on.
         rate: of a stream whose source is no folder but Spark's rate source.
+        options: of the stream's source; some of them say that a record is no line.
         skips: the sink skips a batch that it has already, when the query runs it again after a kill: a folder does, by
             its manifest; a table or a topic is written again.
     """
@@ -64,6 +65,7 @@ class RunFacts:
     state: Mapping[int, frozenset[str]] = field(default_factory=dict)
     rate: RateFacts | None = None
     skips: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
