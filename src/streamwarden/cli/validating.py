@@ -79,8 +79,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             where = f"{drill.file}: stream"
             observed = f"no drill can judge {drill.stream}: {error.observed}"
             expected = f"{error.expected} ({error.where})" if error.where else error.expected
-            told = ConfigError(observed, expected=expected, where=where, next_step=error.next_step)
-            wrong.append(("drill", name, told))
+            refusal = ConfigError(observed, expected=expected, where=where, next_step=error.next_step)
+            wrong.append(("drill", name, refusal))
         except DrillAborted as error:
             where = f"{drill.file}: fault"
             told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
