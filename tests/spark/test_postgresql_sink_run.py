@@ -105,6 +105,12 @@ def test_a_driver_killed_between_the_two_commits_writes_each_row_once(
     # Negative controls, on the same run.
     ask(database, "DELETE FROM flights.departures WHERE ctid = (SELECT min(ctid) FROM flights.departures)")
     assert verify(spec).lost == 1
+    ask(database, "ALTER TABLE flights.departures ADD COLUMN uuid text, ALTER COLUMN flights TYPE double precision")
+    changed, more = verify(spec).problems[-2:]
+    assert changed == "the column flights is float8 in the output; the oracle expects bigint"
+    assert more.startswith(
+        "the output has the additional column uuid (text); the oracle declares window_start, origin, "
+    )
     ask(database, "UPDATE flights.streamwarden_sink SET batch_id = 0")
     assert "has batches up to 0" in verify(spec).problems[0]
 

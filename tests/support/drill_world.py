@@ -20,7 +20,7 @@ from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, Entry
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
 from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, OutageSpec, Service, VerificationSpec
-from streamwarden.errors import CheckpointError, DrillError, StoreError, StreamwardenError
+from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.recovery import SnapshotFacts
@@ -90,6 +90,7 @@ class World:
     startup: float = 10.0
     batch_seconds: float = 2.0
     total_batches: int = 12
+    refusal: DrillAborted | None = None
     fork_error: StreamwardenError | None = None
     start_error: StreamwardenError | None = None
     lives_that_start: int = 99
@@ -231,6 +232,16 @@ class World:
 
     # forks
 
+    def declared(self, stream: str, feed: Feed) -> Mapping[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
+        return {
+            "name": stream,
+            "spark": {"master": self.master},
+            "source": {"kind": self.source, "options": {}},
+            "sink": {"kind": self.sink},
+        }
+
     def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         self._maybe_die("make")
         if self.fork_error is not None:
@@ -245,12 +256,7 @@ class World:
             unseen=self.total_batches * 4,
             batches_left=self.total_batches,
             input_digest="d" * 64,
-            spec={
-                "name": f"{stream}__fork",
-                "spark": {"master": self.master},
-                "source": {"kind": self.source, "options": {}},
-                "sink": {"kind": self.sink},
-            },
+            spec={**self.declared(stream, feed), "name": f"{stream}__fork"},
         )
         return self.input.made(made, feed)
 

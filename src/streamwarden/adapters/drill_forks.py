@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
+from streamwarden.adapters.drillable import require_fork, require_verdict
 from streamwarden.adapters.fork_files import bring_home, remove_empty, remove_stored
 from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.checkpoint.filesystem import join
@@ -23,7 +24,7 @@ from streamwarden.checkpoint.layout import STATE
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
-from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
 from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.fork import Fork
 from streamwarden.lifecycle.fork_places import Places, places_of
@@ -58,6 +59,18 @@ class DrillForks:
     def __init__(self, archive: DrillArchive, stream: Callable[[str], StreamSpec]) -> None:
         self._archive = archive
         self._stream = stream
+
+    def declared(self, stream: str, feed: Feed) -> Mapping[str, Any]:
+        """Raises DrillAborted for a stream that cannot be forked or whose output no oracle judges."""
+        try:
+            origin = self._stream(stream)
+            require_fork(origin, feed)
+            require_verdict(origin)
+        except (CheckpointError, ConfigError, VerificationError) as error:
+            raise DrillAborted(
+                error.observed, expected=error.expected, where=error.where, next_step=error.next_step
+            ) from error
+        return spec_to_dict(origin)
 
     def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         """Raises DrillAborted if the stream cannot be forked there or has no input: nothing was broken yet."""

@@ -53,7 +53,7 @@ def read_topic(
     topic = str(spec.sink.topic)
     events = read_events(connection(str(spec.sink.connection)), topic)
     if spec.trigger.real_time is not None:
-        return _output(delivered_live(events, deduplicated=deduplicated), like)
+        return output_of(delivered_live(events, deduplicated=deduplicated), like)
     found = delivered(
         events,
         query=read_query_id(*open_path(spec.checkpoint, spec.storage.connection)) or "",
@@ -62,10 +62,11 @@ def read_topic(
         update=spec.sink.mode is OutputMode.UPDATE,
         deduplicated=deduplicated,
     )
-    return _output(found, like)
+    return output_of(found, like)
 
 
-def _output(found: Delivery, like: Mapping[str, object]) -> Output:
+def output_of(found: Delivery, like: Mapping[str, object]) -> Output:
+    """The rows of a delivery; `like`: column -> a value of its type, see `samples`."""
     objects = [_object(event.value) for event in found.events]
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     return Output(

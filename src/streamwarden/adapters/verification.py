@@ -6,9 +6,11 @@ The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracle
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
@@ -280,6 +282,7 @@ def read_facts(
         times={batch: record.timestamp_ms for batch, record in planned.items()},
         state={batch: fields for batch, fields in state.items() if batch <= last},
         args=spec.args,
+        options=spec.source.options,
         ttl=spec.state.ttl,
         starts=tuple(starts),
         ended=ended and _runs_without_data(spec),
@@ -369,12 +372,19 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
     }
 
 
+def _whole(value: object) -> int:
+    """A count, of whatever type of number it is; 0 for what is none."""
+    if isinstance(value, (float, Decimal)):
+        return int(value) if math.isfinite(value) and value == int(value) else 0
+    return value if isinstance(value, int) else 0
+
+
 def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, ...], tuple[object, ...]]]) -> list[str]:
     """Conservation: what went in is in the output, still open, late, or malformed; nothing else can be."""
     if expectation.count_column is None:
         return []
     at = list(expectation.value_columns).index(expectation.count_column)
-    counted = sum(value for _, values in actual if isinstance(value := values[at], int))
+    counted = sum(_whole(values[at]) for _, values in actual)
     books = expectation.books
     if counted == books.emitted:
         return []

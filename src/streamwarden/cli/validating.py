@@ -9,7 +9,7 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, VerificationError
 
 if TYPE_CHECKING:
     from streamwarden.adapters.workspace import Workspace
@@ -57,6 +57,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
     from streamwarden.adapters.config import load_drills, spec_to_dict
+    from streamwarden.adapters.drillable import require_fork, require_verdict
     from streamwarden.drills.faults import FAULTS
     from streamwarden.lifecycle.fork_places import require_place
 
@@ -69,6 +70,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
         try:
             stream = catalog.get(drill.stream)
             FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
+            require_fork(stream, drill.fault.kind.feed)
+            require_verdict(stream)
             if drill.fork.at is not None:
                 require_place(stream, drill.fork.at, catalog.streams.values())
             good.append(("drill", name, drill.file))
@@ -77,6 +80,12 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             where = f"{drill.file}: stream"
             told = ConfigError(observed, expected=error.expected, where=where, next_step=error.next_step)
             wrong.append(("drill", name, told))
+        except VerificationError as error:
+            where = f"{drill.file}: stream"
+            observed = f"no drill can judge {drill.stream}: {error.observed}"
+            expected = f"{error.expected} ({error.where})" if error.where else error.expected
+            refusal = ConfigError(observed, expected=expected, where=where, next_step=error.next_step)
+            wrong.append(("drill", name, refusal))
         except DrillAborted as error:
             where = f"{drill.file}: fault"
             told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)

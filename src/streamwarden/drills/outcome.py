@@ -81,7 +81,7 @@ def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
     if counts is not None:
         wrong = [f"{counts[kind]} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong") if counts[kind]]
         if wrong:
-            seen = "".join(f"; {problem}" for problem in counts["problems"][:_NAMED])
+            seen = "".join(f"; {problem}" for problem in counts.get("problems", ())[:_NAMED])
             found.append(
                 f"the output is not exactly-once: {', '.join(wrong)} of {counts['expected']} expected rows{seen}"
             )
@@ -139,10 +139,11 @@ def describe_not_judged(counts: Mapping[str, Any]) -> str | None:
 def _praise(facts: Mapping[str, Any]) -> str:
     counts, recovery = facts["reconciliation"], facts["recovery"]
     delivery = told_delivery(counts)
-    told = (
+    counted = (
         f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts['expected']} rows from {counts['records']} records; "
         f"first new batch {recovery['recovery_seconds']:.1f} s after "
         + ("the way out was taken" if "told" in facts else "the fault")
     )
     refusal = facts["told"]["message"] if "told" in facts else None
-    return "; ".join(each for each in (refusal, told, delivery, describe_not_judged(counts)) if each is not None)
+    parts = (refusal, counted, delivery, describe_not_judged(counts))
+    return "; ".join(each for each in parts if each is not None)

@@ -94,6 +94,12 @@ class Judgement:
 class Forks(Protocol):
     """Makes and removes the scratch copy that a drill breaks."""
 
+    def declared(self, stream: str, feed: Feed) -> Mapping[str, Any]:
+        """The stream's spec, as JSON. Makes nothing.
+
+        Raises DrillAborted if no fork of it can be made, or no drill could say whether its output is right.
+        """
+
     def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         """Make the fork of a run, from scratch: what an interrupted attempt left is cleared first."""
 

@@ -133,7 +133,7 @@ def _output(facts: Mapping[str, Any]) -> list[str]:
         lines.append(f"| delivery | {delivery} |")
     if (not_judged := describe_not_judged(counts)) is not None:
         lines.append(f"| columns | {_cell(not_judged)} |")
-    lines += [f"| problem | {_cell(problem)} |" for problem in counts["problems"][:3]]
+    lines += [f"| problem | {_cell(problem)} |" for problem in counts.get("problems", ())[:3]]
     if judgement is not None:
         verdict = "accepts the output" if judgement["success"] else "rejects the output"
         lines.append(f"| judge | {_cell(judgement['judge'])} {verdict} |")

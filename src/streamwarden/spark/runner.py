@@ -23,6 +23,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.cluster_manager import what_is_away
 from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.files import open_path
+from streamwarden.adapters.job_files import has_build
 from streamwarden.adapters.linting import job_facts
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
@@ -34,9 +35,10 @@ from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
+from streamwarden.spark.fork_fence import fence_fork
 from streamwarden.spark.gate import Gate
 from streamwarden.spark.heartbeat import Heartbeat, jvm_clock
-from streamwarden.spark.jobs import has_build, load_build, run_script
+from streamwarden.spark.jobs import load_build, run_script
 from streamwarden.spark.listener import QueryEvent, QueryStarted
 from streamwarden.spark.master_watch import MasterWatch
 from streamwarden.spark.providers import require_provider
@@ -150,6 +152,7 @@ class Runner:
 
     def _run_job(self) -> None:
         job = Path(self._spec.job)
+        fence_fork(self._spec)
         if self._built_by_us or has_build(job):  # asked again: a file that is not there says so now
             self._run_build(job)
         else:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.input_lines import lines, unreadable
+from streamwarden.verification.input_lines import lines, require_lines, unreadable
 from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.starts import restarts
 from streamwarden.verification.windows import least_watermarks
@@ -136,6 +136,7 @@ def replayed_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, 
 def _replayed(
     inputs: Sequence[Path], facts: RunFacts, sides: Sequence[Side[T]], side_of: Callable[[Path], Side[T]]
 ) -> Replayed[T]:
+    require_lines(facts.options)
     files = _place(inputs, facts.files)
     _require_every_batch(facts)
     batches: dict[int | None, list[T]] = {batch: [] for batch in sorted(facts.watermarks)}

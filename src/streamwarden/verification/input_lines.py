@@ -54,6 +54,29 @@ def lines(path: Path) -> Iterator[str]:
             yield line.decode("utf-8", errors="replace")
 
 
+def require_lines(options: Mapping[str, str]) -> None:
+    """Raises VerificationError for options of a source by which Spark reads other records than these lines."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name, plain in _PLAIN.items():
+        if name in given and given[name].lower() not in plain:
+            raise VerificationError(
+                f"the source has the option {name} = {given[name]!r}, by which a record is not a line of UTF-8",
+                expected=f"none, or {' or '.join(plain)}" if plain else "no such option",
+                where="source.options",
+                next_step="read the input files in the oracle itself, or leave the option out",
+            )
+
+
+_PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
+    "multiline": ("false",),
+    "wholetext": ("false",),
+    "linesep": (),
+    "encoding": ("utf-8", "utf8"),
+    "charset": ("utf-8", "utf8"),
+}
+"""Option of Spark's text-based sources -> the values by which a record is a line of UTF-8."""
+
+
 def unreadable(path: Path, error: Exception) -> VerificationError:
     """The error for an input file that the oracle needs and that cannot be read."""
     return VerificationError(

@@ -59,6 +59,7 @@ class RunFacts:
             watermark stands still, or that a batch was skipped.
         ended: the run came to the end of its bounded input by itself, and its launcher saw it: what the last watermark
             passed is owed, whether a batch emitted it or not.
+        options: of the stream's source; some of them say that a record is no line.
     """
 
     files: Mapping[int, Sequence[Path]]
@@ -73,6 +74,7 @@ class RunFacts:
     rate: RateFacts | None = None
     starts: tuple[Start, ...] = ()
     ended: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

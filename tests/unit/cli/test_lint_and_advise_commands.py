@@ -108,6 +108,7 @@ def test_without_a_plan_the_text_is_read_and_the_reason_is_told(cli: CommandLine
 
 def test_validate_shows_findings_and_stays_0(cli: CommandLine) -> None:
     stream(cli, BAD)
+    cli.project.write("spark_jobs/oracles/job.py", "def expected(inputs, facts): ...\n")
     answer = cli("validate")
     assert answer.code == Exit.OK
     assert "SW101 error" in answer.out

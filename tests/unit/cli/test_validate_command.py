@@ -6,8 +6,12 @@ from support.command_line import CommandLine
 DRILL = "name: kill\nstream: {stream}\nfault: {{kind: kill_driver}}\n"
 
 
+ORACLE = "def expected(inputs, facts): ...\n"
+
+
 def test_a_good_project_is_0(cli: CommandLine) -> None:
     cli.project.stream("a")
+    cli.project.write("spark_jobs/oracles/job.py", ORACLE)
     cli.project.write("config/drills/kill.yaml", DRILL.format(stream="a"))
     answer = cli("validate")
     assert answer.code == Exit.OK
@@ -66,8 +70,39 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     assert "the source of a is of the kind files" in answer.out
 
 
+def test_a_drill_that_cannot_come_to_a_verdict_is_refused(cli: CommandLine) -> None:
+    """It would break a copy for minutes and say in the end that nothing can be said."""
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream="a"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "✗ drill kill" in answer.out
+    assert "no drill can judge a: the job has no oracle" in answer.out
+    assert "spark_jobs/oracles/job.py" in answer.out
+    cli.project.write("spark_jobs/oracles/job.py", "def expected(inputs, facts)\n")
+    assert "the oracle cannot be imported: SyntaxError" in cli("validate").out
+    cli.project.write("spark_jobs/oracles/job.py", ORACLE)
+    assert cli("validate").code == Exit.OK
+
+
+def test_a_drill_on_a_script_is_refused(cli: CommandLine) -> None:
+    """A script names its places itself, so a fork of it would write to those of the stream."""
+    cli.project.stream("a")
+    cli.project.write("spark_jobs/oracles/job.py", ORACLE)
+    cli.project.write("spark_jobs/job.py", "df.writeStream.start()\n")
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream="a"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "no drill can judge a: the job of a is a script, which chooses its checkpoint and its output" in answer.out
+    path = cli.project.stream("b")
+    path.write_text(path.read_text().replace("{path: output/b}", "{kind: script}"))
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream="b"))
+    assert "the stream's sink is of the kind script, which a fork cannot redirect" in cli("validate").out
+
+
 def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> None:
     cli.project.stream("a")
+    cli.project.write("spark_jobs/oracles/job.py", ORACLE)
     path = cli.project.stream("b")
     path.write_text(path.read_text().replace("checkpoints/b", "s3a://lake/b"))
     for name, stream, at in (

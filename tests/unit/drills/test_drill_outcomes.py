@@ -49,6 +49,23 @@ def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> Non
     assert_healed(world, result)
 
 
+def test_a_drill_that_cannot_work_is_refused_before_anything_is_made() -> None:
+    world = World(refusal=DrillAborted("the job has no oracle", next_step="write one"))
+    result = run(world)
+    assert verdict_word(result) == "ABORTED"
+    assert "the job has no oracle" in result.reason
+    assert world.forks_made == 0
+    assert world.drivers == {}
+
+
+def test_a_fault_that_cannot_hit_the_stream_is_refused_before_anything_is_made() -> None:
+    world = World(sink="parquet")
+    result = run(world, FaultKind.KILL_AFTER_TOPIC_WRITE)
+    assert verdict_word(result) == "ABORTED"
+    assert "which has no topic" in result.reason
+    assert world.forks_made == 0
+
+
 def test_a_sink_that_is_at_least_once_says_how_much_it_repeated() -> None:
     """In the verdict, the report and the journal; a sink that repeats nothing says nothing of it."""
     told = "at-least-once: 17 records were written again, and dropped by event id"

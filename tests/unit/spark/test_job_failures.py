@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.job_files import has_build
 from streamwarden.errors import JobError, LeaseLost
 from streamwarden.spark.failures import describe, from_spark
-from streamwarden.spark.jobs import has_build, run_script
+from streamwarden.spark.jobs import run_script
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FAILED_EXECUTE_UDF] User function
 Traceback (most recent call last):

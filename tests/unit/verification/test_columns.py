@@ -1,4 +1,4 @@
-"""The columns of an output: types are compared, columns that nobody declared are reported or refused."""
+"""The columns of an output: types are compared, columns that no oracle declares are reported or refused."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

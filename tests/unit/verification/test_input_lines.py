@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.input_lines import lines
+from streamwarden.verification.batches import replayed
+from streamwarden.verification.input_lines import lines, require_lines
+from streamwarden.verification.oracle import RunFacts
 
 TEXT = b"one\ntwo\r\nthree\rfour"
 
@@ -66,3 +68,22 @@ def test_a_cut_or_foreign_file_leaves_no_verdict(
     file.write_bytes(whole[: int(len(whole) * kept)] if kept else b"no compressed stream at all")
     with pytest.raises(VerificationError, match="an input file cannot be read"):
         list(lines(file))
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"multiLine": "true"}, "multiline = 'true'"),
+        ({"lineSep": ";"}, "linesep = ';'"),
+        ({"encoding": "UTF-16"}, "encoding = 'UTF-16'"),
+        ({"wholetext": "true"}, "wholetext = 'true'"),
+    ],
+)
+def test_a_source_whose_records_are_no_lines_leaves_no_verdict(options: dict[str, str], refused: str) -> None:
+    facts = RunFacts(files={}, watermarks={}, committed=None, options=options)
+    with pytest.raises(VerificationError, match=f"the source has the option {refused}"):
+        replayed([], facts, decode=str, at=len, delay=None)
+
+
+def test_options_that_keep_records_lines_are_accepted() -> None:
+    require_lines({"multiLine": "false", "encoding": "UTF-8", "maxFileAge": "7d"})

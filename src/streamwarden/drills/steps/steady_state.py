@@ -78,6 +78,8 @@ def describe_held(held: Held, committed: int | None, at: float) -> dict[str, Any
 
 
 def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
+    """Refuses a drill that cannot work before it makes anything."""
+    stage.fault.require(spec.stream, stage.ports.forks.declared(spec.stream, spec.fault.kind.feed), spec.fault)
     fork = stage.ports.forks.make(stage.ledger.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
     stage.ledger.put(fork=asdict(fork))
     start = "nothing" if fork.batch is None else f"batch {fork.batch}"

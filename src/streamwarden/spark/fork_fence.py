@@ -1,0 +1,104 @@
+"""Keeps a fork's driver within the fork: it starts no query whose checkpoint or output is another one than the fork's.
+
+A drill breaks a copy of a stream, and what it leaves is thrown away. A job that names its stream's own places would
+write there all the same, so each start of a query is checked before Spark creates anything. Not seen is what a function
+that the job passes to foreachBatch writes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.adapters.job_files import has_build
+from streamwarden.errors import JobError
+from streamwarden.lifecycle.fork_spec import SUFFIX
+from streamwarden.spark.sessions import plain_path, same_place
+from streamwarden.stream import StreamSpec
+
+CHECKPOINT: Final = "checkpointLocation"
+
+
+def fence_fork(spec: StreamSpec) -> None:
+    """Keep this process within the fork `spec`; does nothing in the driver of any other stream.
+
+    Raises JobError, before the job's code runs, for a job that is a script: it chooses its places itself.
+    """
+    if SUFFIX not in spec.name:
+        return
+    if not has_build(Path(spec.job)):
+        raise JobError(
+            "a fork cannot run a script, which chooses its checkpoint and its output itself",
+            expected="a job with build(spark, spec)",
+            where=spec.job,
+            next_step="move the query of the script into build(), or drill another stream",
+        )
+    _watch_starts(spec)
+
+
+def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:
+    """What of a query lies outside the fork, in words; None: nothing does. Pure.
+
+    Args:
+        options: of the query's writer, with names in lower case: a `path`, a `topic`, a `table`, its checkpoint.
+    """
+    checkpoint = options.get(CHECKPOINT.lower())
+    if checkpoint is None:
+        return "a query without a checkpoint of the fork"
+    if not same_place(checkpoint, spec.checkpoint):
+        return f"a query with the checkpoint {checkpoint}"
+    for name, own in (("path", spec.sink.path), ("topic", spec.sink.topic), ("table", None)):
+        place = options.get(name)
+        if place is not None and (own is None or not _within(place, own)):
+            return f"a query with the output {name} {place}"
+    return None
+
+
+def _within(place: str, own: str) -> bool:
+    return same_place(place, own) or plain_path(place).startswith(f"{plain_path(own)}/")
+
+
+def _watch_starts(spec: StreamSpec) -> None:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    def checked(name: str) -> None:
+        started = getattr(DataStreamWriter, name)
+
+        @functools.wraps(started)
+        def start(writer: Any, place: str | None = None, *args: Any, **options: Any) -> Any:
+            given = {key.lower(): str(value) for key, value in options.items() if value is not None}
+            seen: dict[str, str | None] = {**_options(writer), **given}
+            if place is not None:
+                seen["path" if name == "start" else "table"] = place
+            outside = violation(spec, seen)
+            if outside is not None:
+                raise _refusal(spec, outside)
+            return started(writer, place, *args, **options) if place is not None else started(writer, *args, **options)
+
+        setattr(DataStreamWriter, name, start)
+
+    checked("start")
+    checked("toTable")
+
+
+def _options(writer: Any) -> dict[str, str | None]:
+    """The options that were set on a writer, with names in lower case. Spark shows them to no one but itself."""
+    field = writer._jwrite.getClass().getDeclaredField("extraOptions")
+    field.setAccessible(True)
+    pairs = field.get(writer._jwrite).iterator()
+    found: dict[str, str | None] = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[str(pair._1()).lower()] = str(pair._2())
+    return found
+
+
+def _refusal(spec: StreamSpec, outside: str) -> JobError:
+    return JobError(
+        f"the fork's job starts {outside}, which is no place of the fork",
+        expected=f"the fork's checkpoint {spec.checkpoint} and output {spec.sink.path or spec.sink.topic or '(none)'}",
+        where=spec.job,
+        next_step="take checkpoint and output from the `spec` that build() gets, or return a DataFrame",
+    )

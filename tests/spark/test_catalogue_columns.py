@@ -1,0 +1,56 @@
+"""Every oracle of the catalogue declares the columns of its job's output: the whole set, with Spark's own types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.config import load_catalog
+from streamwarden.adapters.verification import load_oracle
+from streamwarden.lifecycle.submission import spark_conf
+from streamwarden.spark.jobs import load_build
+from streamwarden.verification.column_types import parse_type
+from streamwarden.verification.oracle import RateFacts, RunFacts
+
+pytestmark = pytest.mark.spark
+
+REPOSITORY = Path(__file__).parents[2]
+STREAMS = load_catalog(REPOSITORY, REPOSITORY / "var").streams
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    builder = SparkSession.builder
+    conf = spark_conf(STREAMS["flight_departures"]) | {"spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.parametrize("name", sorted(STREAMS))
+def test_the_oracle_declares_the_columns_of_its_job(spark: Any, name: str, tmp_path: Path) -> None:
+    spec = load_catalog(REPOSITORY, tmp_path).get(name)
+    for folder in spec.source.folders:
+        Path(folder).mkdir(parents=True)
+    frame: Any = load_build(Path(spec.job))(spark, spec)
+    nothing = RunFacts(
+        files={},
+        watermarks={},
+        committed=None,
+        args=spec.args,
+        ttl=spec.state.ttl,
+        rate=RateFacts(began_ms=0, ends={}, rows_per_second=1),
+    )
+    expectation = load_oracle(Path(spec.job))([], nothing)
+    declared = {column: parse_type(written).shown for column, written in expectation.types.items()}
+    assert declared == {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    assert {*expectation.key_columns, *expectation.value_columns} == set(declared)
+    assert expectation.complete

@@ -1,0 +1,51 @@
+"""A fork's driver starts no query outside of the fork. With real Spark: tests/spark/test_fork_fence_run.py."""
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.errors import JobError
+from streamwarden.spark.fork_fence import fence_fork, violation
+from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+
+FORK = StreamSpec(
+    name="flights__fork", job="job.py", checkpoint="/drills/1/fork/checkpoint", sink=SinkSpec(path="/drills/1/fork/out")
+)
+OWN = {"checkpointlocation": "file:///drills/1/fork/checkpoint/", "path": "/drills/1/fork/out"}
+
+
+@pytest.mark.parametrize(
+    ("options", "outside"),
+    [
+        (OWN, None),
+        ({**OWN, "path": "/drills/1/fork/out/part"}, None),
+        ({"checkpointlocation": "/drills/1/fork/checkpoint"}, None),
+        ({}, "a query without a checkpoint of the fork"),
+        ({**OWN, "checkpointlocation": "/checkpoints/flights"}, "a query with the checkpoint /checkpoints/flights"),
+        ({**OWN, "path": "/output/flights"}, "a query with the output path /output/flights"),
+        ({**OWN, "path": "/drills/1/fork/output"}, "a query with the output path /drills/1/fork/output"),
+        ({**OWN, "table": "flights"}, "a query with the output table flights"),
+        ({**OWN, "topic": "flights"}, "a query with the output topic flights"),
+    ],
+)
+def test_a_query_is_within_the_fork_by_its_checkpoint_and_its_output(
+    options: dict[str, str | None], outside: str | None
+) -> None:
+    assert violation(FORK, options) == outside
+
+
+def test_a_fork_with_a_topic_writes_to_its_own_topic() -> None:
+    sink = SinkSpec(kind=SinkKind.KAFKA, connection="c", topic="streamwarden_fork_1", key=("id",))
+    fork = StreamSpec(name="flights__fork", job="job.py", checkpoint=FORK.checkpoint, sink=sink)
+    here = {"checkpointlocation": FORK.checkpoint}
+    assert violation(fork, {**here, "topic": "streamwarden_fork_1"}) is None
+    assert violation(fork, {**here, "topic": "flights"}) == "a query with the output topic flights"
+
+
+def test_a_fork_runs_no_script_and_its_code_is_not_even_begun(tmp_path: Path) -> None:
+    job = tmp_path / "script.py"
+    job.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    with pytest.raises(JobError, match="a fork cannot run a script"):
+        fence_fork(StreamSpec(name="flights__fork_0123456789", job=str(job), checkpoint="/c"))
+    assert not (tmp_path / "ran").exists()
+    fence_fork(StreamSpec(name="flights", job=str(job), checkpoint="/c"))  # which a stream that is no fork may do
