@@ -20,6 +20,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -112,6 +113,7 @@ def main() -> int:
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="of Spark, for another variant"
     )
     chosen = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
     modes = (
         Mode(
             f"real-time mode, batches of {chosen.length:g} s",

@@ -100,6 +100,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--goal", type=float, default=GOAL, help="seconds beyond the driver's own start")
     chosen = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
     ways = chosen.ways or list(WAYS)
     if unknown := set(ways) - set(WAYS):
         options.error(f"{', '.join(sorted(unknown))}: neither of {', '.join(WAYS)}")

@@ -125,13 +125,13 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
         os.killpg(first[1], signal.SIGKILL)
         second = until("another driver", lambda: found if (found := driver()) and found != first else None)
         supervisor.send_signal(signal.SIGINT)
-        told, _ = supervisor.communicate(timeout=30)
+        shown, _ = supervisor.communicate(timeout=30)
     finally:
         supervisor.kill()
         supervisor.wait()
     assert supervisor.returncode == Exit.INTERRUPTED
-    assert "launching: killed by signal 9" in told
-    assert "restart 1 in" not in told
-    assert "the driver goes on" in told
+    assert "launching: killed by signal 9" in shown
+    assert "restart 1 in" not in shown
+    assert "the driver goes on" in shown
     assert world.fleet.observe(second[0]).alive
     assert run(world, "stop", "counts").code == Exit.OK

@@ -67,7 +67,7 @@ F, K, S = ExitKind.FAILED, ExitKind.KILLED, ExitKind.STOPPED
         ([(600, K, WORKED)], 0),  # a healthy life, killed
         ([(600, F, WORKED)], 0),  # or failed
         ([(600, K, IDLE)], 30),  # it never committed a batch: a restart proves nothing
-        ([(600, K, None)], 30),  # nobody can tell
+        ([(600, K, None)], 30),  # the checkpoint cannot be read
         ([(HOUR + 5, K, IDLE)], 0),  # no input, but an hour of health
         ([(600, K, WORKED), (60, K, WORKED)], 60),  # the second failure within the hour, whatever it committed
         ([(600, K, WORKED), (9, F, IDLE)], 60),

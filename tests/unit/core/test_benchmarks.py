@@ -1,0 +1,88 @@
+"""What the benchmarks count: the arithmetic behind the figures of docs/benchmarks.md, without Spark."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+def load(name: str) -> ModuleType:
+    """The script of one benchmark, as a module."""
+    found = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / name / "run.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[module.__name__] = module  # dataclasses look their own module up
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_wait_of_a_producer_that_cannot_send_is_part_of_the_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that stands still for half a second does not move the schedule: the events of that time are late."""
+    real_time, ended = load("real_time_latency"), threading.Event()
+    sent: list[float] = []
+
+    class Stalling:
+        def __init__(self, settings: dict[str, Any]) -> None: ...
+
+        def produce(self, *args: Any, **kwargs: Any) -> None:
+            if not sent:
+                time.sleep(0.5)
+            sent.append(time.monotonic())
+            if len(sent) > 30:
+                ended.set()
+
+        def poll(self, timeout: float) -> None: ...
+        def flush(self, timeout: float) -> None: ...
+
+    monkeypatch.setattr(confluent_kafka, "Producer", Stalling)
+    traffic = real_time.Traffic()
+    real_time.send(SimpleNamespace(settings={}), "events", 100.0, traffic, ended)
+    due = list(traffic.due.values())
+    steps = [later - earlier for earlier, later in pairwise(due)]
+    assert steps == pytest.approx([0.01] * len(steps)), "each event is due a hundredth of a second after the last"
+    assert sent[2] - due[1] >= 0.4, "it was sent long after it was due, and its latency counts from then on"
+
+
+def test_a_commit_is_marked_with_the_longest_wait_around_it() -> None:
+    """And with no wait of another time."""
+    real_time = load("real_time_latency")
+    latencies = {10.0: 30.0, 19.5: 600.0, 20.5: 900.0, 29.0: 5000.0}
+    assert real_time.pause(latencies, 20.0) == 900.0
+
+
+def test_the_report_shows_the_tail_and_each_commit() -> None:
+    """Of 1,000 events 20 waited for a commit: half of the percentiles know nothing of it, the tail does."""
+    real_time = load("real_time_latency")
+    waits = tuple([30.0] * 980 + [500.0] * 18 + [700.0, 800.0])
+    commit = real_time.Commit(3, 800.0, {"queryPlanning": 40, "triggerExecution": 30_000})
+    text = real_time.report({"real-time mode": real_time.Measured(waits, (commit,))}, 100.0)
+    assert "| real-time mode | 1,000 | 30 ms | 500 ms | 700 ms | 800 ms | 2.0% |" in text
+    assert "| 3 | 800 ms | 40 ms |" in text
+
+
+def test_the_stages_of_a_recovery_are_its_whole_time() -> None:
+    """What comes before the driver's process is ours."""
+    recovery = load("recovery").Recovery(100.0, 100.5, 102.5, 102.75, 108.0, 112.0)
+    assert recovery.stages() == (0.5, 2.0, 0.25, 5.25, 4.0)
+    assert (recovery.total, recovery.ours) == (12.0, 2.75)
+
+
+def test_only_the_trigger_of_the_killed_driver_has_noticed_its_end() -> None:
+    """Its log line says when."""
+    fired_at = load("recovery").fired_at
+    line = '{"timestamp": "2026-01-01T00:00:01.500000Z", "event": "Trigger fired event", "result": "… driver-1 …"}'
+    assert fired_at(line, "driver-1") == 1767225601.5
+    assert fired_at(line, "driver-2") is None
+    assert fired_at("fired, it says of driver-1", "driver-1") is None
