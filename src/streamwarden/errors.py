@@ -4,7 +4,7 @@
     ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot cure it
     ├── CheckpointError        a checkpoint is missing, damaged or belongs to another query
     ├── LeaseError
-    │   ├── LeaseHeld          somebody else is the writer of this checkpoint
+    │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
     ├── StoreError             the progress store cannot be reached or refuses
     ├── SinkError              what a stream writes to (a database, a topic) cannot be reached or refuses for now
@@ -65,11 +65,11 @@ class CheckpointError(StreamwardenError):
 
 
 class LeaseError(StreamwardenError):
-    """The single-writer claim on a checkpoint could not be had or kept."""
+    """The right to run a stream and to write to its checkpoint could not be had or kept."""
 
 
 class LeaseHeld(LeaseError):
-    """Somebody else is the writer of this checkpoint."""
+    """Another driver runs this stream, or writes to this checkpoint."""
 
 
 class LeaseLost(LeaseError):

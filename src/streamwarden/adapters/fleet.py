@@ -102,6 +102,12 @@ class Fleet:
             ProcessError: no Java, or the driver could not be launched.
             StoreError: the store is down: then nothing is started.
         """
+        offset = self._store.leases.clock_offset()
+        if offset:
+            way = "behind" if offset > 0 else "ahead of"
+            announce(
+                f"this host's clock is {abs(offset):.0f} s {way} the store's: leases go by the store's; set it by NTP"
+            )
         found = self._living(spec, announce)
         if found is not None:
             return self._reattached(found, launched_by)

@@ -16,6 +16,8 @@ from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD
 from streamwarden.errors import LeaseHeld, StoreError
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.lease import is_held
 from support.children import children
 from support.lease_race import CHECKPOINT, RACES, racer, run
 from support.postgres_server import USER, PostgreSQL
@@ -98,6 +100,42 @@ def test_fifty_processes_race_for_a_lease_and_one_wins(store_url: str, store: St
         current = store.leases.current(f"{CHECKPOINT}-{winner.pid}" if "one_checkpoint" in race else CHECKPOINT)
         assert current is not None
         assert current.process == identity(winner.pid)
+
+
+@pytest.mark.parametrize("skew", [90.0, -7200.0], ids="{0:+.0f} s".format)
+def test_hosts_whose_clocks_differ_judge_a_lease_alike(
+    store_url: str, open_store: Callable[..., Store], skew: float
+) -> None:
+    """Each host sees the other one's lease by its own clock; the store's clock stands between."""
+
+    def theirs() -> float:
+        return time.time() + skew
+
+    here = open_store(alive=lambda process: None)
+    there = Store(store_url, alive=lambda process: None, clock=theirs)
+    elsewhere = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
+    assert here.leases.clock_offset() == 0
+    assert there.leases.clock_offset() == pytest.approx(-skew, abs=2)
+    lease = here.leases.acquire("/cp", stream="flights", holder="d-1", ttl=30, now=time.time())
+    lease = here.leases.bind(lease, elsewhere, ttl=30, now=time.time())
+    seen = there.leases.current("/cp")
+    assert seen is not None
+    assert seen.renewed_at == pytest.approx(theirs(), abs=5)
+    assert is_held(seen, now=theirs(), alive=lambda process: None)
+    with pytest.raises(LeaseHeld):
+        there.leases.acquire("/elsewhere", stream="flights", holder="d-2", ttl=30, now=theirs())
+    assert not is_held(seen, now=theirs() + 31, alive=lambda process: None)
+    here.leases.release(lease, now=time.time())
+    heir = there.leases.bind(
+        there.leases.acquire("/cp", stream="flights", holder="d-2", ttl=30, now=theirs()),
+        elsewhere,
+        ttl=30,
+        now=theirs(),
+    )
+    assert there.leases.renew(heir, ttl=30, now=theirs()).token == 2
+    with pytest.raises(LeaseHeld):
+        here.leases.acquire("/cp", stream="flights", holder="d-3", ttl=30, now=time.time())
+    there.close()
 
 
 def test_transactions_over_many_claims_in_opposite_orders_never_wait_for_each_other(

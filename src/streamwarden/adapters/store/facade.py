@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -38,15 +40,23 @@ class Store:
         url: `sqlite:///PATH` or `postgresql+DRIVER://user:password@host/name`.
         alive: tells whether the process of a lease lives; by default, by looking at this host's processes.
         busy_timeout: seconds to wait for another writer.
+        clock: this host's, in Unix seconds; leases in a database server go by the server's.
 
     Raises:
         StoreError: the URL cannot be read, or the driver for its database is not installed.
     """
 
-    def __init__(self, url: str, *, alive: Liveness = _alive_here, busy_timeout: float = 2.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        alive: Liveness = _alive_here,
+        busy_timeout: float = 2.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.url = url  # as given, with its password: for the environment of a driver, never for a message
         self._database = Database(url, busy_timeout=busy_timeout)
-        self.leases = Leases(self._database, alive)
+        self.leases = Leases(self._database, alive, clock)
         self.drivers = Drivers(self._database)
         self.queries = Queries(self._database)
         self.stops = Stops(self._database)

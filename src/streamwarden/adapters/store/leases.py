@@ -3,15 +3,19 @@
 A row is one claim of a lease. It is current until a later one supersedes it; a unique index allows one current row for
 each resource. The current rows are locked while a claim is judged, always in the order of their keys, so that two
 transactions never wait for each other; a claimant that lost a race against the lock breaks the index and judges again.
+
+Times are the caller's, by its host's clock. In a store that several hosts share they are kept by the store's own clock,
+so that hosts whose clocks differ judge a lease alike.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
@@ -23,13 +27,21 @@ from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease, Liveness, is_held, stream_resource, whereabouts
 
+SAME_TIME: Final = 2.0
+"""Seconds by which a host's clock may differ from the store's until that is taken into account; a lease lasts 30."""
+
 
 class Leases:
     """Implements `lifecycle.lease.LeaseBook`."""
 
-    def __init__(self, database: Database, alive: Liveness) -> None:
+    def __init__(self, database: Database, alive: Liveness, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._alive = alive
+        self._clock = clock
+
+    def clock_offset(self) -> float:
+        """Seconds by which the store's clock is ahead of this host's; 0 for a store that has none, or next to none."""
+        return self._database.read(self._offset)
 
     def acquire(self, *checkpoints: str, stream: str, holder: str, ttl: float, now: float) -> Lease:
         """Claim the stream's name and all checkpoints, or none. Raises LeaseHeld if one has a living holder.
@@ -39,22 +51,24 @@ class Leases:
         resources = (stream_resource(stream), *sorted(set(checkpoints)))
 
         def claim(connection: Connection) -> Lease:
+            offset = self._offset(connection)
+            at = now + offset
             current = _current(connection, resources, lock=True)
             lease = Lease(
                 stream=stream,
                 holder=holder,
                 claims=(),
                 process=None,
-                acquired_at=now,
-                renewed_at=now,
-                expires_at=now + ttl,
+                acquired_at=at,
+                renewed_at=at,
+                expires_at=at + ttl,
             )
-            self._refuse_if_held(connection, resources, current, lease, now)
-            own = [each for each in current.values() if each.holder == holder and self._is_held(each, now)]
+            self._refuse_if_held(connection, resources, current, lease, at)
+            own = [each for each in current.values() if each.holder == holder and self._is_held(each, at)]
             if own:
-                lease = replace(own[0], renewed_at=now, expires_at=now + ttl)
+                lease = replace(own[0], renewed_at=at, expires_at=at + ttl)
             kept = {claim.resource: claim for each in own for claim in each.claims}
-            return _claim(connection, resources, current, lease, kept, now)
+            return _shifted(_claim(connection, resources, current, lease, kept, at), -offset)
 
         return self._database.write(claim)
 
@@ -69,14 +83,16 @@ class Leases:
         resources = (stream_resource(lease.stream), *wanted)
 
         def more(connection: Connection) -> Lease:
+            offset = self._offset(connection)
+            at = now + offset
             current = _current(connection, resources, lock=True)
-            renewed = _renew(connection, lease, current, ttl=ttl, now=now)
-            self._refuse_if_held(connection, wanted, current, lease, now)
+            renewed = _renew(connection, _shifted(lease, offset), current, ttl=ttl, now=at)
+            self._refuse_if_held(connection, wanted, current, lease, at)
             kept = {claim.resource: claim for claim in lease.claims}
             for name, each in current.items():  # a repetition of a call whose answer was lost
                 if each.holder == lease.holder and each.released_at is None:
                     kept.setdefault(name, each.claims[0])
-            return _claim(connection, resources, current, renewed, kept, now)
+            return _shifted(_claim(connection, resources, current, renewed, kept, at), -offset)
 
         return self._database.write(more)
 
@@ -93,7 +109,10 @@ class Leases:
         """
 
         def push(connection: Connection) -> Lease:
-            return _renew(connection, lease, _current(connection, lease.resources, lock=True), ttl=ttl, now=now)
+            offset = self._offset(connection)
+            current = _current(connection, lease.resources, lock=True)
+            renewed = _renew(connection, _shifted(lease, offset), current, ttl=ttl, now=now + offset)
+            return _shifted(renewed, -offset)
 
         return self._database.write(push)
 
@@ -104,7 +123,7 @@ class Leases:
         def give_back(connection: Connection) -> None:
             rows = sa.select(leases.c.checkpoint_key).where(*held).order_by(leases.c.checkpoint_key)
             if connection.execute(rows.with_for_update()).all():
-                connection.execute(leases.update().where(*held).values(released_at=now))
+                connection.execute(leases.update().where(*held).values(released_at=now + self._offset(connection)))
 
         self._database.write(give_back)
 
@@ -113,14 +132,27 @@ class Leases:
 
         def find(connection: Connection) -> Lease | None:
             lease = _current(connection, (resource,), lock=False).get(resource)
-            return None if lease is None else _whole(connection, lease)
+            return None if lease is None else _shifted(_whole(connection, lease), -self._offset(connection))
 
         return self._database.read(find)
 
     def history(self, resource: str) -> tuple[Lease, ...]:
         """Every lease that was ever granted on `resource`, oldest first, each with this one claim."""
         query = leases.select().where(leases.c.checkpoint_key == _key(resource)).order_by(leases.c.token)
-        return self._database.read(lambda connection: tuple(map(_read, connection.execute(query))))
+
+        def find(connection: Connection) -> tuple[Lease, ...]:
+            offset = self._offset(connection)
+            return tuple(_shifted(_read(row), -offset) for row in connection.execute(query))
+
+        return self._database.read(find)
+
+    def _offset(self, connection: Connection) -> float:
+        """How far the store's clock is ahead of this host's. A server has a clock, a file has that of its only host."""
+        if connection.dialect.name != "postgresql":
+            return 0.0
+        theirs = connection.execute(sa.select(sa.extract("epoch", sa.func.clock_timestamp()))).scalar_one()
+        offset = float(theirs) - self._clock()
+        return offset if abs(offset) > SAME_TIME else 0.0
 
     def _is_held(self, lease: Lease, now: float) -> bool:
         return is_held(lease, now=now, alive=self._alive)
@@ -156,6 +188,19 @@ def _claim(
     whole = replace(lease, claims=claims)
     _extend(connection, whole)
     return whole
+
+
+def _shifted(lease: Lease, seconds: float) -> Lease:
+    """`lease` with its times by a clock that is `seconds` ahead."""
+    if seconds == 0.0:
+        return lease
+    return replace(
+        lease,
+        acquired_at=lease.acquired_at + seconds,
+        renewed_at=lease.renewed_at + seconds,
+        expires_at=lease.expires_at + seconds,
+        released_at=None if lease.released_at is None else lease.released_at + seconds,
+    )
 
 
 def _order(claim: Claim) -> str:
