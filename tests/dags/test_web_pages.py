@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
 from support.airflow_project import add_stream, make_project
+from support.queries import query_record
 
 ROUTES = ("/streamwarden/api/streams", "/streamwarden/api/drills/run-1", "/streamwarden/drills/run-1")
 EVIL = "<script>alert('x')</script>"
@@ -27,6 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     root = tmp_path_factory.mktemp("web")
     project = make_project(root / "project")
     add_stream(project, "counted")
+    add_stream(project, "pair")
     for key, value in {
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ann:viewer",
@@ -66,6 +68,9 @@ def _fill(space: Workspace) -> None:
         reason=f"the output is not exactly-once {EVIL}",
         facts={"reconciliation": {"lost": 1, "samples": {"lost": [EVIL]}}, "fault": {"message": EVIL}},
     )
+    for name, error in {"left": None, "right": EVIL}.items():
+        ended = {"ended_at": 2.0, "error": error} if error else {}
+        space.store.queries.started(query_record("pair", name, driver="pair-1", at=1.0, **ended))
     space.store.journals.save(run)
     space.store.journals.append("run-1", Entry(step=Step.FAULT, at=time.time(), kind="note", message=EVIL))
 
@@ -146,11 +151,20 @@ def test_the_journal_can_be_read_by_a_program(server: TestClient) -> None:
 
 def test_the_status_names_each_stream(server: TestClient) -> None:
     """A stream that never ran is wanted running, and nothing is known of its health."""
-    (stream,) = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()["streams"]
+    stream, _ = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()["streams"]
     assert stream["stream"] == "counted"
     assert stream["desired"] == "running"
     assert stream["driver"] is None
     assert stream["health"] == "UNKNOWN"
+    assert stream["queries"] == []
+
+
+def test_the_status_names_each_query_of_a_script_that_starts_several(server: TestClient) -> None:
+    _, stream = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()["streams"]
+    assert [(each["query"], each["health"], each["error"]) for each in stream["queries"]] == [
+        ("pair/left", "UNKNOWN", None),
+        ("pair/right", "UNKNOWN", EVIL),
+    ]
 
 
 def test_the_plugin_registers_the_app_and_the_link() -> None:

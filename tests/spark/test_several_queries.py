@@ -27,6 +27,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.cli.exits import Exit
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec
 from support.command_line import Answer
 from support.drivers import Project, project, until
 
@@ -205,3 +206,26 @@ def _driver(world: Project) -> str:
     record = world.store.drivers.latest("pair")
     assert record is not None
     return record.driver_id
+
+
+def test_a_query_that_is_not_declared_never_begins_and_ends_the_driver(world: Project) -> None:
+    """The declared one is stopped at its batch boundary; nothing of the other one is kept."""
+    world.publish(2)
+    places = world.data / "checkpoints" / "pair"
+    spec = world.spec(
+        "pair",
+        PAIR,
+        args=(str(world.input), str(world.data)),
+        source=SourceSpec(kind=SourceKind.SCRIPT),
+        sink=SinkSpec(kind=SinkKind.SCRIPT),
+        queries={"plain": str(places / "plain")},
+    )
+    driver_id = world.start(spec)
+    end = world.await_end(driver_id)
+    assert (end.kind, end.error_class, end.curable, end.cut_batch) == (ExitKind.FAILED, "JobError", False, False), end
+    assert "Picky One" in end.message
+    assert "one of the declared queries: plain" in end.message
+    assert "add it to `queries`" in end.next_step
+    assert not list((places / "second" / "offsets").glob("[0-9]*"))
+    assert [(each.name, each.error) for each in world.store.queries.of("pair")] == [("plain", None)]
+    assert committed(world, "plain") == max(kept(world, "pair/plain"), default=-1)

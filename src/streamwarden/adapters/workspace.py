@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.config_paths import resolve
-from streamwarden.errors import ConfigError
-from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, units
+from streamwarden.errors import ConfigError, StoreError
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, units
 
 if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
     from types import TracebackType
@@ -103,14 +103,19 @@ class Workspace:
     def query(self, name: str) -> StreamSpec:
         """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
 
-        Raises ConfigError if there is none of this name, or several of which none is named; StoreError.
+        A store that is down hides only what no file declares. Raises ConfigError if there is none of this name, or
+        several of which none is named; StoreError if only the store could say.
         """
         from streamwarden.adapters.config import unknown
 
         spec = self.stream(owner(name))
-        if SEPARATOR not in name and not self._has_store():
-            return spec
-        parts = {part.spec.name: part for part in units(spec, self.store.queries.of(spec.name), time.time())}
+        records: tuple[QueryRecord, ...] = ()
+        try:
+            records = self.store.queries.of(spec.name) if self._has_store() else ()
+        except StoreError:
+            if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
+                raise
+        parts = {part.spec.name: part for part in units(spec, records, time.time())}
         queries = [each for each, part in parts.items() if part.part is Part.QUERY]
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")

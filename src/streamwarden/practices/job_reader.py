@@ -51,19 +51,21 @@ def read_job(path: str, text: str, spec: StreamSpec, siblings: Siblings = lambda
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
         return JobFacts(path=path, problem=f"it cannot be parsed: {error}", parsed=False)
+    module = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
     reader = _JobReader(spec, siblings)
     try:
         result = reader.run(tree)
     except Exception as error:  # any Python may stand in a job: what was not foreseen must not end a DAG file
-        return JobFacts(path=path, problem=f"it could not be followed: {type(error).__name__}: {error}")
+        problem = f"it could not be followed: {type(error).__name__}: {error}"
+        return JobFacts(path=path, problem=problem, module=module, queries=1 if module else None)
     found = reader.frames
     whole = bool(found.writers) or (isinstance(result, Frame) and result.known)
     return JobFacts(
         path=path,
         followed=whole and not found.lost,
         documented=_STATE.search(ast.get_docstring(tree) or "") is not None,
-        module=reader.is_module,
-        queries=1 if reader.is_module else found.started.count or None,
+        module=module,
+        queries=1 if module else found.started.count or None,
         operators=tuple(found.operators.values()),
         sinks=tuple(found.sinks()),
     )
@@ -78,7 +80,6 @@ class _JobReader:
         self._siblings = siblings
         self._modules: dict[str, dict[str, Value]] = {}
         self._depth = 0
-        self.is_module = False
 
     def run(self, tree: ast.Module) -> Value:
         """The job's result: what `build` returns, or nothing for a script, which starts its own query."""
@@ -86,7 +87,6 @@ class _JobReader:
         self._body(tree.body, scope)
         build = scope.get("build")
         if isinstance(build, Function):
-            self.is_module = True
             return self._call(build, [Unknown(), Declared(self._spec)], {}) or Unknown()
         return Unknown()
 

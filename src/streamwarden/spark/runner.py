@@ -75,14 +75,8 @@ class Runner:
         if files.read_process(folder) is None:
             files.write_process(folder, jvm)
         self._quarantines = Quarantines(self._spec, tell=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
-        job = Path(self._spec.job)
-        self._built_by_us = has_build(job) if job.is_file() else False
-        self._roster = Roster(
-            self._spec,
-            folder.name,
-            starts=job_facts(self._spec).queries,
-            alone=self._built_by_us,
-        )
+        job = job_facts(self._spec)
+        self._roster = Roster(self._spec, folder.name, starts=job.queries, alone=job.module)
         self._link = StoreLink(
             url,
             stream=self._spec.name,
@@ -153,7 +147,7 @@ class Runner:
     def _run_job(self) -> None:
         job = Path(self._spec.job)
         fence_fork(self._spec)
-        if self._built_by_us or has_build(job):  # asked again: a file that is not there says so now
+        if has_build(job):
             self._run_build(job)
         else:
             self._run_script(job)

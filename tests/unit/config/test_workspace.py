@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.workspace import Workspace
-from streamwarden.errors import ConfigError
+from streamwarden.errors import ConfigError, StoreError
 from support.projects import Project
 
 
@@ -75,3 +75,30 @@ def test_opening_and_reading_streams_imports_no_heavy_library(project: Project) 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert run.stdout.strip() == "[]"
     assert not project.data.exists()
+
+
+SCRIPT = """
+    name: pair
+    job: spark_jobs/job.py
+    source: {kind: script}
+    sink: {kind: script}
+    checkpoint: checkpoints/pair
+    queries: {left: checkpoints/pair/left, right: null}
+"""
+
+
+def test_a_query_is_found_by_its_name_whatever_the_store_does(project: Project) -> None:
+    """A person looks into a checkpoint when things are broken: a declared query and a lone stream need no store."""
+    project.write("config/streams/pair.yaml", SCRIPT)
+    project.stream("alone")
+    away = "postgresql+psycopg://nowhere:1/none?connect_timeout=1"
+    for url in (None, away):
+        space = Workspace.open(project=project.root, store_url=url, environ={})
+        assert space.query("alone").checkpoint == str(project.data / "checkpoints/alone")
+        assert space.query("pair/left").checkpoint == str(project.data / "checkpoints/pair/left")
+        with pytest.raises(ConfigError, match="pair/left, pair/right"):
+            space.query("pair")
+        with pytest.raises((ConfigError, StoreError)):
+            space.query("pair/none")
+        space.close()
+    assert not (project.data / "streamwarden.db").exists(), "a look makes no store"
