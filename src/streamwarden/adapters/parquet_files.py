@@ -72,7 +72,11 @@ class _File:
 
 
 def _read(fs: FileSystem, file: str) -> _File:
-    """One file. Raises ArrowException, OSError, ValueError or OverflowError if it is damaged or holds a value that Python has nothing for, such as an instant of the year 10000."""
+    """One file.
+
+    Raises ArrowException, OSError, ValueError or OverflowError if it is damaged, or holds a value that Python has
+    nothing for, such as an instant of the year 10000.
+    """
     import pyarrow.parquet as pq
 
     with fs.open(file) as opened:
