@@ -83,6 +83,28 @@ def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, fl
         assert not run.facts["judgement"]["success"]
 
 
+def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_is_equal(
+    tmp_path: Path, flights: Path
+) -> None:
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.KILL_DRIVER,
+        job="changes_its_columns",
+        batches=12,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert verdict_word(run) == "DEVIATED", run.reason
+        counts = run.facts["reconciliation"]
+        assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (0, 0, 0, 0)
+        assert "the column flights is double in the output; the oracle expects bigint" in run.reason
+        assert "the output has the additional column uuid (string); the oracle declares window_start, " in run.reason
+        assert not run.facts["judgement"]["success"]
+        (shown,) = [each for each in run.facts["judgement"]["expectations"] if each["suite"] == "columns"]
+        assert (shown["success"], shown["unexpected_count"]) == (False, 2)
+
+
 @dataclass(frozen=True, slots=True)
 class TooSlow(KillDriver):
     """Aims at a batch, and fires when the driver has long ended by itself."""

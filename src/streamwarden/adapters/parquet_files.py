@@ -3,7 +3,7 @@ damaged. What cannot be read is reported beside the rows of the others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,30 +39,53 @@ def read_files(fs: FileSystem, root: str, files: Sequence[str]) -> ReadFiles:
     """
     import pyarrow as pa
 
-    tables: list[pa.Table] = []
+    read: list[_File] = []
     unreadable: list[tuple[str, str]] = []
     for file in files:
         try:
-            tables.append(_table(fs, file))
-        except (pa.ArrowException, OSError) as error:  # pyarrow calls a damaged page either
+            read.append(_read(fs, file))
+        except MemoryError:  # which says nothing of the file
+            raise
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             _require_answer(fs, root, error)
             unreadable.append((file, " ".join(str(error).split())))
     types: dict[str, list[ColumnType]] = {}
-    for table in tables:
-        for each in table.schema:
-            kinds, kind = types.setdefault(each.name, []), arrow_type(each.type)
+    for each in read:
+        for name, kind in each.types.items():
+            kinds = types.setdefault(name, [])
             if kind not in kinds:
                 kinds.append(kind)
     columns = tuple(types)
-    rows = [row for table in tables for row in _rows(table, columns)]
+    rows = [row for each in read for row in each.rows(columns)]
     return ReadFiles(columns=columns, types=types, rows=rows, unreadable=unreadable)
 
 
-def _table(fs: FileSystem, file: str) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class _File:
+    types: Mapping[str, ColumnType]
+    values: Mapping[str, list[object]]
+    count: int
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
+        nulls: list[object] = [None] * self.count
+        return zip(*(self.values.get(name, nulls) for name in columns), strict=True)
+
+
+def _read(fs: FileSystem, file: str) -> _File:
+    """One file.
+
+    Raises ArrowException, OSError, ValueError or OverflowError if it is damaged, or holds a value that Python has
+    nothing for, such as an instant of the year 10000.
+    """
     import pyarrow.parquet as pq
 
     with fs.open(file) as opened:
-        return pq.ParquetFile(opened).read()
+        table = pq.ParquetFile(opened).read()
+    return _File(
+        types={each.name: arrow_type(each.type) for each in table.schema},
+        values={name: _plain(table.column(name)) for name in table.column_names},
+        count=table.num_rows,
+    )
 
 
 def _require_answer(fs: FileSystem, root: str, error: Exception) -> None:
@@ -76,12 +99,6 @@ def _require_answer(fs: FileSystem, root: str, error: Exception) -> None:
             where=root,
             next_step="see that the storage is reachable and the credentials are right",
         ) from away
-
-
-def _rows(table: pa.Table, columns: Sequence[str]) -> list[tuple[object, ...]]:
-    nulls: list[object] = [None] * table.num_rows
-    values = [_plain(table.column(name)) if name in table.column_names else nulls for name in columns]
-    return list(zip(*values, strict=True))
 
 
 def _plain(column: pa.ChunkedArray) -> list[object]:

@@ -1,5 +1,6 @@
 """An output is read through its manifest, and a manifest that lacks something is said to."""
 
+import io
 import json
 import shutil
 from datetime import UTC, datetime
@@ -170,12 +171,16 @@ def test_no_folder_is_no_output(tmp_path: Path) -> None:
         read_output(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("damage", ["no_parquet", "empty", "page", "footer"])
+@pytest.mark.parametrize("damage", ["no_parquet", "empty", "page", "footer", "year"])
 def test_a_data_file_that_cannot_be_read_is_named_and_its_rows_are_lost(sink: Sink, damage: str) -> None:
     file = sink.folder / "part-1.snappy.parquet"
     whole = file.read_bytes()
+    far = pa.table({"at": pa.array([253_402_300_800_000_000], pa.timestamp("us", tz="UTC")), "n": pa.array([1])})
+    year_10000 = io.BytesIO()
+    pq.write_table(far, year_10000)
     file.write_bytes(
         {
+            "year": year_10000.getvalue(),
             "no_parquet": b"PAR1 cut off",
             "empty": b"",
             "page": whole[:4] + bytes(40) + whole[44:],
