@@ -160,7 +160,9 @@ def test_after_a_rewind_the_right_rows_are_right_and_the_skipped_batches_are_nam
     assert runs.project.await_end(runs.project.start(rewound)).kind is ExitKind.COMPLETED
     marks = read_facts(rewound).watermarks
     assert marks[kept + 1] == marks[max(marks)]
-    outcome = verify(rewound, starts=(*recorded(whole.name), *recorded(rewound.name)))
+    # Nothing moved the watermark, so that the last batch, without data, is not planned again. Its rows are owed too.
+    starts = (*recorded(whole.name), *recorded(rewound.name))
+    outcome = verify(rewound, starts=starts, bounded_from=0)
     assert (outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong) == (0, 0, 0, 0)
     assert outcome.expected == verify(whole).expected
     assert f"had the batches {kept + 1} to {FILES}, and the checkpoint had planned no such batch" in outcome.problems[0]
