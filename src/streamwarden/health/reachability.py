@@ -32,8 +32,8 @@ class _Away:
 Judge = Callable[[Window, Thresholds], Verdict]
 
 
-def declare(service: Service, *, title: str, advice: str, judge: Judge) -> Check:
-    """The check of one service."""
+def declare(service: Service, *, title: str, advice: str, judge: Judge, also: str = "") -> Check:
+    """The check of one service; `also`: what else counts as no answer of it."""
     return Check(
         name=CHECK_OF[service],
         title=title,
@@ -44,7 +44,7 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge) -> Check
         reads=(
             f"One attempt of each evaluation to reach the {service}, through the connections that `source.connection` "
             f"and `sink.connection` name, once for all streams of a connection; kept as the measurement "
-            f"`{service.measurement}` (1 or 0). The value is the time since the first failed attempt of a row without "
+            f"`{service.measurement}` (1 or 0). {also}The value is the time since the first failed attempt of a row without "
             f"a success; attempts more than {format_duration(GAP)} apart make no row. A batch that was committed "
             f"meanwhile shows that the driver reaches the {service}: the time begins again with it. One attempt alone "
             "never alarms. A stream that was stopped on request, or is wanted stopped, is OK."
