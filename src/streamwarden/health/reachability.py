@@ -44,8 +44,8 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge, also: st
         reads=(
             f"One attempt of each evaluation to reach the {service}, through the connections that `source.connection` "
             f"and `sink.connection` name, once for all streams of a connection; kept as the measurement "
-            f"`{service.measurement}` (1 or 0). {also}The value is the time since the first failed attempt of a row without "
-            f"a success; attempts more than {format_duration(GAP)} apart make no row. A batch that was committed "
+            f"`{service.measurement}` (1 or 0). {also}The value is the time since the first failed attempt of a row "
+            f"without a success; attempts more than {format_duration(GAP)} apart make no row. A batch that was committed "
             f"meanwhile shows that the driver reaches the {service}: the time begins again with it. One attempt alone "
             "never alarms. A stream that was stopped on request, or is wanted stopped, is OK."
         ),
