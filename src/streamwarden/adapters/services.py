@@ -92,13 +92,19 @@ def ask_database(name: str, within: float) -> Answer:
     from streamwarden.adapters.postgresql.access import access, passes
 
     parameters: Mapping[str, Any] = {**access(name).parameters, "connect_timeout": max(2, round(within))}
-    address = f"{parameters.get('host') or 'the local socket'}:{parameters.get('port') or 5432}"
+    address = _places(str(parameters.get("host") or "localhost"), str(parameters.get("port") or 5432))
     try:
         with psycopg.connect(**parameters, application_name="streamwarden-check") as session:
             session.execute("SELECT 1")
     except psycopg.Error as error:
         return _answer(Service.DATABASE, name, address, False if passes(error) else None, " ".join(str(error).split()))
     return _answer(Service.DATABASE, name, address, True)
+
+
+def _places(hosts: str, ports: str) -> str:
+    """`one:5432,two:5433`, from the two lists that PostgreSQL's client library takes; one port may be for all."""
+    names, numbers = hosts.split(","), ports.split(",")
+    return ",".join(f"{name}:{numbers[index % len(numbers)]}" for index, name in enumerate(names))
 
 
 def _answer(service: Service, name: str, address: str, reached: bool | None, problem: str = "") -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -79,14 +79,33 @@ def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
         why_not = _not_asked(spec, services)
         if why_not is not None:
             problems.append(why_not)
+            answers = _without_offsets(spec, answers, None, why_not)
         else:
             waiting = waiting_input(spec, files, path)
     except (StreamwardenError, OSError) as error:
         problems.append(str(error))
         if spec.source.kind is SourceKind.KAFKA and _is_silence(error):
             services.was_slow(str(spec.source.connection))
+            said = error.observed if isinstance(error, StreamwardenError) else str(error)
+            answers = _without_offsets(spec, answers, False, f"it answers, and gives no offsets: {said}")
     return Surroundings(
         files=files, path=path, log=log, state=state, waiting=waiting, answers=answers, problems=tuple(problems)
+    )
+
+
+def _without_offsets(
+    spec: StreamSpec, answers: tuple[Answer, ...], reached: bool | None, problem: str
+) -> tuple[Answer, ...]:
+    """The answers to a stream whose topic's offsets did not come, though its broker is there.
+
+    For this stream that is an outage as any other: a partition without a leader, or an address that the broker
+    advertises and this host cannot reach. If they were not asked for, nothing is known.
+    """
+    return tuple(
+        replace(each, reached=reached, problem=problem)
+        if each.reached and each.service is Service.BROKER and each.connection == spec.source.connection
+        else each
+        for each in answers
     )
 
 

@@ -41,7 +41,8 @@ class Rhythm:
     """How long the batches of the stream take, seconds.
 
     Args:
-        p95, median: of the completed batches that contain no outage and no restart; 0 if there are none.
+        p95, median: of the completed batches that contain no outage and no restart; p95 of all of them, if fewer than
+            three are without. 0 if there are none.
         completed: how many batches were completed; left_out: how many of them contain an outage or a restart.
         longest: what a batch is given at most, whatever p95 says.
     """
@@ -77,7 +78,8 @@ def _rhythm(window: Window, least: float) -> Rhythm:
     calm = batch_seconds(undisturbed(window, batches))
     completed = batch_seconds(batches)
     used = (calm if len(calm) >= ENOUGH else completed)[-RECENT_BATCHES:]
-    median = statistics.median(used) if used else 0.0
+    # what a long batch is, only batches without an outage tell, however few they are
+    median = statistics.median(calm[-RECENT_BATCHES:]) if calm else 0.0
     return Rhythm(
         p95=percentile(used, 0.95) if used else 0.0,
         median=median,

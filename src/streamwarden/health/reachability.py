@@ -32,8 +32,8 @@ class _Away:
 Judge = Callable[[Window, Thresholds], Verdict]
 
 
-def declare(service: Service, *, title: str, advice: str, judge: Judge) -> Check:
-    """The check of one service."""
+def declare(service: Service, *, title: str, advice: str, judge: Judge, also: str = "") -> Check:
+    """The check of one service; `also`: what else counts as no answer of it."""
     return Check(
         name=CHECK_OF[service],
         title=title,
@@ -44,10 +44,10 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge) -> Check
         reads=(
             f"One attempt of each evaluation to reach the {service}, through the connections that `source.connection` "
             f"and `sink.connection` name, once for all streams of a connection; kept as the measurement "
-            f"`{service.measurement}` (1 or 0). The value is the time since the first failed attempt of a row without "
-            f"a success; attempts more than {format_duration(GAP)} apart make no row. A batch that was committed "
-            f"meanwhile shows that the driver reaches the {service}: the time begins again with it. One attempt alone "
-            "never alarms. A stream that was stopped on request, or is wanted stopped, is OK."
+            f"`{service.measurement}` (1 or 0). {also}The value is the time since the first failed attempt of a row "
+            f"without a success; attempts more than {format_duration(GAP)} apart make no row. A batch that was "
+            f"committed meanwhile shows that the driver reaches the {service}: the time begins again with it. One "
+            "attempt alone never alarms. A stream that was stopped on request, or is wanted stopped, is OK."
         ),
         unknown=(
             f"The {service} did not answer for less than `warning`; or it was not asked, because its connection is not "
@@ -66,7 +66,7 @@ def verdict(check: Check, service: Service, window: Window, thresholds: Threshol
     """The worst of what holds of the services of this kind that the stream needs."""
     wanted = [each for each in needs(window.spec) if each.service is service]
     found = outages(window, service)
-    evidence: dict[str, object] = {"outages": evidence_of(found)}
+    evidence = evidence_of(window, service)
     if not wanted:
         return _without(check, service, window)
     if stopped(window):

@@ -6,15 +6,16 @@ history. What is older than the measurements of a window goes from verdict to ve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.health.window import Answer, Measurement, Service, Window
 from streamwarden.stream import SinkKind, SourceKind, StreamSpec
 
-GAP: Final = 300.0
-"""Seconds: failed attempts that lie further apart say nothing about the time between them."""
+GAP: Final = 3600.0
+"""Seconds: failed attempts that lie further apart say nothing about the time between them. Evaluations come each
+minute, or as often as a scheduler runs `streamwarden check`."""
 REMEMBERED: Final = 86400.0
 """Seconds for which an outage is kept in the evidence: a batch that it held up is judged no longer."""
 MOST: Final = 50
@@ -79,34 +80,62 @@ def outages(window: Window, service: Service) -> tuple[Outage, ...]:
     return found
 
 
-def evidence_of(found: Sequence[Outage]) -> list[list[object]]:
-    """The outages as they go from verdict to verdict."""
-    return [[each.source, each.since, each.until] for each in found[-MOST:]]
+def evidence_of(window: Window, service: Service) -> dict[str, object]:
+    """What of the history goes from verdict to verdict: the outages, and when each source answered last."""
+    kept = outages(window, service)[-MOST:]
+    answered: dict[str, float] = {}
+    for source, at in _answered(window, service):
+        answered[source] = max(at, answered.get(source, at))
+    return {"outages": [[each.source, each.since, each.until] for each in kept], "answered": answered}
 
 
 def _outages(window: Window, service: Service) -> tuple[Outage, ...]:
-    attempts = [each for each in window.measurements if each.name == service.measurement]
-    now = (measurement(each, window.spec.name, window.now) for each in window.answers if each.service is service)
-    attempts += [each for each in now if each is not None]
-    failed = [Outage(each.source, each.at, each.at) for each in attempts if not each.value]
+    failed = [(each.source, each.at) for each in _attempts(window, service) if not each.value]
     known = [each for each in _remembered(window, service) if each.until >= window.now - REMEMBERED]
-    successes = [(each.source, each.at) for each in attempts if each.value]
+    successes = _answered(window, service)
     found: list[Outage] = []
-    for source in dict.fromkeys(each.source for each in (*known, *failed)):
-        mine = [each for each in (*known, *failed) if each.source == source]
-        found += _joined(mine, [at for name, at in successes if name == source])
+    for source in dict.fromkeys([*(each.source for each in known), *(name for name, _ in failed)]):
+        found += _joined(
+            source,
+            [each for each in known if each.source == source],
+            sorted(at for name, at in failed if name == source),
+            [at for name, at in successes if name == source],
+        )
     return tuple(sorted(found, key=lambda each: each.since))
 
 
-def _joined(parts: Iterable[Outage], successes: Sequence[float]) -> list[Outage]:
-    """Failures in a row as one outage: no success and no long silence lies between two of them."""
-    joined: list[Outage] = []
-    for part in sorted(parts, key=lambda each: each.since):
+def _attempts(window: Window, service: Service) -> list[Measurement]:
+    """Those of the window, and those of this evaluation."""
+    now = (measurement(each, window.spec.name, window.now) for each in window.answers if each.service is service)
+    return [
+        *(each for each in window.measurements if each.name == service.measurement),
+        *(each for each in now if each is not None),
+    ]
+
+
+def _answered(window: Window, service: Service) -> list[tuple[str, float]]:
+    """(source, time) of each success that is known."""
+    before = window.previous.get(CHECK_OF[service])
+    answered = before.evidence.get("answered") if before is not None else None
+    remembered = answered.items() if isinstance(answered, Mapping) else ()
+    return [*remembered, *((each.source, each.at) for each in _attempts(window, service) if each.value)]
+
+
+def _joined(source: str, known: Sequence[Outage], failed: Sequence[float], successes: Sequence[float]) -> list[Outage]:
+    """The known outages, and failures in a row as one outage: no success and no long silence lies between two."""
+    joined = sorted(known, key=lambda each: each.since)
+    for at in failed:
+        if any(each.since <= at <= each.until for each in joined):
+            continue
         before = joined[-1] if joined else None
-        if before is None or part.since - before.until > GAP or any(before.until < at < part.since for at in successes):
-            joined.append(part)
+        if (
+            before is not None
+            and before.until < at <= before.until + GAP
+            and not any(before.until < success < at for success in successes)
+        ):
+            joined[-1] = Outage(source, before.since, at)
         else:
-            joined[-1] = Outage(before.source, before.since, max(before.until, part.until))
+            joined.append(Outage(source, at, at))
     return joined
 
 

@@ -66,6 +66,13 @@ def test_a_port_that_is_closed_is_an_answer_at_once(monkeypatch: pytest.MonkeyPa
     assert "refused" in answer.problem
 
 
+def test_every_host_of_a_database_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two servers of which one is the primary: both are away, and the person on call looks at both."""
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "postgresql://ann:secret-word@127.0.0.1:1,127.0.0.2:2/x")
+    answer = Services().answer(WAREHOUSE)
+    assert (answer.reached, answer.address) == (False, "127.0.0.1:1,127.0.0.2:2")
+
+
 @pytest.mark.parametrize(
     ("need", "value", "words"),
     [
@@ -122,6 +129,8 @@ def test_a_broker_that_answers_and_gives_no_offsets_holds_up_few_streams(
     assert len(asked) + len(skipped) == len(streams)
     assert SLOW_AFTER <= len(asked) < 2 * SLOW_AFTER, "those that were asked at the same moment, and no more"
     assert all("the connection events" in each.problems[0] for each in skipped)
+    assert {each.answers[0].reached for each in asked} == {False}, "for these streams the broker is away"
+    assert {each.answers[0].reached for each in skipped} == {None}, "nothing is known of the others"
 
 
 def test_two_slow_streams_are_no_reason_to_skip_a_third(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

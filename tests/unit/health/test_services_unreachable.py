@@ -121,9 +121,21 @@ def test_blips_never_alarm(service: Service) -> None:
 
 @BOTH
 def test_attempts_with_a_long_silence_between_them_make_no_outage(service: Service) -> None:
-    """A person's two looks, six minutes apart, say nothing of the time between them; four minutes apart they do."""
+    """Two looks, more than an hour apart, say nothing of the time between them; those of a slow scheduler do."""
     assert now(service, False, False, step=GAP + MINUTE).value == 0
     assert now(service, False, False, step=GAP - MINUTE).value == GAP - MINUTE
+
+
+@BOTH
+def test_a_success_that_is_older_than_the_measurements_is_not_forgotten(service: Service) -> None:
+    """A look each twenty minutes: none of them finds the one before it among the measurements of fifteen."""
+    assert now(service, False, True, False, step=20 * MINUTE).value == 0
+    assert now(service, True, False, False, step=20 * MINUTE).value == 20 * MINUTE
+    verdicts = course(service, False, True, False, True, True, step=20 * MINUTE)
+    assert [(since, until) for _, since, until in verdicts[-1].evidence["outages"]] == [  # type: ignore[attr-defined]
+        (NOW - 80 * MINUTE, NOW - 80 * MINUTE),
+        (NOW - 40 * MINUTE, NOW - 40 * MINUTE),
+    ]
 
 
 @BOTH

@@ -17,6 +17,10 @@ CHECK = declare(
     Service.BROKER,
     title="Broker unreachable",
     judge=check,
+    also=(
+        "A broker that answers and gives no offsets of the stream's topic is away for this stream: a partition without "
+        "a leader, or an advertised address that this host cannot reach. "
+    ),
     advice=(
         "Bring the broker back, or the network and the name resolution between it and this host; the reason names "
         "its address. The stream itself needs no cure: its driver waits, or ends and is restarted with back-off, and "
