@@ -58,6 +58,11 @@ def later(path: Path) -> None:
     replace(path, b"v9" + path.read_bytes()[2:])
 
 
+def name(path: Path) -> None:
+    """An id that a person made up."""
+    replace(path, b'{"id":"flights"}')
+
+
 def unlink(path: Path) -> None:
     """Remove the file alone: on a local disk its checksum file stays."""
     path.unlink()
@@ -67,6 +72,7 @@ CASES: list[tuple[str, Damage, Consequence | None, str | None]] = [
     ("checkpoint/metadata", lose, REFUSES, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
     ("checkpoint/metadata", empty, REFUSES, None),
     ("checkpoint/metadata", halve, REFUSES, None),
+    ("checkpoint/metadata", name, REFUSES, None),
     ("checkpoint/offsets/13", lose, REFUSES, "CONCURRENT_STREAM_LOG_UPDATE"),
     ("checkpoint/offsets/13", halve, REFUSES, None),
     ("checkpoint/offsets/13", later, REFUSES, None),
