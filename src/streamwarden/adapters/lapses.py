@@ -1,8 +1,8 @@
 """Lapsed leases of drivers that cannot be seen: over only when the store has answered for a while, and nobody renewed.
 
 After an outage of the store every such lease has lapsed, of the living as of the dead. The living renew theirs as soon
-as they find the store back; whoever looks before that must not take them for dead. The same goes for two hosts whose
-clocks differ by more than a lease lasts: its times say nothing then, but that it is renewed does.
+as they find the store back; an observer that looks before that must not take them for dead. The same goes for two hosts
+whose clocks differ by more than a lease lasts: its times say nothing then, but that it is renewed does.
 """
 
 from __future__ import annotations

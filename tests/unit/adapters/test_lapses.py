@@ -184,8 +184,8 @@ def test_a_start_says_by_how_much_the_clocks_of_two_hosts_differ_and_reattaches(
     assert "waiting to see whether it is renewed" in said[0]
     way = "behind" if skew > 0 else "ahead of"
     assert f"the clock of elsewhere is about {abs(skew):.0f} s {way} this host's" in said[-1]
-    for _ in range(100):  # a supervisor goes on to watch it
-        sleep(POLL) if theirs < 129 else None
+    while theirs < 100 + LEASE_TTL - POLL:  # a supervisor goes on to watch it
+        sleep(POLL)
         assert abroad.fleet.observe(abroad.record.driver_id).alive
 
 
