@@ -1,13 +1,18 @@
-"""A driver whose store is PostgreSQL: killed in mid-batch, started again, and all of it is in the store."""
+"""Drivers whose store is PostgreSQL: one that is killed in mid-batch, and one that two hosts want to start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters import processes
+from streamwarden.adapters.fleet import Fleet
+from streamwarden.adapters.store import Store
 from streamwarden.adapters.verification import read_facts
+from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import TriggerSpec
 from support.drivers import COUNTS, Project, project, until
@@ -19,9 +24,10 @@ pytestmark = pytest.mark.spark
 FILES = 6
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[Project]:
-    with running() as server, project(tmp_path, server.create("streamwarden")) as it:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    root = tmp_path_factory.mktemp("postgresql")
+    with running() as server, project(root, server.create("streamwarden")) as it:
         it.publish(FILES)
         yield it
 
@@ -44,3 +50,28 @@ def test_a_killed_driver_and_its_successor_leave_no_gap_in_the_store(made: Proje
     assert summary.batches == committed + 1
     assert summary.rows == FILES * 20 or summary.unreported > 0
     until("the release of the lease", lambda: (now := made.store.leases.current(spec.checkpoint)) and now.released_at)
+
+
+def test_two_hosts_with_two_data_folders_get_one_driver_and_either_of_them_stops_it(
+    made: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other host sees neither the driver's process nor its folders: the store is all that they share."""
+    spec = made.spec("shared", COUNTS)
+    first = made.start(spec)
+    running_one = until("the query", lambda: (now := made.store.drivers.get(first)) and now.run_id and now)
+    claimed = made.store.leases.current("stream:shared")
+    until("a renewal", lambda: made.store.leases.current("stream:shared") != claimed)
+    with monkeypatch.context() as elsewhere, Store(made.url) as store:
+        elsewhere.setattr(processes, "this_host", lambda: "elsewhere/boot/1")
+        other = Fleet(store, tmp_path / "var")
+        there = replace(spec, checkpoint=str(tmp_path / "var" / "checkpoints" / "shared"))
+        with pytest.raises(LeaseHeld) as caught:
+            other.start(there, launched_by="the other host")
+        assert not (tmp_path / "var").exists()
+        assert other.observe(first).alive
+        assert other.request_stop("shared", requested_by="the other host", reason="test") is not None
+    assert running_one.process is not None
+    for part in (first, running_one.process.host, f"pid {running_one.process.pid}", spec.checkpoint, "data folder"):
+        assert part in str(caught.value)
+    assert made.await_end(first).kind is ExitKind.STOPPED
+    assert [driver.driver_id for driver in made.store.drivers.history("shared", 0.0)] == [first]

@@ -71,6 +71,7 @@ the one that the script gave it.
 - `checkpoint` is that of one of the queries, or the folder in which theirs lie.
 - `streamwarden start` waits until every query runs: those of `queries`, or as many as the script's text starts.
 - A query that ends while others go on does not end the driver; the check `query_ended` opens an incident.
+- A driver whose last query failed ends with that error. A script that goes on without it is given two minutes.
 - A stream with one query bears the stream's name alone.
 
 ## Rules beyond the types

@@ -147,9 +147,10 @@ def units(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple
     named = {name: record for name, record in known.items() if name}
     if spec.queries:
         return (_driver(spec), *(_declared(spec, name, named.get(name)) for name in spec.queries))
-    if named:
-        return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
     alone = known.get("")
+    several = max((record.started_at for record in named.values()), default=0.0)
+    if named and (alone is None or alone.started_at <= several):  # else the script starts one again, as it once did
+        return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
     if alone is None:
         return (Unit(spec=spec),)
     return (Unit(spec=replace(spec, trigger=alone.trigger), query=alone),)

@@ -36,6 +36,9 @@ LOG_LIMIT: Final = 64 * 10**6
 END_GRACE: Final = 15.0
 """Seconds that a script has to come to its end once its queries were stopped."""
 
+SCRIPT_GRACE: Final = 120.0
+"""Seconds that a script has to start a query again, or to end, after its last query failed."""
+
 CUT_PATIENCE: Final = 5.0
 """Seconds that a fenced driver's query has to stop before the process is ended over it."""
 
@@ -90,6 +93,7 @@ class Control:
         self._clock = clock
         self._terminate = threading.Event()
         self._refused_until: float | None = None
+        self._failed_at: float | None = None
         self._at_boundaries = threading.Event()
         self._at_boundaries.set()
         self._measure_at = 0.0
@@ -136,6 +140,8 @@ class Control:
                 self._end_at_boundary(request)
             elif self._refused_until is not None:
                 self._turn_away()
+            elif self._is_abandoned():
+                self._finish()
             else:
                 self._measure()
         elif time.monotonic() > self._ended_at + END_GRACE:
@@ -159,6 +165,19 @@ class Control:
             self._finish()
         if self._all_at_boundary(self._give_up) and not self._give_up():
             self._end(self.ending)
+
+    def _is_abandoned(self) -> bool:
+        """Whether a query failed, no query runs any more, and the script goes on all the same without a new one.
+
+        A script that looks at its query now and then, instead of waiting for it, would keep a driver alive for ever.
+        """
+        runs, ended = set(self._link.runs), dict(self._link.terminated)
+        newest = {event.query_id: event.error for event in ended.values()}
+        if not runs or not runs <= set(ended) or not any(newest.values()):
+            self._failed_at = None
+            return False
+        self._failed_at = self._failed_at or time.monotonic()
+        return time.monotonic() > self._failed_at + SCRIPT_GRACE
 
     def _turn_away(self) -> None:
         """End the queries beside one that was refused; past the deadline, wherever they are."""

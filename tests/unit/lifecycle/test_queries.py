@@ -97,3 +97,11 @@ def test_a_query_that_the_script_no_longer_starts_is_no_longer_judged() -> None:
 def test_while_a_driver_starts_its_queries_those_of_the_last_one_stay() -> None:
     old, new = record("old", driver="pair-1", at=NOW - 5000), record("new", driver="pair-2", at=NOW - 10)
     assert [unit.spec.name for unit in units(spec(), [old, new], NOW)] == ["pair", "pair/new", "pair/old"]
+
+
+def test_a_script_that_starts_one_query_again_is_its_query_again() -> None:
+    two = [record(name, at=NOW - 5000) for name in ("left", "right")]
+    (unit,) = units(spec(), [*two, record("", driver="pair-2", at=NOW - 1000)], NOW)
+    assert (unit.spec.name, unit.part) == ("pair", Part.WHOLE)
+    since = units(spec(), [record("", at=NOW - 9000), *two], NOW)
+    assert [unit.spec.name for unit in since] == ["pair", "pair/left", "pair/right"]

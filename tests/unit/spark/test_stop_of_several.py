@@ -1,9 +1,10 @@
-"""Several queries are stopped at the same time, each at its own boundary, and Spark not before the last of them."""
+"""The end of a driver's queries: each at its own boundary, Spark after the last of them, and no driver without any."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.spark import control as module
 from streamwarden.spark.control import Control
 from streamwarden.spark.graceful import Stop
+from streamwarden.spark.listener import QueryTerminated
 from streamwarden.stream import StreamSpec
 from support.drivers import until
 
@@ -54,9 +56,24 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> tuple[Query, Query]:
     return Query(), Query()
 
 
-def control_of(pair: tuple[Query, Query], folder: Path) -> Control:
+@dataclass
+class Link:
+    """The runs that were started, and how those ended that did."""
+
+    runs: set[str] = field(default_factory=set)
+    terminated: dict[str, QueryTerminated] = field(default_factory=dict)
+
+    def started(self, run: str) -> None:
+        self.runs.add(run)
+
+    def ended(self, run: str, error: str | None = None, *, query: str = "q") -> None:
+        self.runs.add(run)
+        self.terminated[run] = QueryTerminated(query, run, error, None)
+
+
+def control_of(pair: tuple[Query, ...], folder: Path, link: Link | None = None) -> Control:
     spec = StreamSpec(name="pair", job="/j.py", checkpoint="/cp")
-    others: Any = None
+    others: Any = link
     sessions: Any = Queries(*pair)
     jvm = ProcessIdentity("h", 1, 1)
     return Control(spec, folder, link=others, sessions=sessions, roster=others, jvm=jvm, finish=lambda: None)
@@ -91,3 +108,31 @@ def test_where_it_is_given_up_spark_waits_no_longer(pair: tuple[Query, Query], t
 
 def test_a_script_that_stops_spark_by_itself_waits_for_nothing(pair: tuple[Query, Query], tmp_path: Path) -> None:
     control_of(pair, tmp_path).await_boundaries()
+
+
+def failed() -> Link:
+    link = Link()
+    link.ended("run 1", "ValueError: poison")
+    return link
+
+
+def test_a_driver_whose_last_query_failed_ends_although_its_script_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script may look at its query in a loop instead of waiting for it."""
+    control = control_of((), tmp_path, failed())
+    assert not control._is_abandoned(), "it may start the query again, or end"
+    monkeypatch.setattr(module, "SCRIPT_GRACE", 0.0)
+    until("its end", control._is_abandoned, ENOUGH)
+
+
+def test_a_driver_with_a_query_that_runs_or_ended_well_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SCRIPT_GRACE", -1.0)
+    assert not control_of((), tmp_path, Link())._is_abandoned(), "none has started yet"
+    other_runs, again, well = failed(), failed(), Link()
+    other_runs.started("run of the other")
+    again.ended("run 2")
+    well.ended("run 1")
+    for link in (other_runs, again, well):
+        assert not control_of((), tmp_path, link)._is_abandoned()
+    assert control_of((), tmp_path, failed())._is_abandoned()
