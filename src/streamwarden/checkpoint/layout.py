@@ -24,10 +24,6 @@ PARTS: Final = (METADATA, OFFSETS, COMMITS, SOURCES, STATE)
 
 COMPACT: Final = ".compact"
 
-_MARKS: Final = frozenset({METADATA, OFFSETS, COMMITS})
-"""Two of these make a folder a checkpoint."""
-_LISTED: Final = 200
-
 _BATCH: Final = re.compile(r"([0-9]+)")
 _COMPACTIBLE: Final = re.compile(r"([0-9]+)(\.compact)?")
 _VERSION: Final = re.compile(r"v([1-9][0-9]*)")
@@ -123,20 +119,6 @@ def parse_object(line: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Damaged(f"not a JSON object: {line[:60]!r}")
     return value
-
-
-def checkpoints_below(fs: FileSystem, path: str, names: Iterable[str], *, depth: int = 2) -> list[str]:
-    """Checkpoints in the folders `names` of `path`, as paths below it, ascending: a folder may hold those of several
-    queries (`checkpoints/NAME`), or a folder for each (`streams/NAME/checkpoint`). Lists at most `_LISTED` folders a
-    level."""
-    found = []
-    for name in sorted(names)[:_LISTED]:
-        inner = () if name.startswith((".", "_")) else list_or_empty(fs, path, name)
-        if len(_MARKS.intersection(inner)) > 1:
-            found.append(name)
-        elif depth > 1:
-            found += [join(name, each) for each in checkpoints_below(fs, join(path, name), inner, depth=depth - 1)]
-    return found
 
 
 def list_or_empty(fs: FileSystem, path: str, *parts: str) -> list[str]:

@@ -19,12 +19,11 @@ from streamwarden.checkpoint.findings import Consequence, Finding, worst
 from streamwarden.checkpoint.layout import (
     COMMITS,
     OFFSETS,
-    PARTS,
     SINK_LOG,
     batch_ids,
-    checkpoints_below,
     list_or_empty,
 )
+from streamwarden.checkpoint.location import require_checkpoint
 from streamwarden.checkpoint.logs import (
     CommitRecord,
     LogPosition,
@@ -48,8 +47,6 @@ from streamwarden.checkpoint.state_layout import missing_class, provider_name
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
-_SHOWN: Final = 10
-"""Checkpoints that an error lists."""
 _ATTEMPTS: Final = 4
 """A running query purges and moves on while it is read: what looks damaged is looked at again if it has moved."""
 _COPIED: Final = 600.0
@@ -192,7 +189,7 @@ def read_checkpoint(
     Raises CheckpointError if `path` is no checkpoint or cannot be read. Damage inside is a finding, never an error.
     """
     try:
-        _require_checkpoint(fs, path)
+        require_checkpoint(fs, path)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 report = _read(fs, path, output, output_fs or fs)
@@ -286,41 +283,6 @@ def _times(fs: FileSystem, path: str, logs: Logs) -> tuple[dict[int, float | Non
 
 def _same_batch(one: LogPosition, other: LogPosition) -> bool:
     return (one.planned, one.committed) == (other.planned, other.committed)
-
-
-def _require_checkpoint(fs: FileSystem, path: str) -> None:
-    try:
-        names = set(fs.names(path))
-    except FileNotFoundError:
-        names = set()
-        observed = "there is no such folder"
-    except NotADirectoryError:
-        names = set()
-        observed = "it is a file"
-    else:
-        observed = "it holds none of a checkpoint's parts"
-    if names & set(PARTS):
-        return
-    below = checkpoints_below(fs, path, names)
-    if below:
-        raise _several(path, below)
-    next_step = "give the stream's `checkpoint` folder (`checkpointLocation`)"
-    if SINK_LOG in names:
-        observed, next_step = "it is the output of a query, not its checkpoint", f"{next_step}; this one is its sink"
-    raise CheckpointError(
-        observed, expected=f"a folder with {', '.join(PARTS)} of a streaming query", where=path, next_step=next_step
-    )
-
-
-def _several(path: str, below: Sequence[str]) -> CheckpointError:
-    shown = ", ".join(below[:_SHOWN]) + (f" and {len(below) - _SHOWN} more" if len(below) > _SHOWN else "")
-    count = "a checkpoint is" if len(below) == 1 else f"{len(below)} checkpoints are"
-    return CheckpointError(
-        f"it is no checkpoint itself; {count} below it: {shown}",
-        expected=f"one folder with {', '.join(PARTS)} of a streaming query",
-        where=path,
-        next_step=f"give one of them, such as {join(path, below[0])} (a query's `checkpointLocation`)",
-    )
 
 
 def _batches(
