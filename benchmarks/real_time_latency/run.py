@@ -7,9 +7,9 @@ it, not from the moment at which it was sent: a producer that falls behind, on a
 stream, must not hide the wait. Both ways through the broker are in it.
 
 No row flows while a batch of real-time mode is committed and the next one planned, so its batches are measured whole:
-from one commit until that of the last of `--batches` more, with as many pauses in between. The second table names each
-of these commits and what the events around it waited. What comes before the second commit does not count: code is
-compiled, topics are found.
+from one commit until that of the last of `--batches` more, with as many pauses in between. What comes before the second
+commit does not count: code is compiled, topics are found. The second table names each commit and what the events around
+it waited, those of the warm-up too.
 
     python benchmarks/real_time_latency/run.py [--length 30] [--batches 5] [--rate 100] [--only WORD]
 """
@@ -86,9 +86,11 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit within the measured time: what Spark spent on what, and the longest wait of an event around it."""
+    """A commit: what Spark spent on its batch, and the longest wait of an event around it. `counts`: it is one of those
+    in the measured time."""
 
     batch: int
+    counts: bool
     pause_ms: float
     spent_ms: Mapping[str, int]
 
@@ -185,10 +187,10 @@ def measure(kafka: Any, mode: Mode, root: Path, rate: float, conf: Mapping[str, 
             ended.set()
             sender.join(10)
             receiver.join(10)
-    latencies = {at: (traffic.arrived[name] - at) * 1000 for name, at in traffic.due.items() if since <= at < until}
-    marks = {batch: at for batch, at in commits(spec).items() if since < at <= until} if mode.batches else {}
-    found = [Commit(batch, pause(latencies, at), spent.get(batch, {})) for batch, at in marks.items()]
-    return Measured(tuple(latencies.values()), tuple(found))
+    latencies = {at: (traffic.arrived[name] - at) * 1000 for name, at in traffic.due.items() if at < until}
+    marks = {batch: at for batch, at in commits(spec).items() if at <= until} if mode.batches else {}
+    found = [Commit(batch, at > since, pause(latencies, at), spent.get(batch, {})) for batch, at in marks.items()]
+    return Measured(tuple(taken for at, taken in latencies.items() if at >= since), tuple(found))
 
 
 def await_window(spec: StreamSpec, mode: Mode, traffic: Traffic) -> tuple[float, float]:
@@ -321,13 +323,15 @@ def commit_lines(found: Measured) -> list[str]:
     """Markdown: what the events around each commit waited, and what Spark spent on the batch besides its length."""
     if not found.commits:
         return []
-    pauses = ", ".join(f"{each.pause_ms:,.0f}" for each in found.commits)
+    counted = [each for each in found.commits if each.counts]
+    pauses = ", ".join(f"{each.pause_ms:,.0f}" for each in counted)
     phases = sorted({phase for each in found.commits for phase in each.spent_ms} - {"triggerExecution"})
-    lines = ["", f"{len(found.commits)} commits; the longest wait of an event around each: {pauses} ms.", ""]
+    lines = ["", f"{len(counted)} commits; the longest wait of an event around each: {pauses} ms.", ""]
     lines += [f"| batch | longest wait | {' | '.join(phases)} |", "|---" * (len(phases) + 2) + "|"]
     for each in found.commits:
         spent = " | ".join(f"{each.spent_ms.get(phase, 0):,} ms" for phase in phases)
-        lines.append(f"| {each.batch} | {each.pause_ms:,.0f} ms | {spent} |")
+        batch = f"{each.batch}" if each.counts else f"{each.batch} (warm-up)"
+        lines.append(f"| {batch} | {each.pause_ms:,.0f} ms | {spent} |")
     return lines
 
 

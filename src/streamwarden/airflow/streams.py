@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import DAG, get_parsing_context
 
 from streamwarden.adapters.config import STREAMS, load_catalog, load_drills, load_thresholds
-from streamwarden.adapters.linting import lint_declared
-from streamwarden.airflow.docs import broken_doc, stream_doc
 from streamwarden.airflow.operators import REATTACH, StreamOperator
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.errors import ConfigError
-from streamwarden.health.thresholds import Thresholds
-from streamwarden.practices.finding import Finding
 from streamwarden.stream import NAME_PATTERN, StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.health.thresholds import Thresholds
+    from streamwarden.practices.finding import Finding
 
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
@@ -31,12 +31,14 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     """DAG id -> DAG for every stream of the project, the broken ones too. Never raises for a stream's own file.
 
     A task's process reads the DAG file too, also between a driver's end and its restart. It gets its own DAG alone,
-    without what only the UI shows: to read and check every stream's file takes some 25 ms each.
+    without what only the UI shows, nor its imports: to read and check every stream's file takes some 25 ms each.
     """
     project = project_of(dag_file)
     wanted = get_parsing_context().dag_id
     if wanted is not None and (name := _stream_of(wanted, project)) is not None:
         return {wanted: task_dag(name, project)}
+    from streamwarden.adapters.linting import lint_declared
+
     catalog = load_catalog(project, data_of(project))
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
@@ -52,6 +54,8 @@ def stream_dag(
     spec: StreamSpec, project: Path, thresholds: Thresholds | ConfigError, findings: Sequence[Finding] = ()
 ) -> DAG:
     """The DAG that keeps `spec` running: always one active run, which restarts, stops and starts inside itself."""
+    from streamwarden.airflow.docs import stream_doc
+
     return _dag(
         spec.name,
         project,
@@ -64,6 +68,8 @@ def stream_dag(
 
 def broken_dag(name: str, project: Path, error: ConfigError) -> DAG:
     """Stands for a stream whose file is broken: follows a driver that still lives, and refuses to launch another."""
+    from streamwarden.airflow.docs import broken_doc
+
     return _dag(
         name,
         project,

@@ -66,9 +66,12 @@ def test_the_report_shows_the_tail_and_each_commit() -> None:
     """Of 1,000 events 20 waited for a commit: half of the percentiles know nothing of it, the tail does."""
     real_time = load("real_time_latency")
     waits = tuple([30.0] * 980 + [500.0] * 18 + [700.0, 800.0])
-    commit = real_time.Commit(3, 800.0, {"queryPlanning": 40, "triggerExecution": 30_000})
-    text = real_time.report({"real-time mode": real_time.Measured(waits, (commit,))}, 100.0)
+    spent = {"queryPlanning": 40, "triggerExecution": 30_000}
+    commits = (real_time.Commit(0, False, 1900.0, {}), real_time.Commit(3, True, 800.0, spent))
+    text = real_time.report({"real-time mode": real_time.Measured(waits, commits)}, 100.0)
     assert "| real-time mode | 1,000 | 30 ms | 500 ms | 700 ms | 800 ms | 2.0% |" in text
+    assert "1 commits; the longest wait of an event around each: 800 ms." in text
+    assert "| 0 (warm-up) | 1,900 ms | 0 ms |" in text
     assert "| 3 | 800 ms | 40 ms |" in text
 
 
