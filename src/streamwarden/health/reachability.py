@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import DRIVERS, Check, Thresholds, Unit, limits
 from streamwarden.health.services import CHECK_OF, GAP, Outage, evidence_of, needs, outages
 from streamwarden.health.stopped import stopped
 from streamwarden.health.verdict import Status, Verdict
@@ -41,6 +41,7 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge, also: st
         target=f"the {service} answers",
         thresholds=limits(WARNING, CRITICAL, Unit.SECONDS, f"time for which the {service} has not answered"),
         judge=judge,
+        judges=DRIVERS,
         reads=(
             f"One attempt of each evaluation to reach the {service}, through the connections that `source.connection` "
             f"and `sink.connection` name, once for all streams of a connection; kept as the measurement "
