@@ -40,8 +40,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     critical, now = size["critical"], trend.level
     soonest, expected = seconds_until(critical, now, trend.high), seconds_until(critical, now, trend.slope)
     if soonest is None or CHECK.grade(soonest, mine) is Status.OK:
-        told = "never" if soonest is None else f"not before {format_duration(soonest)}"
-        reason = f"state reaches {format_size(critical)} {told}, even at the steepest plausible growth{old}"
+        when = "never" if soonest is None else f"not before {format_duration(soonest)}"
+        reason = f"state reaches {format_size(critical)} {when}, even at the steepest plausible growth{old}"
         return CHECK.verdict(window, Status.OK, reason, soonest, evidence)
     if expected is None or (trend.low <= 0 and now < critical):
         reason = (
