@@ -124,9 +124,8 @@ def test_the_last_batch_is_owed_by_a_run_that_came_to_its_end(job: Job) -> None:
     assert [each.partition(" moved")[0] for each in ended.problems] == [f"batch {last - 1}"]
 
 
+@pytest.mark.parametrize("job", [*LINES, "flight_weather"], indirect=True)
 def test_a_file_that_the_log_leaves_out_is_owed(job: Job) -> None:
-    if not job.inputs:
-        pytest.skip("the rate source has no files")
     honest = job.oracle(job.inputs, job.facts)
     kept = {batch: files for batch, files in job.facts.files.items() if batch != 3}
     found = job.oracle(job.inputs, replace(job.facts, files=kept, ended=True))
