@@ -75,7 +75,9 @@ def ends(home: Project, spec: StreamSpec) -> list[DriverRecord]:
 
 
 def rows(spec: StreamSpec) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
-    return read_output(str(spec.sink.path)).keyed(["window", "key"], ["n"])
+    """What is in the output; nothing before the first batch has made the folder."""
+    output = Path(str(spec.sink.path), "_spark_metadata")
+    return read_output(str(spec.sink.path)).keyed(["window", "key"], ["n"]) if output.is_dir() else []
 
 
 def closed(portions: int) -> int:
