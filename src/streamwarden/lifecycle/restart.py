@@ -77,7 +77,10 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
             next_step=last.next_step or "read the driver's log, mend the cause, then start the stream again",
             exhausted=True,
         )
-    delay = 0.0 if len(failures) == 1 and _worked(lives, policy) else backoff(policy, len(failures))
+    if len(failures) == 1 and _worked(lives, policy):
+        # Whatever `now` is: the end may have been recorded after it was taken, or by a clock that is ahead.
+        return Restart(after=0.0, attempt=1, reason=describe(last))
+    delay = backoff(policy, len(failures))
     return Restart(after=max(0.0, last.ended_at + delay - now), attempt=len(failures), reason=describe(last))
 
 

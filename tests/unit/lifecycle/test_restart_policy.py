@@ -94,6 +94,12 @@ def test_the_first_failure_of_a_stream_that_worked_restarts_it_at_once(
     assert decision.after == after
 
 
+def test_at_once_means_at_once_also_for_an_end_later_than_now() -> None:
+    """A supervisor takes the time and then looks at the driver, whose end is recorded by another clock."""
+    decision = decide([driver(0, 600, committed=True)], POLICY, now=599.9)
+    assert decision == Restart(after=0, attempt=1, reason="failed")
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_crash_loop_is_not_accelerated(committed: bool) -> None:
     """Only its first wait may be skipped: five restarts still take a quarter of an hour."""
