@@ -62,11 +62,12 @@ class Leases:
                 acquired_at=at,
                 renewed_at=at,
                 expires_at=at + ttl,
+                revision=at,
             )
             self._refuse_if_held(connection, resources, current, lease, at)
             own = [each for each in current.values() if each.holder == holder and self._is_held(each, at)]
             if own:
-                lease = replace(own[0], renewed_at=at, expires_at=at + ttl)
+                lease = replace(own[0], renewed_at=at, expires_at=at + ttl, revision=at)
             kept = {claim.resource: claim for each in own for claim in each.claims}
             return _shifted(_claim(connection, resources, current, lease, kept, at), -offset)
 
@@ -191,7 +192,7 @@ def _claim(
 
 
 def _shifted(lease: Lease, seconds: float) -> Lease:
-    """`lease` with its times by a clock that is `seconds` ahead."""
+    """`lease` with its times by a clock that is `seconds` ahead; `revision` stays what the store has."""
     if seconds == 0.0:
         return lease
     return replace(
@@ -233,7 +234,7 @@ def _renew(connection: Connection, lease: Lease, current: dict[str, Lease], *, t
     """Push every claim of `lease`; raises LeaseLost before anything is written if one of them is another's."""
     known = [each for name in lease.resources if (each := current.get(name)) is not None]
     process = lease.process or next((each.process for each in known if each.holder == lease.holder), None)
-    renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None)
+    renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None, revision=now)
     for claim in sorted(lease.claims, key=_order):
         found = current.get(claim.resource)
         if found is None or found.token < claim.token:
@@ -301,6 +302,7 @@ def _read(row: Row[Any]) -> Lease:
         renewed_at=row.renewed_at,
         expires_at=row.expires_at,
         released_at=row.released_at,
+        revision=row.renewed_at,
     )
 
 
