@@ -223,9 +223,10 @@ def _of_stream(connection: Connection, stream: str) -> list[Lease]:
 
 
 def _whole(connection: Connection, lease: Lease) -> Lease:
-    """`lease` with every claim that its holder has now."""
+    """`lease` with every claim that its holder has now, and its own, which another may have replaced since."""
     query = leases.select().where(leases.c.holder == lease.holder, leases.c.superseded_at.is_(None))
-    found = {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
+    found = {claim.resource: claim for claim in lease.claims}
+    found |= {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
     name = stream_resource(lease.stream)
     return replace(lease, claims=tuple(found[each] for each in sorted(found, key=lambda each: (each != name, each))))
 
