@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters.store import Store
+from streamwarden.adapters.store import leases as lease_module
 from streamwarden.adapters.store.tables import leases
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
@@ -296,3 +297,17 @@ def test_after_the_store_was_replaced_by_an_empty_one_there_is_still_one_writer(
     current = store.leases.current(CHECKPOINT)
     assert current is not None
     assert (current.holder, current.token, current.expires_at) == ("driver-1", 7, 130)
+
+
+def test_a_lease_that_is_replaced_while_it_is_read_still_has_the_claim_that_was_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL shows each statement what was committed before it: the second one may find no row of that holder."""
+    first = acquire(store, "driver-1", now=0)
+    store.leases.release(first, now=1)
+    acquire(store, "driver-2", now=2)
+    row = replace(first, claims=(Claim(CHECKPOINT, first.token_of(CHECKPOINT)),))
+    monkeypatch.setattr(lease_module, "_current", lambda *_, **__: {CHECKPOINT: row})
+    read = store.leases.current(CHECKPOINT)
+    assert read is not None
+    assert (read.holder, read.token, read.checkpoints) == ("driver-1", 1, (CHECKPOINT,))

@@ -32,6 +32,7 @@ class _Lapse:
     """
 
     token: int
+    revision: float | None
     renewed_at: float
     answered: float
     looked_at: float
@@ -77,9 +78,9 @@ class Lapses:
     def _watch(self, lease: Lease, now: float) -> bool | None:
         before = self._seen.get(lease.holder)
         if before is None or before.token != lease.token:
-            found = _Lapse(lease.token, lease.renewed_at, 0.0, now)
-        elif before.renewed_at != lease.renewed_at:
-            found = _Lapse(lease.token, lease.renewed_at, 0.0, now, seen_at=now)
+            found = _Lapse(lease.token, lease.revision, lease.renewed_at, 0.0, now)
+        elif before.revision != lease.revision:  # `renewed_at` differs in each reading if the store has another clock
+            found = _Lapse(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
         else:
             answered = before.answered + min(_LOOK, max(0.0, now - before.looked_at))
             found = replace(before, answered=answered, looked_at=now)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamwarden.health.check import DRIVERS, Check, Thresholds, Unit, limits
 from streamwarden.health.services import CHECK_OF, GAP, Outage, evidence_of, needs, outages
-from streamwarden.health.stopped import stopped
+from streamwarden.health.stopped import never_ran, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Service, Window
 from streamwarden.lifecycle.driver import DriverRecord
@@ -53,7 +53,8 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge, also: st
         unknown=(
             f"The {service} did not answer for less than `warning`; or it was not asked, because its connection is not "
             f"known where the checks run or the {service} refuses this user; or the job is a script with a source or "
-            f"sink that its file does not describe. Of a stream without a {service}, until its first batch is planned."
+            f"sink that its file does not describe; or the stream has never run. Of a stream without a {service}, "
+            "until its first batch is planned."
         ),
         advice=advice,
         source=(
@@ -72,6 +73,8 @@ def verdict(check: Check, service: Service, window: Window, thresholds: Threshol
         return _without(check, service, window)
     if stopped(window):
         return check.verdict(window, Status.OK, f"not running: nothing needs the {service} now", 0.0, evidence)
+    if never_ran(window):
+        return check.verdict(window, Status.UNKNOWN, "the stream has never run", None, evidence)
     answers = [each for each in window.answers if each.service is service]
     limits_in_force = thresholds.of(check.name)
     away = [_away(check, window, each, found, limits_in_force) for each in answers if each.reached is False]

@@ -15,12 +15,17 @@ def has_ended(window: Window) -> bool:
     return query.ended_at is not None and query.driver_id == newest.driver_id and newest.exit is None
 
 
+def never_ran(window: Window) -> bool:
+    """No driver of the stream is known, and no batch that its checkpoint shows."""
+    return not window.drivers and (window.log is None or window.log.planned is None)
+
+
 def is_down(window: Window) -> bool:
-    """No driver lives, though there was one, or the query has ended; False if that is not known."""
+    """No driver lives, though there was one or none is wanted, or the query has ended; False if that is not known."""
     if has_ended(window):
         return True
     if window.driver_alive is None:
-        return bool(window.drivers) and window.drivers[-1].exit is not None
+        return window.drivers[-1].exit is not None if window.drivers else window.wanted_stopped
     return not window.driver_alive
 
 
@@ -31,9 +36,9 @@ def stopped(window: Window) -> bool:
     """
     if has_ended(window):
         return True
-    if not is_down(window) or not window.drivers:
+    if not is_down(window):
         return False
-    end = window.drivers[-1].exit
+    end = window.drivers[-1].exit if window.drivers else None
     if window.wanted_stopped or end is None:
         return window.wanted_stopped
     return end.kind is ExitKind.STOPPED or (end.kind is ExitKind.COMPLETED and window.spec.trigger.available_now)

@@ -35,6 +35,8 @@ class Lease:
         claims: the stream's name first, then the checkpoints in the order of their names.
         process: the driver's JVM; None between the claim and the launch.
         released_at: set by a holder that ended in good order.
+        revision: `renewed_at` exactly as the store keeps it: it changes with each renewal and with nothing else. The
+            times are those of the reader's clock, and each reading compares that with the store's again.
     """
 
     stream: str
@@ -45,6 +47,7 @@ class Lease:
     renewed_at: float
     expires_at: float
     released_at: float | None = None
+    revision: float | None = None
 
     @property
     def resources(self) -> tuple[str, ...]:

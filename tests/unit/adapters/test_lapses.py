@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -197,6 +198,33 @@ def test_a_dead_driver_of_a_host_with_another_clock_is_found_dead_in_time(abroad
     assert not abroad.watch(until=skew + LEASE_TTL + GRACE + POLL)
     assert abroad.exit().kind is ExitKind.KILLED
     assert abroad.store.leases.acquire(abroad.spec.checkpoint, stream="counts", holder="x", ttl=30, now=abroad.now)
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[60.0001, 60.0003, 60.0002], [-60.0001, -60.0003, -60.0002], [2.0001, 0.0]],
+    ids=["store ahead", "store behind", "about as far as counts"],
+)
+def test_an_inexact_comparison_with_the_clock_of_the_store_is_no_renewal(
+    abroad: Abroad, monkeypatch: pytest.MonkeyPatch, offsets: list[float]
+) -> None:
+    """Each read compares the two clocks again, so a row that nobody has touched has other times in each."""
+    measured = cycle(offsets)
+    monkeypatch.setattr(abroad.store.leases, "_offset", lambda connection: next(measured))
+    abroad.now = LEASE_TTL + 61
+    assert abroad.fleet.observe(abroad.record.driver_id).alive
+    assert not abroad.watch(until=abroad.now + 2 * LEASE_TTL + GRACE)
+    assert abroad.exit().kind is ExitKind.KILLED
+
+
+def test_a_renewal_by_a_clock_that_was_set_back_counts(abroad: Abroad, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder's clock was set back by an hour; it renews all the same."""
+    measured = cycle([60.0001, 60.0003])
+    abroad.now = LEASE_TTL + 100
+    monkeypatch.setattr(abroad.store.leases, "_offset", lambda connection: next(measured))
+    for second in range(0, 60, 5):
+        abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=second - 3600.0)
+        assert abroad.watch(until=abroad.now + 5)
 
 
 def test_clocks_that_differ_by_less_than_a_lease_are_left_at_that(abroad: Abroad) -> None:

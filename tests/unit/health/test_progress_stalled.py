@@ -396,3 +396,11 @@ def test_an_unreadable_checkpoint_is_unknown() -> None:
     mine = window(history(), driver_alive=True, drivers=(driver(1, NOW - 9_000),))
     verdict = judge(CHECK, mine)
     assert (verdict.status, verdict.reason) == (UNKNOWN, "the checkpoint's logs could not be read")
+
+
+def test_a_stream_without_a_driver_that_is_wanted_stopped_is_not_stuck() -> None:
+    """Its checkpoint is another store's, with a batch that was begun. Negative control: it is wanted running."""
+    left = window(log=log(5, 4, planned_at=NOW - 20_000))
+    assert judge(CHECK, left).status is Status.CRITICAL
+    verdict = judge(CHECK, replace(left, wanted_stopped=True))
+    assert (verdict.status, verdict.reason) == (Status.OK, "not running: it is wanted stopped")

@@ -1,5 +1,6 @@
 """One query of several that does not run while its driver does."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.queries import Part
-from streamwarden.stream import TriggerSpec
-from support.health_windows import NOW, driver, ended, judge, log, window
+from streamwarden.stream import StopPolicy, TriggerSpec
+from support.health_windows import NOW, driver, ended, judge, log, spec, window
 from support.queries import query_record
 
 DRIVER = driver(1, NOW - 1000)
@@ -36,7 +37,8 @@ def verdict_on(of: Window) -> Verdict:
     [
         ({}, Status.OK, "the query runs"),
         ({"ended_at": NOW - 60, "error": "ValueError: poison"}, Status.CRITICAL, "failed 1m ago"),
-        ({"ended_at": NOW - 60, "trigger": ENDLESS}, Status.WARNING, "the query was stopped 1m ago"),
+        ({"ended_at": NOW - 60, "trigger": ENDLESS}, Status.UNKNOWN, "the query was stopped 1m ago"),
+        ({"ended_at": NOW - 160, "trigger": ENDLESS}, Status.WARNING, "the query was stopped 2m 40s ago"),
         ({"ended_at": NOW - 60, "trigger": FINITE}, Status.OK, "processed all its input"),
         ({"ended_at": NOW - 60, "error": "E: x", "trigger": FINITE}, Status.CRITICAL, "E: x"),
         ({"known": False}, Status.CRITICAL, "launched 16m 40s ago and has not started this query"),
@@ -52,6 +54,18 @@ def test_the_newest_run_decides(query: dict[str, Any], status: Status, reason: s
 @pytest.mark.parametrize(("seconds", "status"), [(60, Status.OK), (120, Status.WARNING), (301, Status.CRITICAL)])
 def test_a_query_is_given_time_to_start(seconds: int, status: Status) -> None:
     assert verdict_on(seen(driver(1, NOW - seconds), known=False)).status is status
+
+
+def test_the_first_query_to_end_at_a_stop_is_no_problem() -> None:
+    """The others have a long batch. A restart is known by its deadlines only: 120 s + 30 s."""
+    stopping = replace(seen(ended_at=NOW - 600), wanted_stopped=True)
+    assert (verdict_on(stopping).status, verdict_on(stopping).value) == (Status.OK, 0)
+    assert verdict_on(seen(ended_at=NOW - 149)).status is Status.UNKNOWN
+    assert verdict_on(seen(ended_at=NOW - 151)).status is Status.WARNING
+    patient = replace(seen(ended_at=NOW - 400), spec=spec(stop=StopPolicy(batch_deadline=400)))
+    assert verdict_on(patient).status is Status.UNKNOWN
+    failed = replace(seen(ended_at=NOW - 10, error="E: x"), wanted_stopped=True)
+    assert verdict_on(failed).status is Status.CRITICAL, "a failure is one, whatever people want"
 
 
 def test_a_dead_driver_is_not_the_matter_of_its_queries() -> None:

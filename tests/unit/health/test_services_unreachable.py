@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.check import Check
 from streamwarden.health.checks import broker_unreachable, database_unreachable
 from streamwarden.health.incident import IncidentPolicy, advance
@@ -27,6 +28,7 @@ NEEDS = {
     Service.BROKER: spec(source=TOPIC, sink=SinkSpec(path="/out")),
     Service.DATABASE: spec(source=SourceSpec(path="/in"), sink=SINK),
 }
+RAN = (driver(0, NOW - 200_000),)
 BOTH = pytest.mark.parametrize("service", list(Service))
 
 
@@ -55,7 +57,7 @@ def course(
             measurements=tuple(each for each in history if each.at >= at - 900),
             answers=(answer(service, reached, problem),),
             previous={found[-1].check: found[-1]} if found else {},
-            **changes,
+            **{"drivers": RAN, **changes},
         )
         found.append(judge(CHECK_OF[service], mine))
         if reached is not None:
@@ -169,6 +171,19 @@ def test_a_stream_that_is_stopped_needs_no_service(service: Service) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("logs", [None, log(None, None)], ids=["no checkpoint was read", "an empty checkpoint"])
+def test_a_stream_that_never_ran_has_no_outage(service: Service, logs: LogPosition | None) -> None:
+    """Negative controls: one that runs, and one whose checkpoint shows that it ran before the store knew of it."""
+    looks = [True, *[False] * 20]
+    never = now(service, *looks, drivers=(), log=logs)
+    assert (never.status, never.reason) == (UNKNOWN, "the stream has never run")
+    unwanted = now(service, *looks, drivers=(), log=logs, wanted_stopped=True)
+    assert (unwanted.status, unwanted.value) == (OK, 0)
+    assert now(service, *looks, log=logs).status is CRITICAL
+    assert now(service, *looks, drivers=(), log=log(9, 9)).status is CRITICAL
+
+
+@BOTH
 def test_drivers_that_end_during_the_outage_are_counted(service: Service) -> None:
     drivers = tuple(driver(n, NOW - 700 + n, exit=ended(ExitKind.FAILED, NOW - 600 + 60 * n)) for n in range(3))
     verdict = now(service, True, *[False] * 9, drivers=drivers)
@@ -195,9 +210,10 @@ def test_of_two_brokers_the_one_that_is_away_counts() -> None:
         for n in range(1, 6)
         for each, value in ((there, 1.0), (gone, 0.0))
     )
-    verdict = judge(broker_unreachable.CHECK, window(spec=copies, measurements=history, answers=(there, gone)))
+    asked = window(spec=copies, measurements=history, drivers=RAN)
+    verdict = judge(broker_unreachable.CHECK, replace(asked, answers=(there, gone)))
     assert (verdict.status, verdict.evidence["connection"]) == (WARNING, "archive")
-    alone = judge(broker_unreachable.CHECK, window(spec=copies, measurements=history, answers=(there,)))
+    alone = judge(broker_unreachable.CHECK, replace(asked, answers=(there,)))
     assert alone.status is UNKNOWN, "one of two was asked"
 
 

@@ -62,11 +62,12 @@ class Leases:
                 acquired_at=at,
                 renewed_at=at,
                 expires_at=at + ttl,
+                revision=at,
             )
             self._refuse_if_held(connection, resources, current, lease, at)
             own = [each for each in current.values() if each.holder == holder and self._is_held(each, at)]
             if own:
-                lease = replace(own[0], renewed_at=at, expires_at=at + ttl)
+                lease = replace(own[0], renewed_at=at, expires_at=at + ttl, revision=at)
             kept = {claim.resource: claim for each in own for claim in each.claims}
             return _shifted(_claim(connection, resources, current, lease, kept, at), -offset)
 
@@ -191,7 +192,7 @@ def _claim(
 
 
 def _shifted(lease: Lease, seconds: float) -> Lease:
-    """`lease` with its times by a clock that is `seconds` ahead."""
+    """`lease` with its times by a clock that is `seconds` ahead; `revision` stays what the store has."""
     if seconds == 0.0:
         return lease
     return replace(
@@ -222,9 +223,10 @@ def _of_stream(connection: Connection, stream: str) -> list[Lease]:
 
 
 def _whole(connection: Connection, lease: Lease) -> Lease:
-    """`lease` with every claim that its holder has now."""
+    """`lease` with every claim that its holder has now, and its own, which another may have replaced since."""
     query = leases.select().where(leases.c.holder == lease.holder, leases.c.superseded_at.is_(None))
-    found = {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
+    found = {claim.resource: claim for claim in lease.claims}
+    found |= {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
     name = stream_resource(lease.stream)
     return replace(lease, claims=tuple(found[each] for each in sorted(found, key=lambda each: (each != name, each))))
 
@@ -233,7 +235,7 @@ def _renew(connection: Connection, lease: Lease, current: dict[str, Lease], *, t
     """Push every claim of `lease`; raises LeaseLost before anything is written if one of them is another's."""
     known = [each for name in lease.resources if (each := current.get(name)) is not None]
     process = lease.process or next((each.process for each in known if each.holder == lease.holder), None)
-    renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None)
+    renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None, revision=now)
     for claim in sorted(lease.claims, key=_order):
         found = current.get(claim.resource)
         if found is None or found.token < claim.token:
@@ -301,6 +303,7 @@ def _read(row: Row[Any]) -> Lease:
         renewed_at=row.renewed_at,
         expires_at=row.expires_at,
         released_at=row.released_at,
+        revision=row.renewed_at,
     )
 
 

@@ -133,7 +133,7 @@ def _stuck(window: Window, thresholds: Thresholds) -> _Stuck | str:
 
 def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
     if driver is None:
-        return "the stream has never run"
+        return "the stream has never run" if wanted else _Stuck(None, "not running: it is wanted stopped")
     if driver.exit is None and not wanted:
         return _Stuck(None, "not running: it is wanted stopped; the driver vanished")
     if driver.exit is None:

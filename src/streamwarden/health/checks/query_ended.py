@@ -32,7 +32,17 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.CRITICAL, reason, since, evidence)
     if query.trigger.available_now:
         return CHECK.verdict(window, Status.OK, f"the query processed all its input and ended {ago}", 0.0, evidence)
+    if window.wanted_stopped:
+        return CHECK.verdict(window, Status.OK, f"the query was stopped {ago}, as is wanted", 0.0, evidence)
+    if since <= (within := _others_end_within(window)):
+        reason = f"the query was stopped {ago}; a stop or restart gives the others {format_duration(within)}"
+        return CHECK.verdict(window, Status.UNKNOWN, reason, since, evidence)
     return CHECK.verdict(window, Status.WARNING, f"the query was stopped {ago}", since, evidence)
+
+
+def _others_end_within(window: Window) -> float:
+    """Seconds after the first query's end in which a stop or restart ends the driver, however long the batches are."""
+    return window.spec.stop.batch_deadline + window.spec.stop.term_deadline
 
 
 CHECK = Check(
@@ -46,11 +56,14 @@ CHECK = Check(
     reads=(
         "The store's record of each query of a script that starts several: the driver of its newest run, and when and "
         "why that run ended. A query that failed while its driver lives is CRITICAL at once; one that was stopped, "
-        "though its trigger does not end it, is a WARNING; one that processed all its input (`availableNow`) is OK. A "
-        "query that the driver has not started is judged by the time since the driver's launch. A stream with one "
-        "query has no such verdict: its driver ends with it."
+        "though its trigger does not end it, is a WARNING after `stop.batch_deadline` + `stop.term_deadline`, in which "
+        "a stop or restart ends the other queries too, and OK in a stream that is wanted stopped; one that processed "
+        "all its input (`availableNow`) is OK. A query that the driver has not started is judged by the time "
+        "since the driver's launch. A stream with one query has no such verdict: its driver ends with it."
     ),
-    unknown="No driver of the stream is known.",
+    unknown=(
+        "No driver of the stream is known; or the query was stopped so lately that its driver may be about to end."
+    ),
     advice=(
         "Read driver.log for the cause (`streamwarden logs`). `streamwarden restart STREAM` starts all queries of the "
         "script again; the others stop at their batch boundaries, and nothing is lost. If the script no longer starts "
