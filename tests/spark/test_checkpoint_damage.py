@@ -29,7 +29,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 from support.checkpoints import Archives
-from support.damages import Damage, age, both, copy, edit, empty, flip, halve, lose, lose_data_of, write
+from support.damages import Damage, age, both, compact, copy, edit, empty, flip, halve, lose, lose_data_of, write
 from support.spark_worker import HDFS, ROCKSDB, Row, SparkWorker, expected_rows, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark
@@ -281,6 +281,13 @@ CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
     "stateless: open entry without its files": (
         "stateless",
         both(lose(STATELESS_COMMIT), lose_data_of(STATELESS_ENTRY)),
+        LOSES,
+    ),
+    "open compact entry, a file of an earlier batch lost": (
+        "stateless",
+        both(
+            lose(STATELESS_COMMIT), lose_data_of("output/_spark_metadata/1"), compact("output/_spark_metadata", upto=6)
+        ),
         LOSES,
     ),
     "format 2: a commit never planned": ("format 2", copy(COMMIT, "checkpoint/commits/8"), REFUSES),

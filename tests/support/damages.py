@@ -74,6 +74,19 @@ def lose_data_of(entry: str) -> Damage:
     return apply
 
 
+def compact(log: str, upto: int) -> Damage:
+    """As Spark compacts a log in batch `upto` and later purges the entries that it has repeated there."""
+
+    def apply(fork: Path) -> None:
+        entries = [fork / log / str(batch) for batch in range(upto + 1)]
+        lines = [line for entry in entries for line in entry.read_text().splitlines()[1:]]
+        (fork / log / f"{upto}.compact").write_text("\n".join(("v1", *lines)))
+        for entry in entries:
+            entry.unlink()
+
+    return apply
+
+
 def age(entry: str) -> Damage:
     """As if another run had written the entry, long ago."""
     return lambda fork: [

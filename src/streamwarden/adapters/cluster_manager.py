@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.lifecycle.causes import API_SERVER_AWAY, HOST_UNKNOWN, MASTER_AWAY, Cause
+from streamwarden.lifecycle.signs import Cause
+from streamwarden.lifecycle.unreachable_servers import API_SERVER_AWAY, HOST_UNKNOWN, MASTER_AWAY
 
 ANSWERS_WITHIN: Final = 3.0
 """Seconds for a connection to one address."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streamwarden.lifecycle.causes import CAUSES, Cause
+from streamwarden.lifecycle.causes import CAUSES
+from streamwarden.lifecycle.signs import Cause
 
 _HEAD: Final = """\
 # Why a driver ended, and what a restart can do about it

@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streamwarden.lifecycle.causes import Cause, cause_of
+from streamwarden.lifecycle.causes import cause_of
 from streamwarden.lifecycle.chain import Chain, chain_of_text
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.signs import Cause
 from streamwarden.lifecycle.state_change import state_change
 from streamwarden.lifecycle.stop import StopRequest
 

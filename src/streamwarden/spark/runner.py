@@ -28,10 +28,10 @@ from streamwarden.adapters.linting import job_facts
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.causes import FORGOTTEN
 from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
+from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
 from streamwarden.spark import failures
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch

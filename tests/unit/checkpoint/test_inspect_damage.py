@@ -214,6 +214,104 @@ def test_an_entry_of_a_batch_that_is_not_committed_needs_its_files(unpack: Unpac
     assert all("the batch then runs again" in each.next_step for each in found)
 
 
+def data_of(entry: Path) -> list[str]:
+    """Names of the files that an entry of the manifest lists."""
+    return [json.loads(line)["path"].rpartition("/")[2] for line in entry.read_text().splitlines()[1:]]
+
+
+def open_compact_entry(root: Path) -> Path:
+    """As if the driver had been killed after it wrote 9.compact and before it committed batch 9."""
+    lose(root / "checkpoint/commits/9")
+    for batch in range(10, 14):
+        for log in ("checkpoint/offsets", "checkpoint/commits", "output/_spark_metadata"):
+            lose(root / log / str(batch))
+    return root / "output/_spark_metadata/9.compact"
+
+
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_file_of_an_earlier_batch_is_not_brought_back_by_the_open_one(
+    purged: bool, unpack: Unpack, tmp_path: Path
+) -> None:
+    """A compact entry repeats what the entries before it list; Spark purges these some time later."""
+    unpack(CHANGELOG, tmp_path)
+    open_compact_entry(tmp_path)
+    (gone, *_) = data_of(tmp_path / "output/_spark_metadata/1")
+    (tmp_path / "output" / gone).unlink()
+    if purged:
+        for batch in range(9):
+            lose(tmp_path / f"output/_spark_metadata/{batch}")
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == (gone, LOSES)
+    assert "move" not in finding.next_step
+    assert "restore the file" in finding.next_step
+    assert purged or "Spark runs on and never notices" in finding.spark
+
+
+@pytest.mark.parametrize("purged", [[], [3], list(range(9))])
+def test_a_compact_entry_is_moved_out_only_while_it_can_be_written_again(
+    purged: list[int], unpack: Unpack, tmp_path: Path
+) -> None:
+    """Batch 9 writes it from the entries before it, and fails if one of them is gone."""
+    unpack(CHANGELOG, tmp_path)
+    entry = open_compact_entry(tmp_path)
+    earlier = {name for batch in range(9) for name in data_of(tmp_path / f"output/_spark_metadata/{batch}")}
+    own = set(data_of(entry)) - earlier
+    assert own
+    for name in own:
+        (tmp_path / "output" / name).unlink()
+    for batch in purged:
+        lose(tmp_path / f"output/_spark_metadata/{batch}")
+    found = findings(tmp_path)
+    assert {each.path for each in found} == own
+    assert all("Spark takes batch 9 for written" in each.spark for each in found)
+    advice = "restore the file" if purged else "move _spark_metadata/9.compact"
+    assert all(advice in each.next_step for each in found)
+    assert all(("move" in each.next_step) is not bool(purged) for each in found)
+
+
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_damaged_compact_entry_loses_every_batch_that_it_repeats(
+    purged: bool, unpack: Unpack, tmp_path: Path
+) -> None:
+    unpack(CHANGELOG, tmp_path)
+    halve(open_compact_entry(tmp_path))
+    if purged:
+        lose(tmp_path / "output/_spark_metadata/8")
+    (finding,) = findings(tmp_path)
+    assert (finding.path, finding.consequence) == ("_spark_metadata/9.compact", LOSES)
+    assert "the rows of every batch up to 9 are missing" in finding.spark
+    assert ("the batch then runs again" in finding.next_step) is not purged
+    assert ("restore the file" in finding.next_step) is purged
+
+
+def test_an_open_entry_is_not_moved_out_from_under_later_ones(unpack: Unpack, tmp_path: Path) -> None:
+    """Spark skips every batch up to the newest entry, so batch 12 would not run again."""
+    unpack(CHANGELOG, tmp_path)
+    for name in ("commits/12", "commits/13", "offsets/13"):
+        lose(tmp_path / "checkpoint" / name)
+    halve(tmp_path / "output/_spark_metadata/12")
+    found = {each.path: each.next_step for each in findings(tmp_path)}
+    assert set(found) == {"_spark_metadata/12", "_spark_metadata/13"}
+    assert "runs again" not in found["_spark_metadata/12"]
+
+
+@pytest.mark.parametrize("purged", [True, False])
+def test_entries_ahead_are_moved_out_only_if_the_manifest_is_whole_without_them(
+    purged: bool, unpack: Unpack, tmp_path: Path
+) -> None:
+    """9.compact is ahead of the checkpoint, and the only list of what batches 0 to 8 wrote once those are purged."""
+    unpack(CHANGELOG, tmp_path)
+    open_compact_entry(tmp_path)
+    for name in ("offsets/9", "offsets/8", "commits/8"):
+        lose(tmp_path / "checkpoint" / name)
+    if purged:
+        for batch in range(8):
+            lose(tmp_path / f"output/_spark_metadata/{batch}")
+    (ahead,) = (each for each in findings(tmp_path) if "ahead of the checkpoint" in each.what)
+    assert "restore the checkpoint" in ahead.next_step
+    assert ("move them" in ahead.next_step) is not purged
+
+
 def test_an_entry_that_is_older_than_its_plan_is_of_another_run(unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     entry = tmp_path / "output/_spark_metadata/13"

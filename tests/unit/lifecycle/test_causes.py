@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from streamwarden import errors
-from streamwarden.lifecycle.causes import CAUSES, Cause, Sign, cause_of
+from streamwarden.lifecycle.causes import CAUSES, cause_of
 from streamwarden.lifecycle.causes_reference import page
 from streamwarden.lifecycle.chain import Chain, Link, chain_of_text, of_java
 from streamwarden.lifecycle.exits import failure
+from streamwarden.lifecycle.signs import Cause, Sign
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -21,7 +21,7 @@ from streamwarden.drills.ports import (
     SourceTopic,
 )
 from streamwarden.drills.spec import FaultSpec
-from streamwarden.lifecycle.causes import Cause
+from streamwarden.lifecycle.signs import Cause
 
 
 class Aftermath(StrEnum):

@@ -24,7 +24,8 @@ from streamwarden.drills.faults.own_topic import (
 )
 from streamwarden.drills.ports import Forks, ForkView
 from streamwarden.drills.spec import FaultKind, FaultSpec
-from streamwarden.lifecycle.causes import LOST_INPUT, Cause
+from streamwarden.lifecycle.causes import LOST_INPUT
+from streamwarden.lifecycle.signs import Cause
 
 SHARE = 4
 """Of the records of a partition that no batch has read, one in so many goes: the rest is left to go on with."""

@@ -22,7 +22,8 @@ from streamwarden.drills.faults.own_topic import (
 )
 from streamwarden.drills.ports import Forks, ForkView
 from streamwarden.drills.spec import FaultKind, FaultSpec
-from streamwarden.lifecycle.causes import TOPIC_RECREATED, Cause
+from streamwarden.lifecycle.causes import TOPIC_RECREATED
+from streamwarden.lifecycle.signs import Cause
 
 SHARE = 10
 """Of the records of a partition that the fork has read, one in so many is not in the new topic."""

@@ -1,0 +1,165 @@
+"""Causes of failures, the rows for a server that does not answer or lacks what the stream needs of it.
+
+A restart may cure each of them: what is away comes back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamwarden.lifecycle.signs import KAFKA_ERRORS, S3A, Cause, Sign, classes, words
+
+_NO_CONNECTION: Final = (
+    "java.net.ConnectException",
+    "java.net.NoRouteToHostException",
+    "java.net.SocketTimeoutException",
+    "org.apache.hadoop.net.ConnectTimeoutException",
+)
+_GOES_ON: Final = "the stream goes on where it stood"
+
+MASTER_AWAY: Final = Cause(
+    what="the Spark master does not answer",
+    curable=True,
+    outage=True,
+    next_step=f"bring the master back, or correct spark.master; {_GOES_ON}",
+    signs=words(r"All masters are unresponsive", r"Master removed our application"),
+)
+"""Spark's exception says no more than that the context was stopped: the driver asks the master itself, too."""
+
+FORGOTTEN: Final = "ApplicationForgotten"
+"""Error class of a driver that ended because the master does not know its application any more."""
+
+API_SERVER_AWAY: Final = Cause(
+    what="the API server of Kubernetes does not answer",
+    curable=True,
+    outage=True,
+    next_step=f"see that the cluster's API server runs and that spark.master names it; {_GOES_ON}",
+    signs=(
+        Sign(kind="java.io.IOException", client="io.fabric8.kubernetes"),
+        *classes(*_NO_CONNECTION, client="io.fabric8.kubernetes"),
+    ),
+)
+
+HOST_UNKNOWN: Final = Cause(
+    what="the name of a host cannot be resolved",
+    curable=True,
+    outage=True,
+    next_step="see that the name server answers on the driver's host and that the host in the message is spelled "
+    f"right; {_GOES_ON}",
+    signs=(
+        *classes("java.net.UnknownHostException", "java.nio.channels.UnresolvedAddressException", "socket.gaierror"),
+        *words(r"No resolvable bootstrap urls", r"UnknownHostException: "),
+    ),
+)
+
+UNREACHABLE: Final = (
+    HOST_UNKNOWN,
+    MASTER_AWAY,
+    Cause(
+        what="the Spark master was restarted and does not know the application any more",
+        curable=True,
+        next_step="nothing to do: the next driver registers with the new master. With spark.deploy.recoveryMode a "
+        "master keeps its applications through a restart",
+        signs=classes(FORGOTTEN),
+    ),
+    API_SERVER_AWAY,
+    Cause(
+        what="the ResourceManager of YARN does not answer",
+        curable=True,
+        outage=True,
+        next_step="see that the ResourceManager runs and that the Hadoop configuration of the driver's host names it; "
+        f"{_GOES_ON}",
+        signs=classes(*_NO_CONNECTION, client="org.apache.hadoop.yarn"),
+    ),
+    Cause(
+        what="the NameNode of HDFS does not answer",
+        curable=True,
+        outage=True,
+        next_step=f"see that the NameNode runs, is active and has left its safe mode; {_GOES_ON}",
+        signs=(
+            *classes(*_NO_CONNECTION, client="org.apache.hadoop.hdfs"),
+            *classes("org.apache.hadoop.ipc.StandbyException"),
+            *words(r"SafeModeException|org\.apache\.hadoop\.ipc\.StandbyException"),
+        ),
+    ),
+    Cause(
+        what="the object store does not answer",
+        curable=True,
+        outage=True,
+        next_step="the object store does not answer: see that it runs and that the connection's endpoint_url is right; "
+        f"{_GOES_ON}",
+        signs=(
+            *classes("software.amazon.awssdk.core.exception.SdkClientException", f"{S3A}AWSClientIOException"),
+            *words(
+                r"(?:software\.amazon\.awssdk|s3a:)[\s\S]*(?:Unable to execute HTTP request|Connection refused"
+                r"|UnknownHostException|ConnectTimeoutException|SocketTimeoutException|Status Code: 50[023]"
+                r"|AWSClientIOException|ConnectException)"
+            ),
+        ),
+    ),
+    Cause(
+        what="the topic is not there",
+        curable=True,
+        next_step="create the topic, or correct source.topic or sink.topic",
+        signs=(
+            *classes(f"{KAFKA_ERRORS}UnknownTopicOrPartitionException"),
+            *words(r"Topic \S+ not present in metadata"),
+        ),
+    ),
+    Cause(
+        what="the Kafka broker does not answer",
+        curable=True,
+        outage=True,
+        next_step="the broker does not answer: see that it runs and that the connection names its host and port; "
+        f"{_GOES_ON}",
+        signs=(
+            *classes(
+                f"{KAFKA_ERRORS}TimeoutException",
+                f"{KAFKA_ERRORS}DisconnectException",
+                f"{KAFKA_ERRORS}BrokerNotAvailableException",
+                f"{KAFKA_ERRORS}CoordinatorNotAvailableException",
+            ),
+            *words(
+                r"Timed out waiting for a node assignment",
+                r"Failed to (?:create new|construct) [Kk]afka",
+            ),
+        ),
+    ),
+    Cause(
+        what="the database does not answer",
+        curable=True,
+        outage=True,
+        next_step=f"look at the database server: is it up, does it take connections; {_GOES_ON}",
+        signs=(
+            *classes(
+                "java.sql.SQLTransientConnectionException",
+                "java.sql.SQLNonTransientConnectionException",
+                "psycopg.errors.ConnectionTimeout",
+            ),
+            Sign(kind="OperationalError", words=r"refused|timeout expired|closed the connection|(?:start|shutt)ing"),
+            Sign(kind="org.postgresql.util.PSQLException", words=r"refused|connection attempt failed"),
+            *classes(*_NO_CONNECTION, client="org.postgresql"),
+            *classes(*_NO_CONNECTION, client="com.mysql"),
+        ),
+    ),
+    Cause(
+        what="the driver's JVM is gone",
+        curable=True,
+        next_step="read driver.log for what ended the JVM, and the system's journal for the out-of-memory killer",
+        signs=classes("py4j.protocol.Py4JNetworkError"),
+    ),
+    Cause(
+        what="a server that the job calls does not answer",
+        curable=True,
+        outage=True,
+        next_step=f"the message and driver.log name the server: see that it runs; {_GOES_ON}",
+        signs=classes(
+            *_NO_CONNECTION,
+            "java.net.http.HttpConnectTimeoutException",
+            "builtins.ConnectionError",
+            "builtins.TimeoutError",
+            "requests.exceptions.ConnectionError",
+            "urllib.error.URLError",
+        ),
+    ),
+)
