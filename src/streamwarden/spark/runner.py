@@ -223,7 +223,7 @@ class Runner:
             return ended(ending, at=now, cut_batch=cut)
         if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
             self._link.await_last_report()
-        died = next((event for event in self._link.terminated.values() if event.error), None)
+        died = next((event for event in list(self._link.terminated.values()) if event.error), None)
         if error is not None and not (isinstance(error, ScriptFailed) and died):
             behind, chain = self._raised.explain(error)
             if isinstance(behind, LeaseLost):
