@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -57,6 +58,15 @@ class Frames:
         self._complete = spec.sink.mode is OutputMode.COMPLETE
         self._call = call
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is followed inside only counts starts: its operators and sinks are not the job's known ones."""
+        operators, writers, lost = dict(self.operators), list(self.writers), self.lost
+        try:
+            yield
+        finally:
+            self.operators, self.writers, self.lost = operators, writers, lost
+
     def writer(self, frame: Frame, line: int) -> Writer:
         self.lost = self.lost or not frame.known
         self.writers.append(Writer(line))
@@ -105,6 +115,8 @@ class Frames:
         if name == "transform" and given and isinstance(given[0], Function):
             result = self._call(given[0], [frame, *given[1:]], named)
             return result if isinstance(result, Frame | Grouped) else replace(frame, known=False)
+        if name == "transform":
+            self.started.lose()  # a function that is not in sight gets the frame
         return frame
 
     def _deduplicate(

@@ -8,6 +8,7 @@ rather than guessed.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -24,9 +25,11 @@ from streamwarden.practices.values import (
     Instance,
     Many,
     Reader,
+    Session,
     Unknown,
     Value,
     Writer,
+    can_start,
     mentions,
 )
 from streamwarden.stream import StreamSpec
@@ -43,6 +46,12 @@ WINDOWS: Final = frozenset({"window", "session_window"})
 _STATE: Final = re.compile(r"^\s*#*\s*State\b.*(:|$)", re.MULTILINE)
 _OURS: Final = "streamwarden.spark"
 """Where `read_rows` and its like are: functions that give a streaming frame."""
+
+_SESSIONS: Final = frozenset({"getOrCreate", "newSession", "getActiveSession"})
+"""Methods that give a session."""
+
+_KNOWN: Final = frozenset({"pyspark", "streamwarden"})
+"""Packages whose functions start no query unless the job says so."""
 
 
 def read_job(path: str, text: str, spec: StreamSpec, siblings: Siblings = lambda name: None) -> JobFacts:
@@ -80,6 +89,7 @@ class _JobReader:
         self._siblings = siblings
         self._modules: dict[str, dict[str, Value]] = {}
         self._depth = 0
+        self._harmless = set(dir(builtins))
 
     def run(self, tree: ast.Module) -> Value:
         """The job's result: what `build` returns, or nothing for a script, which starts its own query."""
@@ -133,10 +143,20 @@ class _JobReader:
             case ast.With():
                 return self._body(node.body, scope)
             case ast.Try():
+                for handler in node.handlers:
+                    self._maybe(handler.body, scope)
                 return self._body([*node.body, *node.orelse, *node.finalbody], scope)
+            case ast.Match():
+                for each in node.cases:
+                    self._maybe(each.body, scope)
             case _:
                 pass
         return None
+
+    def _maybe(self, body: Sequence[ast.stmt], scope: dict[str, Value]) -> None:
+        """Statements that only some runs reach: of these, it matters whether they start a query."""
+        with self.frames.aside(), self.frames.started.repeated(None):
+            self._body(body, dict(scope))
 
     def _branches(self, node: ast.If, scope: dict[str, Value]) -> Value | None:
         self._expression(node.test, scope)
@@ -151,6 +171,10 @@ class _JobReader:
         return len(over.items) if isinstance(over, Many) else None
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: dict[str, Value]) -> None:
+        package = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            if (package or alias.name).partition(".")[0] in _KNOWN:
+                self._harmless.add(alias.asname or alias.name.partition(".")[0])
         if isinstance(node, ast.Import) or node.module is None:
             return
         module = self._module(node.module)
@@ -197,11 +221,19 @@ class _JobReader:
                 return self._expression(node.value, scope)
             case ast.Subscript():
                 return self._subscript(node, scope)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+                return self._comprehension(node, scope)
             case _:
                 inner = [
                     self._expression(each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)
                 ]
                 return Unknown(frozenset().union(*map(mentions, inner)))
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Mapping[str, Value]) -> Value:
+        over = [self._expression(each.iter, scope) for each in node.generators]
+        certain = len(over) == 1 and not node.generators[0].ifs
+        with self.frames.started.repeated(self._turns(over[0]) if certain else None):
+            return Unknown(mentions(self._expression(node.elt, scope)))
 
     def _subscript(self, node: ast.Subscript, scope: Mapping[str, Value]) -> Value:
         of, index = self._expression(node.value, scope), self._expression(node.slice, scope)
@@ -243,6 +275,12 @@ class _JobReader:
             if name == "alias" and given:
                 given_name = given[0].value if isinstance(given[0], Constant) else None
                 return Unknown(mentions(of), given_name if isinstance(given_name, str) else None)
+            if name in _SESSIONS:
+                return Session()
+            if isinstance(of, Instance):
+                self._method(of, name)
+            if not isinstance(of, Session):
+                self._hand_over(node.func, given, named)
             return self._foreign([of, *given, *named.values()])
         function = self._expression(node.func, scope)
         match function:
@@ -250,10 +288,14 @@ class _JobReader:
                 result = self._call(function, given, named)
                 return self._foreign([*given, *named.values()]) if result is None else result
             case Class():
-                return Instance(function, self._fields(function, given, named))
+                made = Instance(function, self._fields(function, given, named))
+                if _method_of(function, "__init__") is not None:
+                    self._method(made, "__init__")
+                return made
             case Reader():
                 return Frame(streaming=function.streaming)  # read_rows and its like, called by their names
             case _:
+                self._hand_over(node.func, given, named)
                 found = self._foreign([*given, *named.values()])
                 name = node.func.id if isinstance(node.func, ast.Name) else ""
                 return Unknown(mentions(found), name) if name in WINDOWS else found
@@ -265,9 +307,34 @@ class _JobReader:
             return Frame(frames[0].streaming, known=False, watermarks=frames[0].watermarks)
         return Unknown(frozenset().union(*map(mentions, values)))
 
+    def _hand_over(self, function: ast.expr, given: Sequence[Value], named: Mapping[str, Value]) -> None:
+        """A function that is not in sight gets these values: with a session or a frame it may start a query, and it may
+        call a function of the job any number of times."""
+        if _root(function) in self._harmless:
+            return
+        values = [*given, *named.values()]
+        if any(map(can_start, values)) or isinstance(named.get("target"), Unknown):
+            self.frames.started.lose()
+        for each in values:
+            if isinstance(each, Function):
+                self._may_call(each)
+
+    def _method(self, of: Instance, name: str) -> None:
+        """A method of the job's own class is called, whose result is not followed."""
+        method = _method_of(of.of, name)
+        if method is not None:
+            self._may_call(Function(method, of.of.home))
+        elif can_start(of):
+            self.frames.started.lose()
+
+    def _may_call(self, function: Function) -> None:
+        with self.frames.aside(), self.frames.started.repeated(None):
+            self._call(function, [], {})
+
     def _call(self, function: Function, given: Sequence[Value], named: Mapping[str, Value]) -> Value | None:
         """The function's result; None if it returns nothing, or calls go too deep."""
         if self._depth >= _DEEP:
+            self.frames.started.lose()
             return None
         node = function.node
         scope = dict(function.home) | _bound(node.args, given, named)
@@ -281,9 +348,7 @@ class _JobReader:
 
     def _fields(self, of: Class, given: Sequence[Value], named: Mapping[str, Value]) -> dict[str, Value]:
         """`self.NAME = argument` of the class's `__init__`."""
-        init = next(
-            (each for each in of.node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None
-        )
+        init = _method_of(of, "__init__")
         if init is None:
             return {}
         scope = dict(of.home) | _bound(init.args, [Unknown(), *given], named)
@@ -294,6 +359,17 @@ class _JobReader:
             if isinstance(target, ast.Attribute) and isinstance(value, ast.expr):
                 fields[target.attr] = self._expression(value, scope)
         return fields
+
+
+def _method_of(of: Class, name: str) -> ast.FunctionDef | None:
+    return next((each for each in of.node.body if isinstance(each, ast.FunctionDef) and each.name == name), None)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression like `a.b(…).c` begins with."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_main(test: ast.expr) -> bool:

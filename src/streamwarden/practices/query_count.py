@@ -17,6 +17,10 @@ class QueryCount:
         if self.count is not None:
             self.count += 1
 
+    def lose(self) -> None:
+        """Code that is not in sight may start queries here."""
+        self.count = None
+
     @contextmanager
     def repeated(self, times: int | None) -> Iterator[None]:
         """What is started inside is started `times` times; None: the text does not say how often."""

@@ -34,6 +34,11 @@ class Declared:
 
 
 @dataclass(frozen=True)
+class Session:
+    """A Spark session: code that gets it can start a query."""
+
+
+@dataclass(frozen=True)
 class Reader:
     """`spark.readStream` or `spark.read`, with its options."""
 
@@ -104,7 +109,7 @@ class Many:
     items: tuple[Value, ...]
 
 
-Value = Unknown | Constant | Declared | Reader | Frame | Grouped | Writer | Function | Class | Instance | Many
+Value = Unknown | Constant | Declared | Session | Reader | Frame | Grouped | Writer | Function | Class | Instance | Many
 
 
 def words(text: str) -> frozenset[str]:
@@ -123,6 +128,21 @@ def mentions(value: Value) -> frozenset[str]:
             return frozenset().union(*(mentions(item) for item in items))
         case _:
             return frozenset()
+
+
+def can_start(value: Value) -> bool:
+    """Whether a function that gets `value` can start a query with it."""
+    match value:
+        case Session() | Grouped() | Writer():
+            return True
+        case Frame():
+            return value.streaming is not False
+        case Many(items):
+            return any(map(can_start, items))
+        case Instance():
+            return any(map(can_start, value.fields.values()))
+        case _:
+            return False
 
 
 def alias_of(value: Value) -> str | None:

@@ -107,9 +107,16 @@ class Control:
         threading.Thread(target=self._run, name="streamwarden control", daemon=True).start()
 
     def refuse(self) -> None:
-        """A query was refused: end the driver, the others at their batch boundaries. Returns at once."""
+        """A query was refused: end the driver, the others at their batch boundaries. Returns at once.
+
+        The script sees the refused query end within milliseconds, long before the next look: from here on it waits for
+        the boundaries of the others before it stops Spark.
+        """
         if self._refused_until is None:
+            self._at_boundaries.clear()
             self._refused_until = self._clock() + self._spec.stop.batch_deadline
+            if self._stopped:  # the queries were ended meanwhile, and no further look turns anything away
+                self._at_boundaries.set()
 
     def await_boundaries(self) -> None:
         """Wait while queries are being stopped at their batch boundaries.
@@ -228,6 +235,7 @@ class Control:
         self.ending = ending
         self._stopped = True
         self._ended_at = time.monotonic()
+        self._at_boundaries.set()  # no boundary is awaited any more
 
     # Measuring
 

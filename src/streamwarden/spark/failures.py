@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from streamwarden.errors import JobError, StreamwardenError
@@ -86,6 +86,19 @@ def is_of_function(chain: Chain) -> bool:
     return any(link.condition == _OF_FUNCTION or same_class(_CALLBACK, link.kind) for link in chain)
 
 
+def run_of(error: BaseException) -> str | None:
+    """The run of the query whose end `error`, or what caused it, reports; None if it does not tell."""
+    raised: BaseException | None = error
+    for _ in range(LONGEST_CHAIN):
+        if raised is None:
+            return None
+        found = _parameters(raised).get("runId")
+        if found:
+            return str(found)
+        raised = _behind(raised)
+    return None
+
+
 def java_chain(exception: Any) -> Chain:
     """The chain of an exception of the JVM."""
     return tuple(_java_links(exception))
@@ -98,7 +111,11 @@ def _python_links(error: BaseException) -> Iterator[Link]:
         if raised is None:
             return
         yield from _links_of(raised)
-        raised = raised.__cause__ or (None if raised.__suppress_context__ else raised.__context__)
+        raised = _behind(raised)
+
+
+def _behind(raised: BaseException) -> BaseException | None:
+    return raised.__cause__ or (None if raised.__suppress_context__ else raised.__context__)
 
 
 def _links_of(error: BaseException) -> Iterator[Link]:
@@ -164,6 +181,17 @@ def _what_happened(text: str) -> str:
     root = causes[-1].strip() if causes else ""
     known = root.partition(": ")[2] or root
     return message if not root or known in message else f"{root} ({message})"
+
+
+def _parameters(error: BaseException) -> Mapping[str, str]:
+    """The parameters of Spark's message; none of another error, or when the JVM is gone."""
+    getter: Any = getattr(error, "getMessageParameters", None)
+    if getter is None:
+        return {}
+    try:
+        return getter() or {}
+    except Exception:  # the JVM may be gone: py4j has many ways to say so
+        return {}
 
 
 def _condition(error: BaseException) -> str | None:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
-from streamwarden.errors import JobError, StoreError, StreamwardenError
+from streamwarden.errors import ProcessError, StoreError, StreamwardenError
 from streamwarden.spark.listener import QueryEvent, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Roster
 from streamwarden.spark.sessions import Sessions, StartedQuery, same_place
@@ -62,9 +62,11 @@ class Gate:
             if query is not None:  # else it is gone already
                 self._admit(query)
         except Exception as error:  # whatever it is, an unsupervised query must not run
-            self._turn_away(event)
-            self.refused = self.refused or _as_ours(error)
-            self._refuse()
+            try:
+                self._turn_away(event)
+            finally:  # the JVM may be gone: the driver ends all the same, and says why
+                self.refused = self.refused or as_ours(error)
+                self._refuse()
             return False
         return True
 
@@ -94,12 +96,16 @@ class Gate:
                 time.sleep(PAUSE)
 
 
-def _as_ours(error: Exception) -> StreamwardenError:
+def as_ours(error: Exception) -> StreamwardenError:
+    """`error`, or one that it caused. That one does not blame the job: the JVM may go down while a query starts, and
+    only the roster knows that a query is none of this stream's. What to do next depends on the cause: the record of the
+    driver's end says it."""
     if isinstance(error, StreamwardenError):
         return error
     traceback.print_exception(error)
-    return JobError(
+    failed = ProcessError(
         f"a query could not be looked at before its first batch: {type(error).__name__}: {error}",
         expected="name, checkpoint and trigger of the query",
-        next_step="read driver.log; report this if the job is right",
     )
+    failed.__cause__ = error
+    return failed

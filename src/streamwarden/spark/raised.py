@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamwarden.lifecycle.chain import Chain
-from streamwarden.spark.failures import chain_of, is_of_function, java_chain
+from streamwarden.spark.failures import chain_of, is_of_function, java_chain, run_of
 
 _KEPT = "_streamwarden_function"
 
@@ -37,16 +37,20 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class _Started:
+    query_id: str
     run_id: str
     query: Any
     function: Guarded | None
 
 
 class Raised:
-    """Watches PySpark start queries; see the module."""
+    """Watches PySpark start queries; see the module.
+
+    Of each query the newest run is kept: a script may start its query once a minute for months.
+    """
 
     def __init__(self) -> None:
-        self._started: list[_Started] = []
+        self._started: dict[str, _Started] = {}
         self._lock = threading.Lock()
 
     def watch(self) -> None:
@@ -69,32 +73,45 @@ class Raised:
         @functools.wraps(start)
         def keeping(writer: Any, *args: Any, **kwargs: Any) -> Any:
             query = start(writer, *args, **kwargs)
-            with self._lock:
-                self._started.append(_Started(str(query.runId), query, getattr(writer, _KEPT, None)))
+            self._keep(_Started(str(query.id), str(query.runId), query, getattr(writer, _KEPT, None)))
             return query
 
         return keeping
 
+    def _keep(self, started: _Started) -> None:
+        with self._lock:
+            self._started.pop(started.query_id, None)  # so that the order stays that of the starts
+            self._started[started.query_id] = started
+
     def explain(self, error: BaseException) -> tuple[BaseException | None, Chain]:
         """What a function of foreachBatch raised, if that is what `error` comes from, and the whole chain of causes."""
         chain = chain_of(error)
-        behind = self._newest_failure() if is_of_function(chain) else None
+        behind = self._failure_of(run_of(error)) if is_of_function(chain) else None
         return behind, chain if behind is None else (*chain, *chain_of(behind))
 
     def explain_query(self, run_id: str) -> tuple[BaseException | None, Chain]:
         """The same for a query that died while nothing waited for it. The chain is empty if the JVM does not answer."""
-        with self._lock:
-            started = next((each for each in self._started if each.run_id == run_id), None)
+        started = self._run(run_id)
         if started is None:
             return None, ()
         behind = started.function.failure if started.function else None
         chain = _chain_of_query(started.query)
         return behind, chain if behind is None else (*chain, *chain_of(behind))
 
-    def _newest_failure(self) -> BaseException | None:
+    def _run(self, run_id: str) -> _Started | None:
         with self._lock:
-            functions = [each.function for each in reversed(self._started) if each.function]
-        return next((each.failure for each in functions if each.failure), None)
+            return next((each for each in self._started.values() if each.run_id == run_id), None)
+
+    def _failure_of(self, run_id: str | None) -> BaseException | None:
+        """What the function of this run raised. Of a run that is not known: of the one query whose function raised, if
+        it is the only one, since a guess would blame another query."""
+        started = self._run(run_id) if run_id is not None else None
+        if started is not None:
+            return started.function.failure if started.function else None
+        with self._lock:
+            failures = [each.function.failure for each in self._started.values() if each.function]
+        raised = [each for each in failures if each is not None]
+        return raised[0] if len(raised) == 1 else None
 
 
 def _chain_of_query(query: Any) -> Chain:

@@ -214,7 +214,7 @@ class Runner:
         cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
         refused = self._gate.refused
         if refused is not None:
-            return self._turned_away(refused, now, cut)
+            return turned_away(refused, ending, at=now, cut_batch=cut)
         if self._master.forgotten is not None:
             return failure(FORGOTTEN, self._master.forgotten, at=now, cut_batch=cut, built=True)
         if isinstance(error, LeaseLost):
@@ -223,7 +223,7 @@ class Runner:
             return ended(ending, at=now, cut_batch=cut)
         if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
             self._link.await_last_report()
-        died = next((event for event in self._link.terminated.values() if event.error), None)
+        died = next((event for event in list(self._link.terminated.values()) if event.error), None)
         if error is not None and not (isinstance(error, ScriptFailed) and died):
             behind, chain = self._raised.explain(error)
             if isinstance(behind, LeaseLost):
@@ -244,12 +244,6 @@ class Runner:
             + (": all its input is processed" if self._spec.trigger.available_now else ""),
             cut_batch=cut,
         )
-
-    def _turned_away(self, refused: StreamwardenError, now: float, cut: bool | None) -> ExitRecord:
-        """A query was refused before its first batch; a checkpoint that another driver holds may be free some day."""
-        lasting = isinstance(refused, JobError)
-        record = failure(type(refused).__name__, str(refused), at=now, cut_batch=cut, built=not lasting)
-        return replace(record, next_step=refused.next_step or record.next_step)
 
     def _failed(
         self, error: BaseException, behind: BaseException | None, chain: Chain, now: float, cut: bool | None
@@ -308,6 +302,22 @@ def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
         cut_batch=cut_batch,
         next_step="nothing is lost: a cut batch runs again at the next start",
     )
+
+
+def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float, cut_batch: bool | None) -> ExitRecord:
+    """The record of a driver that refused a query before its first batch. Pure.
+
+    A driver that was terminated or replaced meanwhile ended for that reason: the refusal may be no more than what it
+    saw of its end. Only a query that is none of this stream's is refused at each start.
+    """
+    if isinstance(refused, LeaseLost):
+        ending = Ending(Reason.LEASE_LOST, str(refused))
+    if ending is not None and ending.reason in (Reason.TERMINATED, Reason.LEASE_LOST):
+        return ended(ending, at=at, cut_batch=cut_batch)
+    lasting = isinstance(refused, JobError)
+    chain = failures.chain_of(refused)
+    record = failure(type(refused).__name__, str(refused), at=at, cut_batch=cut_batch, built=not lasting, chain=chain)
+    return replace(record, next_step=refused.next_step or record.next_step)
 
 
 def main(argv: list[str]) -> int:

@@ -98,6 +98,7 @@ class StoreLink:
         self.lost: LeaseLost | None = None
         self.stop: StopRequest | None = None
         self.started: QueryStarted | None = None
+        self._newest: dict[str, str] = {}
         self.runs: set[str] = set()
         self.terminated: dict[str, QueryTerminated] = {}
 
@@ -140,11 +141,23 @@ class StoreLink:
     def emit(self, event: QueryEvent) -> None:
         """Take an event from Spark's listener thread. Never waits."""
         if isinstance(event, QueryTerminated):
-            self.terminated[event.run_id] = event
+            # Spark posts the end of a run to its bus, and may announce the next run of the query before that
+            if self._newest.get(event.query_id, event.run_id) == event.run_id:
+                self.terminated[event.run_id] = event
         elif isinstance(event, QueryStarted):
             self.started = event
             self.runs.add(event.run_id)
+            self._supersede(event)
         self._queue.put(event)
+
+    def _supersede(self, event: QueryStarted) -> None:
+        """Only the newest run of a query tells how the query is: a script may start it again after a failure, and may
+        do so for months."""
+        older = self._newest.get(event.query_id)
+        self._newest[event.query_id] = event.run_id
+        if older is not None and older != event.run_id:
+            self.runs.discard(older)
+            self.terminated.pop(older, None)
 
     def known_queries(self) -> tuple[QueryRecord, ...]:
         """The stream's queries of earlier drivers; none while the store is down."""
@@ -179,7 +192,7 @@ class StoreLink:
     def await_last_report(self, timeout: float = 3.0) -> None:
         """Wait until Spark said that each query terminated; on its bus that comes after all of the query's reports."""
         deadline = time.monotonic() + timeout
-        while not self.runs <= set(self.terminated):
+        while not set(self.runs) <= set(self.terminated):
             if time.monotonic() > deadline:
                 return
             time.sleep(0.02)

@@ -207,6 +207,66 @@ def test_how_many_queries_a_job_starts(text: str, count: int | None) -> None:
     assert job(text).queries == count
 
 
+ONE = f"""
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.json('in')
+def go():
+    {START}
+class Job:
+    def __init__(self, spark):
+        self.spark = spark
+    def run(self):
+        {START}
+    def name(self):
+        return "x"
+{{}}
+{START}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lib.audit(spark)",
+        "audit(rows)",
+        "audit(sinks=[rows.writeStream])",
+        "threading.Thread(target=go).start()",
+        "threading.Thread(target=lib.go).start()",
+        "pool.submit(go)",
+        "retry(lambda: go())",
+        "Job(spark).run()",
+        "Job(spark).inherited()",
+        "rows.transform(lib.audit)",
+        "started = [each.writeStream.start() for each in frames()]",
+        f"try:\n    pass\nexcept ValueError:\n    {START}",
+        f"match mode:\n    case 'x':\n        {START}",
+    ],
+)
+def test_code_that_is_not_in_sight_may_start_queries_too(line: str) -> None:
+    assert job(ONE.format(line)).queries is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(rows, spark)",
+        "from pyspark.sql import functions as f\nother = rows.join(f.broadcast(rows))",
+        "import pyspark.sql.functions\npyspark.sql.functions.broadcast(rows)",
+        "atexit.register(lambda: log('end'))",
+        "spark.conf.set('a', 'b')",
+        "Job(spark).name()",
+        "settings = yaml.safe_load(text)",
+        "try:\n    settings()\nexcept ValueError:\n    log('none')",
+    ],
+)
+def test_what_cannot_start_a_query_leaves_the_count_as_it_is(line: str) -> None:
+    assert job(ONE.format(line)).queries == 1
+
+
+def test_a_comprehension_over_names_starts_a_query_for_each() -> None:
+    assert job("[spark.readStream.json(each).writeStream.start() for each in ('a', 'b')]").queries == 2
+
+
 def test_a_job_that_is_no_python_is_told_from_one_that_could_not_be_followed() -> None:
     assert not job("rows = (").parsed
     assert job("helper.run_all(spark)").parsed

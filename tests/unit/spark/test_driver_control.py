@@ -6,12 +6,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from streamwarden.errors import JobError
-from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.errors import JobError, LeaseHeld, LeaseLost, StoreError, StreamwardenError
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.spark.control import Ending, Reason, cap_log, folder_bytes
-from streamwarden.spark.runner import ended
+from streamwarden.spark.gate import as_ours
+from streamwarden.spark.runner import ended, turned_away
 from streamwarden.spark.sessions import plain_path, same_place
 from streamwarden.spark.sinks import start_query, trigger_options
 from streamwarden.stream import StreamSpec, TriggerSpec
@@ -88,6 +90,35 @@ def test_a_sigterm_after_a_stop_request_is_told_from_one_out_of_the_blue() -> No
     assert "ann (deploy)" in asked.message
     assert unasked.message == "SIGTERM: no stop was requested"
     assert asked.kind is unasked.kind is ExitKind.KILLED
+
+
+def refusal(error: StreamwardenError, ending: Ending | None = None) -> ExitRecord:
+    return turned_away(error, ending, at=5, cut_batch=False)
+
+
+def while_the_jvm_went_down() -> StreamwardenError:
+    return as_ours(Py4JNetworkError("Answer from Java side is empty"))
+
+
+def test_only_a_query_that_is_none_of_the_streams_is_refused_for_good() -> None:
+    astray = refusal(JobError("it writes elsewhere", next_step="make the two the same"))
+    assert (astray.kind, astray.curable, astray.next_step) == (ExitKind.FAILED, False, "make the two the same")
+    others = LeaseHeld("d2 has it"), StoreError("down"), as_ours(ZeroDivisionError("odd"))
+    assert all(refusal(each).curable for each in others)
+    gone = refusal(while_the_jvm_went_down())
+    assert (gone.kind, gone.curable) == (ExitKind.FAILED, True)
+    assert "what ended the JVM" in gone.next_step
+
+
+def test_a_lease_that_is_lost_before_the_first_batch_is_fenced_not_failed() -> None:
+    record = refusal(LeaseLost("replaced by d2"), Ending(Reason.REFUSED, "a query was refused"))
+    assert (record.kind, record.message) == (ExitKind.FENCED, "replaced by d2")
+
+
+def test_a_driver_that_was_ended_while_a_query_started_tells_that() -> None:
+    error = while_the_jvm_went_down()
+    assert refusal(error, Ending(Reason.TERMINATED, "SIGTERM")).kind is ExitKind.KILLED
+    assert refusal(error, Ending(Reason.LEASE_LOST, "replaced by d2")).kind is ExitKind.FENCED
 
 
 @pytest.mark.parametrize(

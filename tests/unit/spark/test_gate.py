@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from streamwarden.errors import JobError, LeaseHeld, StoreError
 from streamwarden.spark import gate as module
@@ -121,6 +122,25 @@ def test_a_query_that_cannot_be_looked_at_does_not_run(monkeypatch: pytest.Monke
     gate, _ = door.gate()
     assert not gate.lets_pass(QueryStarted("q", "r"))
     assert "ZeroDivisionError: no trigger" in str(gate.refused)
+    assert not isinstance(gate.refused, JobError), "what is not foreseen is no proof that the job is wrong"
+    assert isinstance(gate.refused and gate.refused.__cause__, ZeroDivisionError)
+
+
+def test_a_jvm_that_goes_down_while_a_query_starts_ends_the_driver_with_that_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    door = Door()
+
+    def gone(*_: str) -> StartedQuery:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(door, "started", gone)
+    monkeypatch.setattr(door, "forbid", gone)
+    gate, _ = door.gate()
+    with pytest.raises(Py4JNetworkError):
+        gate.lets_pass(QueryStarted("q", "r"))
+    assert "Py4JNetworkError" in str(gate.refused)
+    assert (door.refusals, door.kept) == (1, [])
 
 
 def test_a_query_without_a_checkpoint_is_claimed_nowhere() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.queries import units
 from streamwarden.spark.roster import Admission, Roster
 from streamwarden.spark.sessions import StartedQuery
 from streamwarden.stream import StreamSpec, TriggerSpec
@@ -92,6 +93,7 @@ def test_a_query_without_a_checkpoint_has_the_same_name_in_each_life() -> None:
     assert admit(mine, query("/tmp/temporary-2", "console", temporary=True)).record.name == "console"
 
 
+PLACES = (("left", "/cp"), ("right", "/cp2"))
 DECLARED = {"queries": {"left": "/cp/left", "right": None}}
 
 
@@ -131,3 +133,15 @@ def test_a_query_that_does_not_enter_changes_nothing() -> None:
     admit(mine, query("/cp"))
     assert mine.admit(query("/cp2")).renamed is not None
     assert names(mine) == {"pair"}
+
+
+@pytest.mark.parametrize("kwargs", [{"starts": 1}, {"alone": True}])
+def test_a_script_that_was_reduced_to_one_query_has_the_streams_name_for_it(kwargs: dict[str, Any]) -> None:
+    """The names of the two are still in the store; they are judged no more, since the stream's query is newer."""
+    mine = roster(**kwargs)
+    old = [query_record("pair", name, driver="pair-0", at=1, checkpoint=at) for name, at in PLACES]
+    mine.learn(old)
+    record = admit(mine, query("/cp")).record
+    assert record.identity == "pair"
+    (unit,) = units(StreamSpec(name="pair", job="/j.py", checkpoint="/cp"), [*old, record], now=6.0)
+    assert unit.query == record

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from streamwarden.errors import LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.spark import control as module
-from streamwarden.spark.control import Control
+from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.graceful import Stop
 from streamwarden.spark.listener import QueryTerminated
 from streamwarden.stream import StreamSpec
@@ -60,6 +62,8 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> tuple[Query, Query]:
 class Link:
     """The runs that were started, and how those ended that did."""
 
+    lost: LeaseLost | None = None
+    stop: StopRequest | None = None
     runs: set[str] = field(default_factory=set)
     terminated: dict[str, QueryTerminated] = field(default_factory=dict)
 
@@ -108,6 +112,37 @@ def test_where_it_is_given_up_spark_waits_no_longer(pair: tuple[Query, Query], t
 
 def test_a_script_that_stops_spark_by_itself_waits_for_nothing(pair: tuple[Query, Query], tmp_path: Path) -> None:
     control_of(pair, tmp_path).await_boundaries()
+
+
+def test_a_refused_query_makes_the_script_wait_for_the_batches_of_the_others(
+    pair: tuple[Query, Query], tmp_path: Path
+) -> None:
+    """The refused query ends at once, and a script that waits for any of its queries then stops Spark."""
+    control = control_of(pair, tmp_path, Link())
+    control.refuse()
+    script = threading.Thread(target=control.await_boundaries, daemon=True)
+    script.start()
+    script.join(0.2)
+    assert script.is_alive(), "the next look at the queries is still to come"
+    for query in pair:
+        query.boundary.set()
+    control._look()
+    script.join(ENOUGH)
+    assert (script.is_alive(), control.ending and control.ending.reason) == (False, Reason.REFUSED)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_after_the_end_of_the_queries_a_refusal_holds_up_no_script(
+    pair: tuple[Query, Query], tmp_path: Path, before: bool
+) -> None:
+    control = control_of(pair, tmp_path, Link())
+    fenced = Ending(Reason.LEASE_LOST, "replaced")
+    for step in (control.refuse, lambda: control._end(fenced))[:: 1 if before else -1]:
+        step()
+    script = threading.Thread(target=control.await_boundaries, daemon=True)
+    script.start()
+    script.join(ENOUGH)
+    assert not script.is_alive()
 
 
 def failed() -> Link:

@@ -20,7 +20,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.spark import store_link
-from streamwarden.spark.listener import QueryProgressed, QueryStarted
+from streamwarden.spark.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Roster
 from streamwarden.spark.sessions import StartedQuery
 from streamwarden.stream import StreamSpec, TriggerSpec
@@ -293,3 +293,17 @@ def test_reports_that_were_spilled_are_loaded_under_the_names_of_their_queries(d
     ExitRecorder(desk.store, time.time).record_exit(record)
     assert (kept(desk, "counts/first"), kept(desk, "counts/second"), kept(desk, "counts")) == ([4], [4], [])
     assert [each.name for each in desk.store.queries.of("counts")] == ["first", "second"]
+
+
+def test_only_the_newest_run_of_a_query_tells_how_it_ended(desk: Desk) -> None:
+    """A script that retries a run which failed, and then ends well, did not fail; and it may retry for months."""
+    for run in ("run 1", "run 2"):
+        desk.link.emit(QueryStarted(QUERY, run))
+        desk.link.emit(QueryTerminated(QUERY, run, "the database is away", None))
+    desk.link.emit(QueryStarted(QUERY, "run 3"))
+    desk.link.emit(QueryStarted(OTHER, "run of the other"))
+    assert (desk.link.runs, desk.link.terminated) == ({"run 3", "run of the other"}, {})
+    desk.link.emit(QueryTerminated(QUERY, "run 2", "late", None))
+    assert desk.link.terminated == {}, "the end of an older run comes late"
+    desk.link.emit(QueryTerminated(QUERY, "run 3", None, None))
+    assert [end.error for end in desk.link.terminated.values()] == [None]
