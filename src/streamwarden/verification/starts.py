@@ -85,13 +85,26 @@ def planner(starts: Sequence[Start], batch: int) -> Start | None:
 def stale_entries(starts: Iterable[Start], *, newest: int | None, planned: int | None) -> list[str]:
     """Entries of the sink's manifest that belong to no batch of this checkpoint, as problems.
 
+    Entries that a later start no longer saw were removed since, or the fork was made of an earlier batch: no batch of
+    this checkpoint was skipped for them.
+
     Args:
         newest: newest batch in the manifest now.
         planned: newest batch in `offsets/` now.
     """
-    found = [_stale(start.ahead, f"when the driver of {_instant(start.at)} started") for start in starts if start.ahead]
-    now = Start(at=0.0, planned=planned, committed=None, sink=newest)
-    return [*found, _stale(now.ahead, "now")] if now.ahead else found
+    found: list[tuple[range, float]] = []
+    for start in sorted(starts, key=lambda each: each.at):
+        kept = -1 if start.planned is None or start.sink is None else min(start.planned, start.sink)
+        found = [*_up_to(kept, found), (start.ahead, start.at)]
+    found = _up_to(-1 if planned is None else planned, found)
+    now = unplanned_entries(planned, newest)
+    problems = [_stale(batches, f"when the driver of {_instant(at)} started") for batches, at in found if batches]
+    return [*problems, _stale(now, "now")] if now else problems
+
+
+def _up_to(last: int, entries: Iterable[tuple[range, float]]) -> list[tuple[range, float]]:
+    """Of stale entries those that are still there: a later start did not see the others, or it counts them itself."""
+    return [(range(batches.start, min(batches.stop, last + 1)), at) for batches, at in entries]
 
 
 def invented_times(starts: Sequence[Start], times: Mapping[int, int]) -> list[str]:

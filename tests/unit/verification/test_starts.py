@@ -49,6 +49,23 @@ def test_entries_of_an_older_run_are_named_when_a_driver_starts_and_when_they_ar
     assert some.startswith("now, the sink's manifest had the batches 7 to 9, ")
 
 
+def test_entries_of_an_older_run_that_a_later_start_no_longer_saw_are_no_problem() -> None:
+    stale = start(None, None, 20, at=1)
+    assert stale_entries([stale, start(None, None, at=100)], newest=5, planned=5) == [], "the output was cleared too"
+    origin = start(10, 10, 20, at=1)
+    assert stale_entries([start(5, 5, 5, at=2), origin], newest=9, planned=9) == [], "the fork is of batch 5"
+
+
+def test_entries_of_an_older_run_that_a_later_start_saw_again_stay_a_problem() -> None:
+    stale = start(None, None, 20, at=1)
+    found = stale_entries([stale, start(3, 3, 20, at=100)], newest=20, planned=7)
+    assert ["the batches 0 to 3" in found[0], "the batches 4 to 7" in found[1], "the batches 8 to 20" in found[2]] == [
+        True
+    ] * len(found)
+    [cut] = stale_entries([start(4, 4, 5, at=1), start(5, 4, 5, at=2)], newest=6, planned=6)
+    assert "had batch 5, " in cut, "its driver was killed in the batch that the older run wrote"
+
+
 def test_a_batch_is_planned_by_the_last_driver_that_found_it_unplanned() -> None:
     lives = [start(None, None, at=0), start(5, 4, at=1), start(5, 4, at=2), start(8, 8, at=3)]
     assert [found and found.at for batch in (0, 5, 6, 8, 9) for found in [planner(lives, batch)]] == [0, 0, 2, 2, 3]
