@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.verification.starts import SLACK, Restarts, Start, invented_times, planner, restarts, stale_entries
+from streamwarden.errors import VerificationError
+from streamwarden.verification.starts import (
+    SLACK,
+    Restarts,
+    Start,
+    invented_times,
+    planner,
+    require_known,
+    restarts,
+    stale_entries,
+)
 
 
 def start(planned: int | None, committed: int | None, sink: int | None = None, at: float = 0.0) -> Start:
@@ -84,3 +94,35 @@ def test_a_batch_cannot_be_planned_before_its_driver_started_or_after_it_ended()
     ]
     assert invented_times(lives, {**inside, 2: 9_000_000_000}) == [], "it has not ended yet"
     assert invented_times([], {0: 0}) == []
+
+
+UNKNOWN = Start(at=3000.0, planned=None, committed=None, ended=4000.0, logs_known=False)
+
+
+def test_a_driver_whose_logs_are_not_known_may_have_planned_any_batch_of_its_life() -> None:
+    """It was launched, so a batch of that time is no invention; before its launch and after its end none is its."""
+    lives = [replace(start(None, None, at=1000), ended=2000.0), UNKNOWN]
+    assert invented_times(lives, {0: 1_000_500, 1: 3_500_000}) == []
+    for at in (2_500_000, 4_500_000):
+        assert [case.split(" says")[0] for case in invented_times(lives, {0: 1_000_500, 1: at})] == ["batch 1"]
+
+
+def test_a_start_whose_logs_are_not_known_explains_no_batch_and_plans_none_for_sure() -> None:
+    known = start(4, 4, 4, at=1)
+    assert restarts([known, UNKNOWN]) == restarts([known])
+    assert planner([known, UNKNOWN], 9) == known
+
+
+def test_a_problem_that_a_start_with_unknown_logs_could_explain_leaves_no_verdict() -> None:
+    require_known([UNKNOWN], [])
+    require_known([start(None, None)], ["a problem"])
+    with pytest.raises(VerificationError, match="a problem; and what the driver of 1970-01-01 00:50:00Z began with"):
+        require_known([UNKNOWN], ["a problem"])
+
+
+def test_whether_stale_entries_were_removed_before_a_start_with_unknown_logs_is_not_known() -> None:
+    stale = start(None, None, 20, at=1)
+    with pytest.raises(VerificationError):
+        stale_entries([stale, UNKNOWN], newest=5, planned=5)
+    assert stale_entries([replace(UNKNOWN, at=0.0), stale], newest=20, planned=20) != [], "it saw them after that"
+    assert stale_entries([stale, UNKNOWN, start(None, None, at=5000)], newest=5, planned=5) == []
