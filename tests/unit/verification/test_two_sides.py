@@ -90,7 +90,7 @@ def test_a_watermark_that_stands_without_a_start_there_is_reported_and_not_belie
 def test_a_watermark_that_a_start_with_unknown_logs_could_explain_leaves_no_verdict(
     files: dict[str, Path], facts: RunFacts
 ) -> None:
-    """Where the checkpoint agrees with the input nothing depends on that start; a higher watermark no start explains."""
+    """Where the checkpoint agrees with the input nothing depends on that start; no start explains a higher one."""
     unknown = Start(at=1.0, planned=None, committed=None, logs_known=False)
     with pytest.raises(VerificationError, match="watermark that the input does not explain: batch 3"):
         replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(unknown,)), SIDES)
