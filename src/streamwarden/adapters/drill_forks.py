@@ -111,6 +111,7 @@ class DrillForks:
             spec=spec_to_dict(bounded),
             bounded=feed is Feed.ORIGIN,
             copied=made.copied,
+            ranges=made.ranges,
         )
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
