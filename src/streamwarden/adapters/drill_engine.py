@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamwarden.adapters.config import spec_from_dict
+from streamwarden.adapters.connections import connection
 from streamwarden.adapters.drill_archive import DrillArchive, SystemClock
 from streamwarden.adapters.drill_checkpoint import ForkCheckpoint
 from streamwarden.adapters.drill_database import ForkDatabase
@@ -19,15 +20,17 @@ from streamwarden.adapters.drill_services import ForkServices
 from streamwarden.adapters.drill_source import ForkSource
 from streamwarden.adapters.drill_topic import ForkTopic
 from streamwarden.adapters.starts import starts_of
+from streamwarden.adapters.topic_export import isolation_of
+from streamwarden.adapters.topic_lag import topic_lag
 from streamwarden.adapters.verification import verify
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.ports import ForkView, Judgement, Ports
 from streamwarden.drills.spec import FaultKind
-from streamwarden.errors import ConfigError, VerificationError
+from streamwarden.errors import ConfigError, SourceError, VerificationError
 from streamwarden.health.verdict import Verdict
-from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import SinkKind, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start
 
@@ -96,12 +99,32 @@ def of_others(outcome: Reconciliation) -> list[str]:
 
 
 def _owed(spec: StreamSpec, fork: ForkView) -> int:
-    """Records that the fork has to read, by the broker's own word when it was made. Where a stream
-    declares the offset at which it begins, this number is not known; in a copied topic the drill counts the records."""
-    if spec.source.kind is not SourceKind.KAFKA or not fork.bounded:
+    """Records that the fork had to read, by the broker's own word when it was made and now; 0 for files. In a copied
+    topic the drill counts the records. Raises VerificationError if the broker does not answer."""
+    if not fork.ranges or not fork.bounded:
         return 0
-    declared = any(name.lower().startswith("starting") for name in spec.source.options)
-    return 0 if declared and fork.batch is None else fork.unseen
+    try:
+        known = connection(str(spec.source.connection))
+        ends = {part.partition: part.end for part in fork.ranges}
+        lags = topic_lag(known, str(spec.source.topic), ends, ends, isolation=isolation_of(spec.source))
+    except (ConfigError, SourceError) as error:
+        raise VerificationError(
+            f"what the topic still keeps is not known: {error.observed}",
+            expected=error.expected,
+            where=error.where,
+            next_step=error.next_step,
+        ) from error
+    return still_owed(fork.ranges, {lag.partition: lag.first for lag in lags})
+
+
+def still_owed(ranges: Sequence[TopicRange], oldest: Mapping[int, int]) -> int:
+    """Offsets of `ranges` that the topic still keeps: the retention may have removed others before the fork's first
+    driver read them.
+
+    Args:
+        oldest: partition -> the oldest offset that the broker keeps now.
+    """
+    return sum(max(0, part.end - max(part.start, oldest.get(part.partition, 0))) for part in ranges)
 
 
 class ExpectationsJudge:

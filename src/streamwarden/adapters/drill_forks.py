@@ -17,10 +17,11 @@ from typing import Any, Final
 from streamwarden.adapters.config import spec_from_dict, spec_to_dict
 from streamwarden.adapters.drill_archive import DrillArchive
 from streamwarden.adapters.drillable import require_fork, require_verdict
+from streamwarden.adapters.files import open_path
 from streamwarden.adapters.fork_files import bring_home, remove_empty, remove_stored
 from streamwarden.adapters.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.layout import STATE
+from streamwarden.checkpoint.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
@@ -29,6 +30,7 @@ from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.fork import Fork
 from streamwarden.lifecycle.fork_places import Places, places_of
 from streamwarden.lifecycle.fork_spec import SUFFIX, batches_left, forked_spec, renewed_spec
+from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import SourceKind, StreamSpec
 
@@ -44,7 +46,6 @@ _PLANNED: Final = "fork.json"
 """The fork's spec, beside its folder, before anything is made: names the table, or the topics, of a fork that was never
 finished."""
 
-_RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
 _RETAINED: Final = "100000"
 """A fork's logs are evidence, and the oracle reads every one of its offset entries: none may be purged."""
 
@@ -73,7 +74,8 @@ class DrillForks:
         return spec_to_dict(origin)
 
     def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
-        """Raises DrillAborted if the stream cannot be forked there or has no input: nothing was broken yet."""
+        """Raises DrillAborted if the stream cannot be forked there, or has no input, or no oracle could judge the fork:
+        nothing was broken yet."""
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
         at = None if spec.at is None else join(spec.at, run_id, FORK)
@@ -94,6 +96,7 @@ class DrillForks:
                 where=str(origin.source.path or origin.source.topic),
                 next_step="wait for input, or make some (`streamwarden replay`)",
             )
+        _require_every_batch(made)
         bounded = _bounded(made, run_id, spec.batches)
         return ForkView(
             stream=bounded.name,
@@ -108,6 +111,7 @@ class DrillForks:
             spec=spec_to_dict(bounded),
             bounded=feed is Feed.ORIGIN,
             copied=made.copied,
+            ranges=made.ranges,
         )
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
@@ -156,6 +160,24 @@ class DrillForks:
         return removed
 
 
+def _require_every_batch(made: Fork) -> None:
+    """Raises DrillAborted if the fork begins behind batches whose offsets are gone: any of them decides what was read
+    and which rows were late, so that an oracle could judge no run of it."""
+    if made.batch is None:
+        return
+    fs, checkpoint = open_path(made.spec.checkpoint, made.spec.storage.connection)
+    kept = batch_ids(list_or_empty(fs, checkpoint, OFFSETS))
+    missing = sorted(set(range(made.batch + 1)) - set(kept))
+    if missing:
+        raise DrillAborted(
+            f"the offset log no longer has batch {missing[0]} ({len(missing)} batches in all), and the fork would "
+            f"begin after batch {made.batch}",
+            expected="the offsets of each batch that the fork takes over; Spark removes those of old batches",
+            where=f"{OFFSETS}/ of {made.origin}'s checkpoint",
+            next_step="drill the stream with `rewind: all`, which begins with an empty checkpoint",
+        )
+
+
 def _anew(spec: StreamSpec, folder: Path) -> StreamSpec:
     return renewed_spec(spec, Places.under(str(folder.absolute())))
 
@@ -200,5 +222,5 @@ def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:
             source = replace(source, max_offsets_per_trigger=most)
         else:
             source = replace(source, max_files_per_trigger=most)
-    spark = replace(spec.spark, conf={_RETAIN: _RETAINED, **spec.spark.conf})
+    spark = replace(spec.spark, conf={**spec.spark.conf, RETAIN: _RETAINED})
     return replace(spec, name=name, source=source, spark=spark)

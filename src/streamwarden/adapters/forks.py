@@ -154,6 +154,7 @@ def fork(
         input_digest=found.digest,
         what=found.what,
         copied=copied,
+        ranges=found.ranges,
     )
 
 

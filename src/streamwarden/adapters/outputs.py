@@ -163,7 +163,8 @@ def _manifest(fs: FileSystem, root: str, committed: int | None, first: int) -> M
     chosen = [entries[compact, True]] if compact is not None else []
     chosen += [entries[batch, False] for batch in later]
     newest = later[-1] if later else compact
-    due = range(first if compact is None else compact + 1, max(committed or -1, newest or -1) + 1)
+    last = max((batch for batch in (committed, newest) if batch is not None), default=-1)
+    due = range(first if compact is None else compact + 1, last + 1)
     files = _files(fs, root, chosen)
     return Manifest(
         newest=newest,

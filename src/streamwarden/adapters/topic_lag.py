@@ -18,7 +18,7 @@ from streamwarden.adapters.files import open_path
 from streamwarden.adapters.topic_export import isolation_of
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.logs import all_offsets, log_position
-from streamwarden.checkpoint.topics import topic_offsets
+from streamwarden.checkpoint.topics import TopicRange, topic_offsets
 from streamwarden.errors import SourceError
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.fork import BoundedInput
@@ -92,6 +92,9 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
         unseen=unseen,
         longest_queue=unseen,  # the limit of a batch is that of all partitions together
         digest=hashlib.sha256(ranges.encode()).hexdigest(),
+        ranges=tuple(
+            TopicRange(topic, lag.partition, max(lag.planned, lag.first), lag.last) for lag in lags if lag.waiting
+        ),
     )
 
 

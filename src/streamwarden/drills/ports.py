@@ -33,6 +33,8 @@ class ForkView:
         spec: the fork's StreamSpec as JSON, for the adapters.
         bounded: it ends by itself when it has read its input; else it runs until it is asked to stop.
         copied: what the topic of its own was filled with; None: it reads its origin's input.
+        ranges: of its origin's topic, what it had yet to read when it was made; empty for files and for a topic of
+            its own.
     """
 
     stream: str
@@ -47,12 +49,15 @@ class ForkView:
     what: str = "file"
     bounded: bool = True
     copied: CopiedTopic | None = None
+    ranges: tuple[TopicRange, ...] = ()
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> ForkView:
         """The inverse of `dataclasses.asdict`."""
         copied = raw.get("copied")
-        return cls(**{**raw, "copied": None if copied is None else CopiedTopic.from_dict(copied)})
+        known = None if copied is None else CopiedTopic.from_dict(copied)
+        ranges = tuple(TopicRange(**each) for each in raw.get("ranges", ()))
+        return cls(**{**raw, "copied": known, "ranges": ranges})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.topic_copy import CopiedTopic
 from streamwarden.stream import StreamSpec
@@ -37,6 +38,7 @@ class BoundedInput:
     unseen: int
     longest_queue: int
     digest: str
+    ranges: tuple[TopicRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ class Fork:
         batches_left: batches that these make; None if the source's limits do not say.
         input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
         copied: what the topic of its own was filled with; None: it reads its origin's input.
+        ranges: of its origin's topic, what it has yet to read; empty for files and for a topic of its own.
     """
 
     spec: StreamSpec
@@ -67,6 +70,7 @@ class Fork:
     input_digest: str
     what: str = "file"
     copied: CopiedTopic | None = None
+    ranges: tuple[TopicRange, ...] = ()
 
 
 def require_distinct_names(files: Iterable[InputFile], source: str) -> None:

@@ -8,7 +8,8 @@ that the job passes to foreachBatch writes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from streamwarden.spark.sessions import plain_path, same_place
 from streamwarden.stream import StreamSpec
 
 CHECKPOINT: Final = "checkpointLocation"
+
+FORMAT: Final = "format"
 
 
 def fence_fork(spec: StreamSpec) -> None:
@@ -42,7 +45,8 @@ def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None
     """What of a query lies outside the fork, in words; None: nothing does. Pure.
 
     Args:
-        options: of the query's writer, with names in lower case: a `path`, a `topic`, a `table`, its checkpoint.
+        options: of the query's writer, with names in lower case: a `path`, a `topic`, a `table`, its checkpoint, and
+            its `format`.
     """
     checkpoint = options.get(CHECKPOINT.lower())
     if checkpoint is None:
@@ -53,6 +57,8 @@ def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None
         place = options.get(name)
         if place is not None and (own is None or not _within(place, own)):
             return f"a query with the output {name} {place}"
+    if "kafka" in (options.get(FORMAT) or "").lower() and options.get("topic") is None:
+        return "a query with the output topics that its rows name"  # the option wins over a column `topic`
     return None
 
 
@@ -67,15 +73,12 @@ def _watch_starts(spec: StreamSpec) -> None:
         started = getattr(DataStreamWriter, name)
 
         @functools.wraps(started)
-        def start(writer: Any, place: str | None = None, *args: Any, **options: Any) -> Any:
-            given = {key.lower(): str(value) for key, value in options.items() if value is not None}
-            seen: dict[str, str | None] = {**_options(writer), **given}
-            if place is not None:
-                seen["path" if name == "start" else "table"] = place
+        def start(writer: Any, *args: Any, **options: Any) -> Any:
+            seen = {FORMAT: str(_field(writer, "source")), **_options(writer), **arguments(started, args, options)}
             outside = violation(spec, seen)
             if outside is not None:
                 raise _refusal(spec, outside)
-            return started(writer, place, *args, **options) if place is not None else started(writer, *args, **options)
+            return started(writer, *args, **options)
 
         setattr(DataStreamWriter, name, start)
 
@@ -83,11 +86,26 @@ def _watch_starts(spec: StreamSpec) -> None:
     checked("toTable")
 
 
-def _options(writer: Any) -> dict[str, str | None]:
-    """The options that were set on a writer, with names in lower case. Spark shows them to no one but itself."""
-    field = writer._jwrite.getClass().getDeclaredField("extraOptions")
+def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, str | None]:
+    """What a call of a writer's method `started` sets, with names in lower case, whether a parameter is given by its
+    position or by its name. Raises TypeError for a call that the method does not accept."""
+    given = inspect.signature(started).bind(None, *args, **options).arguments
+    given.pop("self", None)
+    named = {**given.pop("options", {}), **given}
+    found = {name.lower(): str(value) for name, value in named.items() if value is not None}
+    return {"table" if name == "tablename" else name: value for name, value in found.items()}
+
+
+def _field(writer: Any, name: str) -> Any:
+    """A private field of Spark's own writer: no method returns it."""
+    field = writer._jwrite.getClass().getDeclaredField(name)
     field.setAccessible(True)
-    pairs = field.get(writer._jwrite).iterator()
+    return field.get(writer._jwrite)
+
+
+def _options(writer: Any) -> dict[str, str | None]:
+    """The options that were set on a writer, with names in lower case."""
+    pairs = _field(writer, "extraOptions").iterator()
     found: dict[str, str | None] = {}
     while pairs.hasNext():
         pair = pairs.next()

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 from streamwarden.errors import VerificationError
 from streamwarden.verification.input_lines import lines, require_lines, unreadable
 from streamwarden.verification.oracle import RunFacts
-from streamwarden.verification.starts import restarts
+from streamwarden.verification.starts import require_known, restarts
 from streamwarden.verification.windows import least_watermarks
 
 T = TypeVar("T")
@@ -185,6 +185,8 @@ class Timeline:
 def timeline(highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], facts: RunFacts) -> Timeline:
     """The watermarks of a run whose sources had these newest events; see `least_watermarks`.
 
+    Raises VerificationError if the checkpoint says otherwise and a start whose logs are not known could explain it.
+
     A run that came to the end of its input owes what ended before the last watermark that the input gives, whether it
     says that a batch emitted it or not: after the last rows Spark runs a batch without data, if they moved the
     watermark. Only after a start it does not: the new driver knows nothing of a batch that moved it.
@@ -194,13 +196,17 @@ def timeline(highest: Sequence[Mapping[int, int | None]], delays: Sequence[int],
     committed = -1 if facts.committed is None else facts.committed
     last = max(marks)
     problems = disagreements(marks, facts.watermarks)
+    # A start only lets a watermark stand, so it cannot explain a higher one.
+    lower = {batch: mark for batch, mark in facts.watermarks.items() if mark < marks[batch]}
+    require_known(facts.starts, disagreements(marks, lower))
     moved = marks[last] > marks.get(last - 1, 0)
     if facts.ended and moved and committed == last - 1 and last not in explained.first:
-        problems.append(
+        unfinished = (
             f"batch {committed} moved the watermark to {moment(marks[last])}, and no batch followed it: what ended by "
             "then is owed (Spark runs a batch without data by itself)"
         )
-        return Timeline(marks=marks, committed=last, problems=tuple(problems))
+        require_known(facts.starts, [unfinished])
+        return Timeline(marks=marks, committed=last, problems=(*problems, unfinished))
     marks.pop(last)
     return Timeline(marks=marks, committed=committed, problems=tuple(problems))
 

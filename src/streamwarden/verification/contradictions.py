@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from streamwarden.verification.batches import some
 from streamwarden.verification.oracle import RateFacts, RunFacts
-from streamwarden.verification.starts import SLACK, invented_times, restarts
+from streamwarden.verification.starts import SLACK, invented_times, require_known, restarts
+
+_CHANGED_STATE: Final = "state that changed its form where no driver started"
 
 
 def contradictions(facts: RunFacts) -> list[str]:
-    """What contradicts the launcher's record of the run, or itself, as problems."""
+    """What contradicts the launcher's record of the run, or itself, as problems.
+
+    Raises VerificationError if a start whose logs are not known could explain one of them.
+    """
     return [
         *some("batch that was planned while its driver did not live", invented_times(facts.starts, facts.times)),
-        *some("state that changed its form where no driver started", _changed_state(facts)),
+        *some(_CHANGED_STATE, _changed_state(facts)),
         *some("seconds of the rate source that the clock contradicts", _rate_cases(facts.rate, facts.times)),
     ]
 
@@ -48,7 +54,9 @@ def disorder(files: Mapping[int, Sequence[Path]], modified: Mapping[Path, int]) 
 def _changed_state(facts: RunFacts) -> list[str]:
     """Only another version of the job writes another schema, and only a start brings one."""
     begun = restarts(facts.starts).first
-    return [f"batch {batch}" for batch in sorted(facts.state)[1:] if batch not in begun]
+    cases = [f"batch {batch}" for batch in sorted(facts.state)[1:] if batch not in begun]
+    require_known(facts.starts, some(_CHANGED_STATE, cases))
+    return cases
 
 
 def _rate_cases(rate: RateFacts | None, times: Mapping[int, int]) -> list[str]:

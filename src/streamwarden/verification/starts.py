@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streamwarden.checkpoint.sink import unplanned_entries
+from streamwarden.errors import VerificationError
 
 SLACK: Final = 60.0
 """Seconds by which the clocks of two hosts, or two readings of one clock on a busy host, may differ."""
@@ -28,6 +29,8 @@ class Start:
         planned, committed: newest batch in `offsets/` and in `commits/`.
         sink: newest batch in the manifest of the sink's folder; None too for a sink that has no manifest.
         ended: when the driver's end was recorded, Unix seconds; None: it was not.
+        logs_known: False: a driver was launched `at` this time, and what it began with is not known, since the logs
+            could not be read then or an earlier version of the launcher kept no record of them.
     """
 
     at: float
@@ -35,6 +38,7 @@ class Start:
     committed: int | None
     sink: int | None = None
     ended: float | None = None
+    logs_known: bool = True
 
     @property
     def first(self) -> int:
@@ -53,6 +57,10 @@ class Start:
         """Batches that the manifest had and that no driver had planned: of an older, longer run."""
         return unplanned_entries(self.planned, self.sink)
 
+    def lived(self, at: float) -> bool:
+        """Whether the driver may have run at this time, Unix seconds, by clocks that differ by up to `SLACK`."""
+        return self.at - SLACK <= at and (self.ended is None or at <= self.ended + SLACK)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarts:
@@ -70,7 +78,7 @@ class Restarts:
 def restarts(starts: Iterable[Start]) -> Restarts:
     """The starts that led to the checkpoint as it is. One before a rewind counts for no batch that ran again."""
     found: dict[int, bool] = {}
-    for start in sorted(starts, key=lambda each: each.at):
+    for start in _with_logs(starts):
         found = {batch: skipped for batch, skipped in found.items() if batch < start.first}
         found[start.first] = start.is_skip
     return Restarts(first=frozenset(found), skipped=frozenset(batch for batch, skipped in found.items() if skipped))
@@ -78,34 +86,72 @@ def restarts(starts: Iterable[Start]) -> Restarts:
 
 def planner(starts: Sequence[Start], batch: int) -> Start | None:
     """The start of the driver that planned `batch`; None: it is not known."""
-    after = [start for start in starts if (-1 if start.planned is None else start.planned) < batch]
+    after = [start for start in _with_logs(starts) if (-1 if start.planned is None else start.planned) < batch]
     return max(after, key=lambda each: each.at, default=None)
 
 
-def stale_entries(starts: Iterable[Start], *, newest: int | None, planned: int | None) -> list[str]:
+def require_known(starts: Iterable[Start], problems: Sequence[str]) -> None:
+    """Refuse a verdict on problems that a start could explain whose logs are not known.
+
+    Raises VerificationError if there is such a start and at least one problem.
+    """
+    unknown = [start for start in starts if not start.logs_known]
+    if unknown and problems:
+        raise VerificationError(
+            f"{problems[0]}; and what the driver of {_instant(unknown[0].at)} began with is not known "
+            f"({len(unknown)} such drivers)",
+            expected="a record of the logs for each driver that was launched on the checkpoint: a start would explain "
+            "this, or it is a deviation",
+            where="the event `logs_at_launch` of the drivers in the store",
+            next_step="drill the stream with `rewind: all`: such a fork depends on its own drivers alone",
+        )
+
+
+def stale_entries(starts: Sequence[Start], *, newest: int | None, planned: int | None) -> list[str]:
     """Entries of the sink's manifest that belong to no batch of this checkpoint, as problems.
+
+    Entries that a later start no longer saw were removed since, or the fork was made of an earlier batch: no batch of
+    this checkpoint was skipped for them.
 
     Args:
         newest: newest batch in the manifest now.
         planned: newest batch in `offsets/` now.
+
+    Raises VerificationError if a later start whose logs are not known may have seen that they were removed.
     """
-    found = [_stale(start.ahead, f"when the driver of {_instant(start.at)} started") for start in starts if start.ahead]
-    now = Start(at=0.0, planned=planned, committed=None, sink=newest)
-    return [*found, _stale(now.ahead, "now")] if now.ahead else found
+    found: list[tuple[range, float]] = []
+    for start in _with_logs(starts):
+        kept = -1 if start.planned is None or start.sink is None else min(start.planned, start.sink)
+        found = [*_up_to(kept, found), (start.ahead, start.at)]
+    found = [(batches, at) for batches, at in _up_to(-1 if planned is None else planned, found) if batches]
+    now = unplanned_entries(planned, newest)
+    problems = [_stale(batches, f"when the driver of {_instant(at)} started") for batches, at in found]
+    require_known([start for start in starts if found and start.at > found[0][1]], problems)
+    return [*problems, _stale(now, "now")] if now else problems
+
+
+def _with_logs(starts: Iterable[Start]) -> list[Start]:
+    """The starts whose logs are known, oldest first."""
+    return sorted((start for start in starts if start.logs_known), key=lambda each: each.at)
+
+
+def _up_to(last: int, entries: Iterable[tuple[range, float]]) -> list[tuple[range, float]]:
+    """Of stale entries those that are still there: a later start did not see the others, or it counts them itself."""
+    return [(range(batches.start, min(batches.stop, last + 1)), at) for batches, at in entries]
 
 
 def invented_times(starts: Sequence[Start], times: Mapping[int, int]) -> list[str]:
-    """Batches that say that they were planned when their driver did not live, as cases.
+    """Batches that say that they were planned when their driver did not live, as cases. Any driver whose logs are not
+    known may have planned a batch in its life.
 
     Args:
         times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds.
     """
     cases = []
+    unknown = [start for start in starts if not start.logs_known]
     for batch in sorted(times):
         start, at = planner(starts, batch), times[batch] / 1000
-        if start is None:
-            continue
-        if at < start.at - SLACK or (start.ended is not None and at > start.ended + SLACK):
+        if start is not None and not start.lived(at) and not any(each.lived(at) for each in unknown):
             end = "now" if start.ended is None else _instant(start.ended)
             cases.append(
                 f"batch {batch} says {_instant(at)}, its driver ran from {_instant(start.at)} to {end} "

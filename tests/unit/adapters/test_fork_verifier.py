@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.drill_engine import ForkVerifier, of_others
 from streamwarden.adapters.starts import keep_start
 from streamwarden.adapters.store import Store
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import ForkView
+from streamwarden.errors import VerificationError
+from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
@@ -98,18 +102,48 @@ def test_the_starts_of_the_origin_before_the_fork_count_and_no_later_ones(
     assert asked["bounded_from"] == 0
 
 
-def test_a_bounded_fork_owes_every_record_that_the_broker_had(
-    store: Store, origin: StreamSpec, asked: dict[str, Any]
+RANGES = (TopicRange("flights", 0, 0, 300), TopicRange("flights", 1, 100, 300))
+
+
+def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
+    store: Store, origin: StreamSpec, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The retention may remove records between the fork and its first driver: the broker says which, not the run."""
+    oldest = {0: 0, 1: 100}
+
+    def lag(*_: object, **__: object) -> tuple[PartitionLag, ...]:
+        return tuple(PartitionLag(partition=p, planned=0, committed=0, first=at, last=900) for p, at in oldest.items())
+
+    monkeypatch.setattr(drill_engine, "topic_lag", lag)
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
     topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
     verifier = ForkVerifier(store, lambda name: origin)
-    verifier.reconcile(view(origin, batch=None, source=topic), "batch")
+    fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
+    verifier.reconcile(fork, "batch")
     assert asked["owed"] == 500
-    verifier.reconcile(replace(view(origin, batch=None, source=topic), bounded=False), "batch")
+    oldest |= {0: 40, 1: 350}
+    verifier.reconcile(fork, "batch")
+    assert asked["owed"] == 260, "40 of partition 0 and all of partition 1 are gone"
+    verifier.reconcile(replace(fork, bounded=False), "batch")
     assert (asked["owed"], asked["bounded_from"]) == (0, None), "the drill counts the records of a copied topic"
-    latest = replace(topic, options={"startingOffsets": "latest"})
-    verifier.reconcile(view(origin, batch=None, source=latest), "batch")
-    assert asked["owed"] == 0, "where it begins is declared"
+
+
+def test_what_a_fork_has_to_read_of_a_topic_is_kept_with_it(origin: StreamSpec) -> None:
+    fork = replace(view(origin, batch=None), ranges=RANGES)
+    again = json.loads(json.dumps(asdict(fork)))
+    assert ForkView.from_dict(again).ranges == RANGES
+    del again["ranges"]
+    assert ForkView.from_dict(again).ranges == (), "an earlier version made it"
+
+
+def test_a_broker_that_does_not_answer_leaves_no_verdict(
+    store: Store, origin: StreamSpec, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA", raising=False)
+    topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
+    fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
+    with pytest.raises(VerificationError, match="what the topic still keeps is not known"):
+        ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
 
 
 def test_records_of_another_query_in_the_topic_of_a_fork_are_a_problem() -> None:

@@ -127,6 +127,14 @@ def test_a_gap_in_the_manifest_is_a_problem(sink: Sink, damage: str) -> None:
     assert sink.numbers() == [0, 2]
 
 
+def test_a_manifest_without_an_entry_for_the_only_batch_is_a_problem(sink: Sink) -> None:
+    """Batch 0 is a batch like any other."""
+    for entry in (sink.folder / "_spark_metadata").iterdir():
+        entry.unlink()
+    assert read_output(sink.folder, committed=0).problems == ("the manifest has no entry for the committed batch 0",)
+    assert read_output(sink.folder).problems == ()
+
+
 def test_a_manifest_that_ends_before_the_newest_commit_is_a_problem(sink: Sink) -> None:
     assert read_output(sink.folder, committed=4).problems == (
         "the manifest has no entry for the committed batch 3",

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters import starts
 from streamwarden.adapters.starts import keep_start, starts_of
 from streamwarden.adapters.store import Store
+from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 from streamwarden.verification.starts import Start
@@ -70,7 +72,29 @@ def test_a_start_on_another_checkpoint_explains_nothing_here(store: Store, spec:
     assert starts_of(store, spec.name, spec.checkpoint) == ()
 
 
-def test_logs_that_cannot_be_read_keep_no_driver_from_being_launched(store: Store, spec: StreamSpec) -> None:
+def test_a_driver_whose_logs_cannot_be_read_is_launched_and_its_start_is_known_without_them(
+    store: Store, spec: StreamSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "PAUSE", 0.0)
     away = replace(spec, checkpoint="s3a://nowhere/checkpoint")
     launch(store, away, "one", 1.0)
-    assert starts_of(store, spec.name, away.checkpoint) == ()
+    store.drivers.exited("one", ExitRecord(kind=ExitKind.KILLED, ended_at=5.0))
+    unknown = Start(at=1.0, planned=None, committed=None, ended=5.0, logs_known=False)
+    assert starts_of(store, spec.name, away.checkpoint) == (unknown,)
+
+
+def test_logs_that_cannot_be_read_for_a_moment_are_read_again(
+    store: Store, spec: StreamSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "PAUSE", 0.0)
+    failures = [OSError("503 Slow Down"), CheckpointError("it vanished", expected="", where="", next_step="")]
+    reading = starts.look
+
+    def failing(spec: StreamSpec, *, at: float) -> Start:
+        if failures:
+            raise failures.pop()
+        return reading(spec, at=at)
+
+    monkeypatch.setattr(starts, "look", failing)
+    launch(store, spec, "one", 1.0)
+    assert starts_of(store, spec.name, spec.checkpoint) == (Start(at=1.0, planned=None, committed=None),)

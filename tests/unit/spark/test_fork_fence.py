@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import JobError
-from streamwarden.spark.fork_fence import fence_fork, violation
+from streamwarden.spark.fork_fence import arguments, fence_fork, violation
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 
 FORK = StreamSpec(
@@ -40,6 +40,33 @@ def test_a_fork_with_a_topic_writes_to_its_own_topic() -> None:
     here = {"checkpointlocation": FORK.checkpoint}
     assert violation(fork, {**here, "topic": "streamwarden_fork_1"}) is None
     assert violation(fork, {**here, "topic": "flights"}) == "a query with the output topic flights"
+
+
+@pytest.mark.parametrize("kafka", ["kafka", "Kafka", "org.apache.spark.sql.kafka010.KafkaSourceProvider"])
+def test_a_fork_with_a_topic_lets_no_row_choose_its_topic(kafka: str) -> None:
+    """Without the option `topic` a column of that name decides where each row goes."""
+    sink = SinkSpec(kind=SinkKind.KAFKA, connection="c", topic="streamwarden_fork_1", key=("id",))
+    fork = StreamSpec(name="flights__fork", job="job.py", checkpoint=FORK.checkpoint, sink=sink)
+    by_row: dict[str, str | None] = {"checkpointlocation": FORK.checkpoint, "format": kafka}
+    assert violation(fork, by_row) == "a query with the output topics that its rows name"
+    assert violation(fork, {**by_row, "topic": "streamwarden_fork_1"}) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "options", "found"),
+    [
+        ("toTable", ("flights",), {}, {"table": "flights"}),
+        ("toTable", (), {"tableName": "flights", "format": "delta"}, {"table": "flights", "format": "delta"}),
+        ("start", ("/out", "kafka"), {"queryName": "q"}, {"path": "/out", "format": "kafka", "queryname": "q"}),
+        ("start", (), {"path": "/out", "Topic": "t", "format": None}, {"path": "/out", "topic": "t"}),
+    ],
+)
+def test_a_place_is_seen_whether_it_is_given_by_position_or_by_name(
+    method: str, args: tuple[str, ...], options: dict[str, str | None], found: dict[str, str]
+) -> None:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    assert arguments(getattr(DataStreamWriter, method), args, options) == found
 
 
 def test_a_fork_runs_no_script_and_its_code_is_not_even_begun(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from streamwarden.errors import VerificationError
 from streamwarden.verification.contradictions import contradictions, disorder
 from streamwarden.verification.oracle import RateFacts, RunFacts
 from streamwarden.verification.starts import Start
@@ -41,6 +44,14 @@ def test_only_a_start_brings_another_version_of_the_state() -> None:
     two = replace(FACTS, rate=None, times={}, state={0: frozenset({"a.b"}), 1: frozenset({"a.c"})})
     assert contradictions(two) == ["state that changed its form where no driver started: batch 1"]
     assert contradictions(replace(two, starts=(Start(at=0.0, planned=1, committed=0),))) == []
+
+
+def test_a_start_with_unknown_logs_may_have_brought_another_version_of_the_state() -> None:
+    unknown = Start(at=0.0, planned=None, committed=None, logs_known=False)
+    two = replace(FACTS, rate=None, times={}, state={0: frozenset({"a.b"}), 1: frozenset({"a.c"})}, starts=(unknown,))
+    with pytest.raises(VerificationError, match="state that changed its form"):
+        contradictions(two)
+    assert contradictions(replace(two, state={0: frozenset({"a.b"})})) == []
 
 
 def test_files_of_an_input_that_was_all_there_are_read_oldest_first() -> None:

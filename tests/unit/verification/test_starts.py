@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.verification.starts import SLACK, Restarts, Start, invented_times, planner, restarts, stale_entries
+from streamwarden.errors import VerificationError
+from streamwarden.verification.starts import (
+    SLACK,
+    Restarts,
+    Start,
+    invented_times,
+    planner,
+    require_known,
+    restarts,
+    stale_entries,
+)
 
 
 def start(planned: int | None, committed: int | None, sink: int | None = None, at: float = 0.0) -> Start:
@@ -49,6 +59,23 @@ def test_entries_of_an_older_run_are_named_when_a_driver_starts_and_when_they_ar
     assert some.startswith("now, the sink's manifest had the batches 7 to 9, ")
 
 
+def test_entries_of_an_older_run_that_a_later_start_no_longer_saw_are_no_problem() -> None:
+    stale = start(None, None, 20, at=1)
+    assert stale_entries([stale, start(None, None, at=100)], newest=5, planned=5) == [], "the output was cleared too"
+    origin = start(10, 10, 20, at=1)
+    assert stale_entries([start(5, 5, 5, at=2), origin], newest=9, planned=9) == [], "the fork is of batch 5"
+
+
+def test_entries_of_an_older_run_that_a_later_start_saw_again_stay_a_problem() -> None:
+    stale = start(None, None, 20, at=1)
+    found = stale_entries([stale, start(3, 3, 20, at=100)], newest=20, planned=7)
+    assert ["the batches 0 to 3" in found[0], "the batches 4 to 7" in found[1], "the batches 8 to 20" in found[2]] == [
+        True
+    ] * len(found)
+    [cut] = stale_entries([start(4, 4, 5, at=1), start(5, 4, 5, at=2)], newest=6, planned=6)
+    assert "had batch 5, " in cut, "its driver was killed in the batch that the older run wrote"
+
+
 def test_a_batch_is_planned_by_the_last_driver_that_found_it_unplanned() -> None:
     lives = [start(None, None, at=0), start(5, 4, at=1), start(5, 4, at=2), start(8, 8, at=3)]
     assert [found and found.at for batch in (0, 5, 6, 8, 9) for found in [planner(lives, batch)]] == [0, 0, 2, 2, 3]
@@ -67,3 +94,35 @@ def test_a_batch_cannot_be_planned_before_its_driver_started_or_after_it_ended()
     ]
     assert invented_times(lives, {**inside, 2: 9_000_000_000}) == [], "it has not ended yet"
     assert invented_times([], {0: 0}) == []
+
+
+UNKNOWN = Start(at=3000.0, planned=None, committed=None, ended=4000.0, logs_known=False)
+
+
+def test_a_driver_whose_logs_are_not_known_may_have_planned_any_batch_of_its_life() -> None:
+    """It was launched, so a batch of that time is no invention; before its launch and after its end none is its."""
+    lives = [replace(start(None, None, at=1000), ended=2000.0), UNKNOWN]
+    assert invented_times(lives, {0: 1_000_500, 1: 3_500_000}) == []
+    for at in (2_500_000, 4_500_000):
+        assert [case.split(" says")[0] for case in invented_times(lives, {0: 1_000_500, 1: at})] == ["batch 1"]
+
+
+def test_a_start_whose_logs_are_not_known_explains_no_batch_and_plans_none_for_sure() -> None:
+    known = start(4, 4, 4, at=1)
+    assert restarts([known, UNKNOWN]) == restarts([known])
+    assert planner([known, UNKNOWN], 9) == known
+
+
+def test_a_problem_that_a_start_with_unknown_logs_could_explain_leaves_no_verdict() -> None:
+    require_known([UNKNOWN], [])
+    require_known([start(None, None)], ["a problem"])
+    with pytest.raises(VerificationError, match="a problem; and what the driver of 1970-01-01 00:50:00Z began with"):
+        require_known([UNKNOWN], ["a problem"])
+
+
+def test_whether_stale_entries_were_removed_before_a_start_with_unknown_logs_is_not_known() -> None:
+    stale = start(None, None, 20, at=1)
+    with pytest.raises(VerificationError):
+        stale_entries([stale, UNKNOWN], newest=5, planned=5)
+    assert stale_entries([replace(UNKNOWN, at=0.0), stale], newest=20, planned=20) != [], "it saw them after that"
+    assert stale_entries([stale, UNKNOWN, start(None, None, at=5000)], newest=5, planned=5) == []

@@ -87,6 +87,18 @@ def test_a_watermark_that_stands_without_a_start_there_is_reported_and_not_belie
     assert run.marks == MARKS
 
 
+def test_a_watermark_that_a_start_with_unknown_logs_could_explain_leaves_no_verdict(
+    files: dict[str, Path], facts: RunFacts
+) -> None:
+    """Where the checkpoint agrees with the input nothing depends on that start; no start explains a higher one."""
+    unknown = Start(at=1.0, planned=None, committed=None, logs_known=False)
+    with pytest.raises(VerificationError, match="watermark that the input does not explain: batch 3"):
+        replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(unknown,)), SIDES)
+    assert replayed_sides(list(files.values()), replace(facts, starts=(unknown,)), SIDES).problems == ()
+    higher = replace(facts, watermarks={**MARKS, 3: 100 * MINUTE}, starts=(unknown,))
+    assert len(replayed_sides(list(files.values()), higher, SIDES).problems) == 1
+
+
 def test_a_restart_explains_no_other_watermark(files: dict[str, Path], facts: RunFacts) -> None:
     """It neither goes back, nor does it stand in the midst of what the sides say, nor beyond it."""
     for wrong in (0, 14, 20, 39, 41, 100):
