@@ -67,7 +67,8 @@ the one that the script gave it.
   driver ends with an error. Their checkpoints are claimed before the driver is launched. A query whose checkpoint is
   null is recognised by its `queryName`, or by the last folder of its checkpoint.
 - Without `queries`, each query is found, and its checkpoint claimed, when it starts. A script whose text starts a
-  single query has to use the declared `checkpoint`.
+  single query has to use the declared `checkpoint`, unless the script hands its session, a frame or a function that
+  starts a query to code outside its own files: how many queries it starts is then known only when it runs.
 - `checkpoint` is that of one of the queries, or the folder in which theirs lie.
 - `streamwarden start` waits until every query runs: those of `queries`, or as many as the script's text starts.
 - A query that ends while others go on does not end the driver; the check `query_ended` opens an incident.
