@@ -78,7 +78,7 @@ class ForkVerifier:
             bounded_from=own if fork.bounded else None,
             owed=_owed(spec, fork),
         )
-        return replace(outcome, problems=(*outcome.problems, *of_others(outcome)))
+        return replace(outcome, problems=(*outcome.problems, *of_others(outcome), *uncommitted(outcome, fork)))
 
     def _starts(self, fork: ForkView) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""
@@ -96,6 +96,13 @@ def of_others(outcome: Reconciliation) -> list[str]:
     reader of the stream's own topic leaves such records out."""
     found = outcome.notes.get("records_of_others")
     return [f"{found} records in the fork's topic are not of its query: no other writes there"] if found else []
+
+
+def uncommitted(outcome: Reconciliation, fork: ForkView) -> list[str]:
+    """Records of batches that the fork has not committed, as a problem, if it came to its end by itself: then each
+    batch that wrote records is committed. A fork that was asked to stop may have been in a batch."""
+    found = outcome.notes.get("uncommitted_records") if fork.bounded else None
+    return [f"{found} records in the fork's topic are of batches that it never committed"] if found else []
 
 
 def _owed(spec: StreamSpec, fork: ForkView) -> int:

@@ -33,8 +33,8 @@ class ForkView:
         spec: the fork's StreamSpec as JSON, for the adapters.
         bounded: it ends by itself when it has read its input; else it runs until it is asked to stop.
         copied: what the topic of its own was filled with; None: it reads its origin's input.
-        ranges: of its origin's topic, what it had yet to read when it was made; empty for files and for a topic of
-            its own.
+        ranges: of its origin's topic, what it had yet to read when it was made; empty for files and for a copied
+            topic.
     """
 
     stream: str

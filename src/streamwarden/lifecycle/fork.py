@@ -56,7 +56,7 @@ class Fork:
         batches_left: batches that these make; None if the source's limits do not say.
         input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
         copied: what the topic of its own was filled with; None: it reads its origin's input.
-        ranges: of its origin's topic, what it has yet to read; empty for files and for a topic of its own.
+        ranges: of its origin's topic, what it has yet to read; empty for files and for a copied topic.
     """
 
     spec: StreamSpec

@@ -74,7 +74,7 @@ def _watch_starts(spec: StreamSpec) -> None:
 
         @functools.wraps(started)
         def start(writer: Any, *args: Any, **options: Any) -> Any:
-            seen = {FORMAT: str(_field(writer, "source")), **_options(writer), **arguments(started, args, options)}
+            seen = {**_options(writer), FORMAT: str(_field(writer, "source")), **arguments(started, args, options)}
             outside = violation(spec, seen)
             if outside is not None:
                 raise _refusal(spec, outside)

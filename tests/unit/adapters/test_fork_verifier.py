@@ -12,7 +12,7 @@ import pytest
 
 from streamwarden.adapters import drill_engine
 from streamwarden.adapters.config import spec_to_dict
-from streamwarden.adapters.drill_engine import ForkVerifier, of_others
+from streamwarden.adapters.drill_engine import ForkVerifier, of_others, uncommitted
 from streamwarden.adapters.starts import keep_start
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.topics import TopicRange
@@ -144,6 +144,23 @@ def test_a_broker_that_does_not_answer_leaves_no_verdict(
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
     with pytest.raises(VerificationError, match="what the topic still keeps is not known"):
         ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
+
+
+def test_records_of_a_batch_that_never_was_are_a_problem_of_a_fork_that_ended_by_itself(origin: StreamSpec) -> None:
+    fork = view(origin, batch=None)
+    stray = replace(RIGHT, notes={"uncommitted_records": 2})
+    assert uncommitted(stray, fork) == ["2 records in the fork's topic are of batches that it never committed"]
+    assert uncommitted(replace(RIGHT, notes={"uncommitted_records": 0}), fork) == uncommitted(RIGHT, fork) == []
+    assert uncommitted(stray, replace(fork, bounded=False)) == [], "it was asked to stop, maybe within a batch"
+
+
+def test_the_verdict_on_a_fork_names_records_of_others_and_of_batches_that_never_were(
+    store: Store, origin: StreamSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = {"records_of_others": 1, "uncommitted_records": 2}
+    monkeypatch.setattr(drill_engine, "verify", lambda *_, **__: replace(RIGHT, notes=notes))
+    judged = ForkVerifier(store, lambda name: origin).reconcile(view(origin, batch=None), "batch")
+    assert len(judged.problems) == 2
 
 
 def test_records_of_another_query_in_the_topic_of_a_fork_are_a_problem() -> None:
