@@ -17,7 +17,10 @@ sys.modules["__main__"].__file__ = getattr(sys.modules["__main__"], "__file__", 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start after them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("quick", max_examples=10)  # `make test-unit`; `make test` tries each property 100 times
+# No deadline for an example: how long it takes says how busy the machine is.
+settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
+settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
+settings.load_profile("thorough")
 
 
 @pytest.fixture(scope="session")

@@ -163,7 +163,6 @@ def as_row(fact: BatchRow | Progress) -> BatchRow:
 
 
 UNHURRIED = settings(
-    deadline=None,  # a loaded machine pauses: that says nothing about the code
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 

@@ -73,7 +73,6 @@ def rows(draw: st.DrawFn) -> tuple[Any, ...]:
 
 @settings(
     max_examples=20,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

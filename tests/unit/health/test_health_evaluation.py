@@ -91,7 +91,7 @@ numbers = st.integers(min_value=0, max_value=10**13)
 ages = st.floats(min_value=0, max_value=10**6)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.lists(numbers, min_size=0, max_size=12),
     sst=numbers,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
@@ -143,7 +143,6 @@ MODES = st.sampled_from([{"ttl_ms": TTL_MS}, {}, {"by_event": True}])
 
 
 @given(BATCHES, MODES)
-@settings(deadline=None)
 def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str, Any]) -> None:
     """Two ways to answer: point after point with what is kept between them, and each session's history at once."""
     made = run(batches, **mode)
@@ -157,7 +156,6 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str,
 
 
 @given(BATCHES, MODES)
-@settings(deadline=None)
 def test_each_reading_is_told_once_and_each_session_ends_once(batches: list[Batch], mode: dict[str, Any]) -> None:
     """The ledger: rows of a session carry on where the one before left off, on the grid, and the last one is its END.
 
@@ -184,7 +182,6 @@ def test_each_reading_is_told_once_and_each_session_ends_once(batches: list[Batc
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_by_event_time_the_batches_do_not_matter(batches: list[Batch]) -> None:
     """All readings in one batch, or each file in one of its own: the same rows, if none was late."""
     files = [[(d, s, x, 0, False) for d, s, x, _, _ in readings] for batch in batches for readings in batch.files]
@@ -204,7 +201,6 @@ def test_by_event_time_the_batches_do_not_matter(batches: list[Batch]) -> None:
 
 
 @given(BATCHES, MODES)
-@settings(deadline=None)
 def test_nothing_stays_of_a_device_that_fell_silent(batches: list[Batch], mode: dict[str, Any]) -> None:
     """But how many sessions it had, until that expires."""
     made = run(batches, **mode, quiet=True)
@@ -217,7 +213,6 @@ def test_nothing_stays_of_a_device_that_fell_silent(batches: list[Batch], mode: 
 
 
 @given(BATCHES, MODES)
-@settings(deadline=None)
 def test_a_device_with_anything_to_tell_has_one_timer_and_no_other_has_any(
     batches: list[Batch], mode: dict[str, Any]
 ) -> None:
@@ -232,7 +227,6 @@ def test_a_device_with_anything_to_tell_has_one_timer_and_no_other_has_any(
 
 
 @given(BATCHES, MODES)
-@settings(deadline=None)
 def test_a_batch_that_was_killed_and_ran_again_changes_nothing(batches: list[Batch], mode: dict[str, Any]) -> None:
     killed = run([batch._replace(killed=True) for batch in batches], **mode)
     whole = run([batch._replace(killed=False) for batch in batches], **mode)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.verification.batches import moment
@@ -65,14 +65,12 @@ def judged(run: list[list[tuple[int, int, str]]]):  # type: ignore[no-untyped-de
     return expectation("event_windows", batches, marks_of(times, 10 * MINUTE))
 
 
-@settings(deadline=None)
 @given(runs, st.randoms(use_true_random=False))
 def test_the_order_of_events_within_a_batch_changes_nothing(run: list[list[tuple[int, int, str]]], rng) -> None:  # type: ignore[no-untyped-def]
     shuffled = [rng.sample(batch, len(batch)) for batch in run]
     assert judged(run).rows == judged(shuffled).rows
 
 
-@settings(deadline=None)
 @given(runs)
 def test_each_event_is_in_the_output_or_open_or_late(run: list[list[tuple[int, int, str]]]) -> None:
     found = judged(run)
@@ -83,7 +81,6 @@ def test_each_event_is_in_the_output_or_open_or_late(run: list[list[tuple[int, i
         assert len(actions) == events
 
 
-@settings(deadline=None)
 @given(runs)
 def test_without_lateness_the_batches_do_not_matter(run: list[list[tuple[int, int, str]]]) -> None:
     """Sorted by time, then cut anywhere: each closed window holds what one look at all events finds."""

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.adapters.verification import load_oracle
@@ -123,7 +123,6 @@ def of(run: Sequence[tuple[Sequence[int], Sequence[int]]], *args: str) -> Expect
     return judged(flights, [[weather(minute) for minute in theirs] for theirs in observed], both, *args)
 
 
-@settings(deadline=None)
 @given(runs)
 def test_each_flight_is_in_the_output_or_waits_or_was_late(run: list[tuple[list[int], list[int]]]) -> None:
     found = of(run)
@@ -133,14 +132,12 @@ def test_each_flight_is_in_the_output_or_waits_or_was_late(run: list[tuple[list[
     assert found.books.pairs == total == found.books.emitted + found.books.open + found.books.dropped
 
 
-@settings(deadline=None)
 @given(runs)
 def test_the_inner_join_is_the_outer_one_without_its_nulls(run: list[tuple[list[int], list[int]]]) -> None:
     outer, inner = of(run), of(run, "join=inner")
     assert dict(inner.rows) == {key: values for key, values in outer.rows.items() if values[4] is not None}
 
 
-@settings(deadline=None)
 @given(runs)
 def test_an_answer_is_of_the_flights_own_hour(run: list[tuple[list[int], list[int]]]) -> None:
     for _, values in of(run).rows.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
@@ -119,7 +119,6 @@ def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
     """Two ways to count the same actions: one batch after another with timers, and the whole history at once."""
     made = run(batches)
@@ -131,7 +130,6 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_what_is_told_adds_up_to_what_was_done(batches: list[Batch]) -> None:
     """The ledger: actions in = added out at any time, and = final counts + the counts of those who stay."""
     made = run(batches)
@@ -157,7 +155,6 @@ def test_what_is_told_adds_up_to_what_was_done(batches: list[Batch]) -> None:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_each_user_who_came_leaves_and_nothing_stays_of_them(batches: list[Batch]) -> None:
     made = run(batches, quiet=True)
     assert made.ticking.timers() == []
@@ -168,7 +165,6 @@ def test_each_user_who_came_leaves_and_nothing_stays_of_them(batches: list[Batch
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_each_user_has_one_timer(batches: list[Batch]) -> None:
     ticking = run(batches).ticking
     known = {user: JOB.User(*value) for user, value in ticking.state()["user"].items()}
@@ -176,7 +172,6 @@ def test_each_user_has_one_timer(batches: list[Batch]) -> None:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_a_batch_that_was_killed_and_ran_again_changes_nothing(batches: list[Batch]) -> None:
     killed = run([batch._replace(killed=True) for batch in batches])
     whole = run([batch._replace(killed=False) for batch in batches])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
@@ -125,7 +125,6 @@ def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
     """Two ways to cut the same events: one batch after another with timers, and the whole history at once."""
     made = run(batches)
@@ -139,7 +138,6 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_each_event_is_in_one_session_and_each_session_ends_once(batches: list[Batch]) -> None:
     """The ledger: it knows what was sent and when, and nothing of how sessions are cut."""
     made = run(batches, quiet=True)
@@ -162,7 +160,6 @@ def test_each_event_is_in_one_session_and_each_session_ends_once(batches: list[B
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_nothing_stays_of_an_id_that_fell_silent(batches: list[Batch]) -> None:
     ticking = run(batches, quiet=True).ticking
     assert ticking.timers() == []
@@ -170,7 +167,6 @@ def test_nothing_stays_of_an_id_that_fell_silent(batches: list[Batch]) -> None:
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_each_open_session_has_one_timer_and_nothing_else_has_any(batches: list[Batch]) -> None:
     ticking = run(batches).ticking
     open_ = {user: JOB.Session(*value) for user, value in ticking.state()["open"].items()}
@@ -179,7 +175,6 @@ def test_each_open_session_has_one_timer_and_nothing_else_has_any(batches: list[
 
 
 @given(BATCHES)
-@settings(deadline=None)
 def test_a_batch_that_was_killed_and_ran_again_changes_nothing(batches: list[Batch]) -> None:
     killed = run([batch._replace(killed=True) for batch in batches])
     whole = run([batch._replace(killed=False) for batch in batches])

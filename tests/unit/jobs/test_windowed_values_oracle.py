@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.adapters.verification import load_oracle
@@ -74,7 +74,6 @@ def test_a_stream_of_files_is_not_its_question() -> None:
         ORACLE([], replace(facts(3), rate=None))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(sum),
     st.sampled_from([1, 2, 4, 5, 8]),
