@@ -217,7 +217,7 @@ def test_a_stop_is_a_wish_that_outlives_the_driver(yard: Yard) -> None:
     assert wish is not None
     assert (wish.desired, wish.changed_by) == (Desired.STOPPED, "ann")
     kinds = [event.kind for event in yard.store.drivers.events(record.driver_id)]
-    assert kinds == ["stop_requested", "signal_sent"]
+    assert kinds == ["logs_at_launch", "stop_requested", "signal_sent"]
 
 
 def test_a_restart_leaves_the_stream_wanted_running(yard: Yard) -> None:

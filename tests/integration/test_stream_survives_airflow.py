@@ -367,7 +367,7 @@ def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installati
 
 
 def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installation) -> None:
-    """The job raises in build(): one launch, no back-off, red, paused, and an incident that says what to do."""
+    """The job asks for a column that is not there: one launch, no back-off, red, paused, and an incident with advice."""
     airflow, store = installation.airflow, installation.space.store
     airflow.pause("stream_wrong", False)
     wait_for("the DAG to pause itself", lambda: airflow.is_paused("stream_wrong"), timeout=LONG)
@@ -377,7 +377,7 @@ def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installatio
     assert not drivers[0].exit.curable
     incidents = [each for each in store.incidents.open("wrong") if each.check == "supervision"]
     assert len(incidents) == 1
-    assert "the column `price` was renamed" in incidents[0].reason
+    assert "name `price` cannot be resolved" in incidents[0].reason
     assert incidents[0].advice
 
 

@@ -37,11 +37,11 @@ def build(spark, spec):
 '''
 
 WRONG_JOB = '''
-"""Builds nothing: raises what a broken deployment raises."""
+"""Builds nothing: it asks for a column that its input does not have any more."""
 
 
 def build(spark, spec):
-    raise RuntimeError("the column `price` was renamed")
+    return spark.readStream.schema("key STRING").json(spec.source.path).select("price")
 '''
 
 STREAM = """
