@@ -367,7 +367,7 @@ def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installati
 
 
 def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installation) -> None:
-    """The job asks for a column that is not there: one launch, no back-off, red, paused, and an incident with advice."""
+    """The job asks for a column that is not there: one launch, no back-off, red, paused, an incident with advice."""
     airflow, store = installation.airflow, installation.space.store
     airflow.pause("stream_wrong", False)
     wait_for("the DAG to pause itself", lambda: airflow.is_paused("stream_wrong"), timeout=LONG)
