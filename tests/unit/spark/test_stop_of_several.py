@@ -111,7 +111,10 @@ def test_where_it_is_given_up_spark_waits_no_longer(pair: tuple[Query, Query], t
 
 
 def test_a_script_that_stops_spark_by_itself_waits_for_nothing(pair: tuple[Query, Query], tmp_path: Path) -> None:
-    control_of(pair, tmp_path).await_boundaries()
+    script = threading.Thread(target=control_of(pair, tmp_path).await_boundaries, daemon=True)
+    script.start()
+    script.join(ENOUGH)
+    assert not script.is_alive()
 
 
 def test_a_refused_query_makes_the_script_wait_for_the_batches_of_the_others(

@@ -13,7 +13,7 @@ import pytest
 
 from streamwarden.errors import VerificationError
 from streamwarden.verification.batches import replayed
-from streamwarden.verification.input_lines import lines, require_lines
+from streamwarden.verification.input_lines import lines
 from streamwarden.verification.oracle import RunFacts
 
 TEXT = b"one\ntwo\r\nthree\rfour"
@@ -86,4 +86,6 @@ def test_a_source_whose_records_are_no_lines_leaves_no_verdict(options: dict[str
 
 
 def test_options_that_keep_records_lines_are_accepted() -> None:
-    require_lines({"multiLine": "false", "encoding": "UTF-8", "maxFileAge": "7d"})
+    harmless = {"multiLine": "false", "encoding": "UTF-8", "maxFileAge": "7d"}
+    facts = RunFacts(files={}, watermarks={}, committed=None, options=harmless)
+    assert replayed([], facts, decode=str, at=len, delay=None).problems == ()
