@@ -10,7 +10,7 @@ import pytest
 from streamwarden.adapters.replay import replay
 from streamwarden.drills.faults import KillDriver, Scene
 from streamwarden.drills.faults.base import await_exit
-from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind
 from support.drill_project import drill_project, run_drill
@@ -28,81 +28,55 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> None:
+def deviates(job: str, tmp_path: Path, flights: Path) -> DrillRun:
+    """The drill `kill_driver` of a stream with this job; it must not pass."""
     with drill_project(
-        tmp_path,
-        inputs=flights,
-        fault=FaultKind.KILL_DRIVER,
-        job="drops_a_row",
-        batches=12,
-        min_records=RECORDS,
+        tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job=job, batches=12, min_records=RECORDS
     ) as workspace:
         run = run_drill(workspace)
-        assert verdict_word(run) == "DEVIATED", run.reason
-        counts = run.facts["reconciliation"]
-        assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (1, 0, 0, 0)
-        assert "1 lost" in run.reason
-        assert len(counts["samples"]["lost"]) == 1
-        assert not run.facts["judgement"]["success"]
+    assert verdict_word(run) == "DEVIATED", run.reason
+    return run
+
+
+def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> None:
+    run = deviates("drops_a_row", tmp_path, flights)
+    counts = run.facts["reconciliation"]
+    assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (1, 0, 0, 0)
+    assert "1 lost" in run.reason
+    assert len(counts["samples"]["lost"]) == 1
+    assert not run.facts["judgement"]["success"]
 
 
 def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights: Path) -> None:
-    with drill_project(
-        tmp_path,
-        inputs=flights,
-        fault=FaultKind.KILL_DRIVER,
-        job="doubles_on_replay",
-        batches=12,
-        min_records=RECORDS,
-    ) as workspace:
-        run = run_drill(workspace)
-        assert verdict_word(run) == "DEVIATED", run.reason
-        counts = run.facts["reconciliation"]
-        assert counts["duplicated"] > 0
-        assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
-        assert f"{counts['duplicated']} duplicated" in run.reason
-        assert not run.facts["judgement"]["success"]
+    run = deviates("doubles_on_replay", tmp_path, flights)
+    counts = run.facts["reconciliation"]
+    assert counts["duplicated"] > 0
+    assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
+    assert f"{counts['duplicated']} duplicated" in run.reason
+    assert not run.facts["judgement"]["success"]
 
 
 def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, flights: Path) -> None:
     """Its own offset log would excuse it: the watermark stands, so that every later window would count as open."""
-    with drill_project(
-        tmp_path,
-        inputs=flights,
-        fault=FaultKind.KILL_DRIVER,
-        job="blind_after_restart",
-        batches=12,
-        min_records=RECORDS,
-    ) as workspace:
-        run = run_drill(workspace)
-        assert verdict_word(run) == "DEVIATED", run.reason
-        counts = run.facts["reconciliation"]
-        assert counts["lost"] > counts["expected"] / 4
-        assert f"{counts['lost']} lost" in run.reason
-        assert any("watermark that the input does not explain" in problem for problem in counts["problems"])
-        assert not run.facts["judgement"]["success"]
+    run = deviates("blind_after_restart", tmp_path, flights)
+    counts = run.facts["reconciliation"]
+    assert counts["lost"] > counts["expected"] / 4
+    assert f"{counts['lost']} lost" in run.reason
+    assert any("watermark that the input does not explain" in problem for problem in counts["problems"])
+    assert not run.facts["judgement"]["success"]
 
 
 def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_is_equal(
     tmp_path: Path, flights: Path
 ) -> None:
-    with drill_project(
-        tmp_path,
-        inputs=flights,
-        fault=FaultKind.KILL_DRIVER,
-        job="changes_its_columns",
-        batches=12,
-        min_records=RECORDS,
-    ) as workspace:
-        run = run_drill(workspace)
-        assert verdict_word(run) == "DEVIATED", run.reason
-        counts = run.facts["reconciliation"]
-        assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (0, 0, 0, 0)
-        assert "the column flights is double in the output; the oracle expects bigint" in run.reason
-        assert "the output has the additional column uuid (string); the oracle declares window_start, " in run.reason
-        assert not run.facts["judgement"]["success"]
-        (shown,) = [each for each in run.facts["judgement"]["expectations"] if each["suite"] == "columns"]
-        assert (shown["success"], shown["unexpected_count"]) == (False, 2)
+    run = deviates("changes_its_columns", tmp_path, flights)
+    counts = run.facts["reconciliation"]
+    assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (0, 0, 0, 0)
+    assert "the column flights is double in the output; the oracle expects bigint" in run.reason
+    assert "the output has the additional column uuid (string); the oracle declares window_start, " in run.reason
+    assert not run.facts["judgement"]["success"]
+    (shown,) = [each for each in run.facts["judgement"]["expectations"] if each["suite"] == "columns"]
+    assert (shown["success"], shown["unexpected_count"]) == (False, 2)
 
 
 @dataclass(frozen=True, slots=True)

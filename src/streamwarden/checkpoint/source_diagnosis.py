@@ -95,7 +95,7 @@ def _diagnose_input(fs: FileSystem, path: str, source: int, offsets: range) -> I
         try:
             entries = read_source_log(fs, join(path, folder, compactible_name(batch, compact)), batch)
         except (Damaged, FileNotFoundError):
-            continue  # a finding of its own
+            continue  # another finding says so
         named += [to_path(entry.path) for entry in entries if entry.offset in offsets]
     root = path.partition("://")[0] if "://" in path else ""
     reachable = [each for each in named if (each.partition("://")[0] if "://" in each else "") == root]
