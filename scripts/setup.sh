@@ -107,7 +107,7 @@ fi
 # --- Java ------------------------------------------------------------------------------------------------------------
 java_problem() { # prints nothing if a usable Java is there
     PYTHONPATH=src $python -S - <<'PY' 2>&1
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters.jvm.java import find_java
 from streamwarden.errors import StreamwardenError
 try:
     find_java()

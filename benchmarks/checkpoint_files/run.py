@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters.jvm.java import find_java
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream import SinkSpec, StreamSpec

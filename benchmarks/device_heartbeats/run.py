@@ -23,10 +23,10 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from streamwarden.adapters.fleet import Fleet
-from streamwarden.adapters.outputs import read_output
 from streamwarden.adapters.store import Store
 from streamwarden.progress import Progress
+from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.sinks.output import read_output
 from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]

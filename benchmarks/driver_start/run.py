@@ -16,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamwarden.adapters import class_archive
-from streamwarden.adapters.fleet import Fleet
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters.jvm import class_archive
+from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 
 JOB = """

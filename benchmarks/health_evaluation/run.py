@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from streamwarden.adapters.observatory import LOOK_BACK, Observatory
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.checks import CHECKS
@@ -31,6 +30,7 @@ from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.window import Batch, Measurement, StateInstance, WaitingInput, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.services.monitoring.health_monitor import LOOK_BACK, HealthMonitor
 from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
 
 GOAL = 1.0
@@ -72,8 +72,8 @@ def main() -> None:
 def time_checks(streams: int, batches: int) -> tuple[float, float, int]:
     """(wall seconds, CPU seconds, alarms) of evaluating every stream once, a minute after the time before.
 
-    Neither the making of the windows nor the evaluation before is counted. As in the observatory, fifty streams are in
-    memory at once; each fifty are timed three times and the fastest counts, so that other programs count less.
+    Neither the making of the windows nor the evaluation before is counted. As in the health monitor, fifty streams are
+    in memory at once; each fifty are timed three times and the fastest counts, so that other programs count less.
     """
     wall = cpu = 0.0
     alarms = 0
@@ -109,7 +109,7 @@ def time_store(streams: int, batches: int) -> tuple[float, float, float]:
             store.batches.upsert_many(spec.name, (b.progress for b in window.batches if b.progress is not None))
             store.measurements.add(window.measurements)
             store.drivers.launched(window.drivers[0])
-        report = Observatory(store).evaluate(specs, NOW)
+        report = HealthMonitor(store).evaluate(specs, NOW)
         return report.seconds["read"], report.seconds["check"], report.seconds["save"]
 
 

@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.java import find_java
-from streamwarden.adapters.spark_home import spark_environment
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import spark_environment
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.submission import spark_conf

@@ -32,8 +32,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from streamwarden.adapters.fleet import Fleet
 from streamwarden.adapters.store import Store
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream import (
     OutputMode,
     SinkKind,

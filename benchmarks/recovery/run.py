@@ -36,8 +36,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.services.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GOAL = 3.0

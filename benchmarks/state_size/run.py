@@ -18,15 +18,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from streamwarden.adapters.advising import state_files
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.java import find_java
-from streamwarden.advice.history import History, StateFiles
-from streamwarden.advice.state_size import Prediction, predict
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.health.window import Batch
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_progress
+from streamwarden.services.analysis.tuning_facts import state_files
 from streamwarden.stream import Backend, StateSpec, StreamSpec
+from streamwarden.tuning.history import History, StateFiles
+from streamwarden.tuning.state_size import Prediction, predict
 from streamwarden.units import format_size
 
 FILLS, SHARE = 5, 20

@@ -34,20 +34,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from streamwarden.adapters import class_archive
-from streamwarden.adapters.config import load_stream, spec_to_dict
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.fleet import Fleet
-from streamwarden.adapters.java import find_java
-from streamwarden.adapters.launch import driver_environment
-from streamwarden.adapters.replay import replay
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.jvm import class_archive
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import spark_home
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.state import state_stores
+from streamwarden.config.loading import load_stream, spec_to_dict
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import driver_properties, properties_text
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.launch import driver_environment
+from streamwarden.services.replay.replay import replay
 from streamwarden.stream import SourceKind, StreamSpec, TriggerSpec
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -17,9 +17,9 @@ from rich.markup import escape
 from summary import summary
 from voice import Updates, Voice
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.journal import DrillRun
 from streamwarden.errors import StoreError, StreamwardenError
+from streamwarden.services.workspace import Workspace
 
 T = TypeVar("T")
 

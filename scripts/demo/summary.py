@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import verdict_word
 from streamwarden.health.check import Unit
 from streamwarden.health.checks import CHECKS
+from streamwarden.services.workspace import Workspace
 
 _COLOURS = {"OK": "green", "WARNING": "yellow", "CRITICAL": "bold red", "UNKNOWN": "dim"}
 

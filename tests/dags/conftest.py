@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.services.workspace import Workspace
 
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-", ignore_cleanup_errors=True)
 os.environ.setdefault("AIRFLOW_HOME", _HOME.name)

@@ -21,13 +21,13 @@ from airflow.providers.apache.spark.hooks import spark_submit as provider
 from airflow.providers.apache.spark.operators import spark_submit as provider_operator
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.services.workspace import Workspace
 from support.spark_names import knows, options
 
 APPLICATION = "application_1700000000000_0001"

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.stream_incidents import open_incident
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.health import evaluate_all
+from streamwarden.health.stream_incidents import open_incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.services.workspace import Workspace
 from support.queries import query_record
 
 

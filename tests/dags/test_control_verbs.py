@@ -17,14 +17,14 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from streamwarden.adapters import processes
 from streamwarden.adapters.store.database import StoreBusy
 from streamwarden.adapters.store.stops import Stops
-from streamwarden.adapters.stream_incidents import open_incident
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import controls
 from streamwarden.airflow.controls import ControlOperator
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.errors import StoreError
+from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.stop import Desired, StopRequest
+from streamwarden.services.workspace import Workspace
 
 
 def driver(space: Workspace, driver_id: str = "counted-1", launched_at: float | None = None) -> DriverRecord:

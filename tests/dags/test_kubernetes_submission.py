@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.java import find_java
-from streamwarden.adapters.launch import RUNNER
-from streamwarden.adapters.spark_home import spark_environment, spark_home
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
 from streamwarden.airflow.cluster_mode import pod_name, point_at
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
+from streamwarden.services.fleet.launch import RUNNER
 from streamwarden.stream import DeployMode, ExecutorsSpec, SparkSpec, StreamSpec
 
 pytestmark = pytest.mark.spark

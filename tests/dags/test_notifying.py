@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.stream_incidents import close_incident, open_incident
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
 from streamwarden.errors import ConfigError
+from streamwarden.health.stream_incidents import close_incident, open_incident
+from streamwarden.services.workspace import Workspace
 
 RECORDING = "support.recording_notifier.RecordingNotifier"
 UNREACHABLE = "support.recording_notifier.UnreachableNotifier"

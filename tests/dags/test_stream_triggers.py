@@ -11,11 +11,11 @@ import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from streamwarden.adapters.store.stops import Stops
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.services.workspace import Workspace
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.operators import StreamOperator, _connection_of
 from streamwarden.airflow.submitting import Submission, submission

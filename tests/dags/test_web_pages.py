@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream, make_project
 from support.queries import query_record
 

@@ -13,17 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import spec_from_dict
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.adapters.drill_engine import build_engine
-from streamwarden.adapters.replay_topic import replay_to_topic
-from streamwarden.adapters.topic_output import read_events, typed
-from streamwarden.adapters.verification import verify
+from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.engine import EXPERIMENT
 from streamwarden.drills.journal import Step
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.replay.topic import replay_to_topic
+from streamwarden.services.verifying.verification import verify
+from streamwarden.sinks.kafka.output import read_events, typed
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec
 from streamwarden.verification.events import event_id
 from support.drill_project import drill_project
@@ -38,7 +37,7 @@ SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_tri
 SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
 
 LATEST = f"""{EVERY_TYPE}
-    from streamwarden.spark.topic_sink import JSON
+    from streamwarden.sinks.kafka.writer import JSON
 
     typed = typed.withColumn("note", F.lit("two\\nlines"))
     row = F.struct(*(f"`{{name}}`" for name in typed.columns))
@@ -69,7 +68,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         source=SOURCE,
         sink=SINK,
     ) as workspace:
-        engine = build_engine(workspace)
+        engine = workspace.drill_engine()
         run_id = engine.begin("drill")
         for step in EXPERIMENT:
             run = engine.step(run_id, step, park=False)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.adapters.replay_topic import replay_to_topic
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.spec import FaultKind
+from streamwarden.services.replay.topic import replay_to_topic
 from support.drill_project import drill_project, run_drill
 from support.drivers import QUICK
 from support.kafka_broker import Broker, broker

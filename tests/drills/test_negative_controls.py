@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.replay import replay
-from streamwarden.drills.faults import KillDriver, Scene
+from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.faults.base import await_exit
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind
+from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
@@ -83,9 +83,9 @@ def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_i
 class TooSlow(KillDriver):
     """Aims at a batch, and fires when the driver has long ended by itself."""
 
-    def aim(self, scene: Scene, *, deadline: float) -> int | None:
-        batch = KillDriver.aim(self, scene, deadline=deadline)
-        await_exit(scene, deadline=deadline)
+    def aim(self, context: FaultContext, *, deadline: float) -> int | None:
+        batch = KillDriver.aim(self, context, deadline=deadline)
+        await_exit(context, deadline=deadline)
         return batch
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.replay import replay
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind
-from streamwarden.lifecycle.fork_places import SCHEMA
+from streamwarden.lifecycle.forks.places import SCHEMA
+from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running
 from support.sink_tables import Base

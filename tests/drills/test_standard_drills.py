@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import keeper
-from streamwarden.adapters.replay import replay
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.journal import DrillRun, Step
 from streamwarden.drills.spec import FaultKind
+from streamwarden.lifecycle import folder as files
+from streamwarden.services.replay.replay import replay
+from streamwarden.services.workspace import Workspace
 from support.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
@@ -107,11 +107,10 @@ def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:
 
 STEP = """
 import sys
-from streamwarden.adapters.drill_engine import build_engine
-from streamwarden.adapters.workspace import Workspace
+from streamwarden.services.workspace import Workspace
 from streamwarden.drills.journal import Step
 with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
-    engine = build_engine(workspace)
+    engine = workspace.drill_engine()
     run_id = engine.begin("drill", "stepwise-1")
     engine.step(run_id, Step(sys.argv[3]))
 """
@@ -154,7 +153,7 @@ def drivers(workspace: Workspace) -> list:
 def await_drivers(workspace: Workspace, count: int, process: subprocess.Popen[bytes]) -> None:
     """Until that many were launched, the last of them with its keeper: from then on it lives without its launcher."""
     deadline = time.monotonic() + 300
-    while len(found := drivers(workspace)) < count or not (Path(found[-1].folder) / keeper.KEEPER).exists():
+    while len(found := drivers(workspace)) < count or not (Path(found[-1].folder) / files.KEEPER).exists():
         assert process.poll() is None, "the step ended before it launched a driver"
         assert time.monotonic() < deadline
         time.sleep(0.05)

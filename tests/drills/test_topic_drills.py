@@ -15,20 +15,21 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters import scratch_topics, topic_copy
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.drill_forks import DrillForks
-from streamwarden.adapters.drill_source import ForkSource
-from streamwarden.adapters.replay_topic import replay_to_topic
-from streamwarden.adapters.topic_export import export_copied, export_topic, read_messages
+from streamwarden.adapters.kafka import scratch_topics
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, SourceError, VerificationError
-from streamwarden.lifecycle.fork_places import SCHEMA
-from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
+from streamwarden.lifecycle.forks.places import SCHEMA
+from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
+from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.drilling.source import ForkSource
+from streamwarden.services.replay.topic import replay_to_topic
+from streamwarden.sources.kafka import copy
+from streamwarden.sources.kafka.export import export_copied, export_topic, read_messages
 from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.drill_project import drill_project, run_drill
 from support.kafka_broker import Broker, broker
@@ -253,8 +254,8 @@ def make_and_be_killed(forks: DrillForks, monkeypatch: pytest.MonkeyPatch) -> No
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(topic_copy, "_require_equal", dies)
-        patch.setattr("streamwarden.adapters.forks.clear", lambda *_: None)
+        patch.setattr(copy, "_require_equal", dies)
+        patch.setattr("streamwarden.services.forks.forks.clear", lambda *_: None)
         with pytest.raises(Killed):
             forks.make("run", "mixed", ForkSpec(), Feed.COPY)
 
@@ -274,7 +275,7 @@ def test_no_topic_but_a_forks_is_ever_changed(kafka: Broker, tmp_path: Path) -> 
             with pytest.raises(DrillError, match="mixed is no topic of a fork"):
                 act()
         with pytest.raises(CheckpointError, match="mixed is no topic of a fork"):
-            topic_copy.drop(MIXED)
+            copy.drop(MIXED)
         with pytest.raises(DrillError, match="which no drill changes"):
             source.forget(replace(made, copied=None), {0: 5})
         forks.clear("run", made)
@@ -283,6 +284,6 @@ def test_no_topic_but_a_forks_is_ever_changed(kafka: Broker, tmp_path: Path) -> 
 def test_a_topic_that_is_not_there_cannot_be_copied(kafka: Broker, tmp_path: Path) -> None:
     absent = replace(MIXED, source=replace(COPIED, topic="absent"))
     with pytest.raises(SourceError, match="Unknown topic"):
-        topic_copy.make(absent, replace(absent, source=replace(COPIED, topic=f"{SCHEMA}x_source")), Feed.COPY)
+        copy.make(absent, replace(absent, source=replace(COPIED, topic=f"{SCHEMA}x_source")), Feed.COPY)
     with pytest.raises(DrillAborted, match="Unknown topic"):
         DrillForks(DrillArchive(tmp_path), lambda _: absent).make("run", "mixed", ForkSpec(), Feed.COPY)

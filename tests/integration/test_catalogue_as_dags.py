@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.replay import replay
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.replay.replay import replay
+from streamwarden.services.workspace import Workspace
 from streamwarden.stream import SourceKind, StreamSpec
 from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
 

@@ -26,10 +26,10 @@ import sqlalchemy as sa
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from streamwarden.adapters import maven
-from streamwarden.adapters.java import find_java
-from streamwarden.adapters.workspace import Workspace
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.java import find_java
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.workspace import Workspace
 from support.airflow_harness import COMPONENTS, REPOSITORY, Airflow, free_port, running, wait_for
 from support.deployment import Deployment
 from support.kafka_broker import JARS

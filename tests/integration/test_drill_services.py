@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.drill_services import ForkServices
+from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import Service
+from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 
 

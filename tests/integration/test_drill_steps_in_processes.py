@@ -9,7 +9,7 @@ from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.journal import DrillRun, DrillStatus, Step
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import DrillError, StoreError
-from streamwarden.lifecycle.topic_copy import Feed
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from support.drill_world import Killed, World, drill
 
 

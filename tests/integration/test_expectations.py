@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
 from streamwarden.drills.ports import Judgement
 from streamwarden.errors import VerificationError
+from streamwarden.services.verifying.expectations import judge
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.reconciliation import Key, Reconciliation, Values, reconcile

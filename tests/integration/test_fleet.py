@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.fleet import Fleet, new_driver_id, stream_of
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.stream_incidents import open_incident
 from streamwarden.errors import LeaseHeld, ProcessError, StoreError
+from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.fleet.fleet import Fleet, new_driver_id, stream_of
 from streamwarden.stream import StopPolicy, StreamSpec, TriggerSpec
 from support.drivers import until
 
@@ -166,7 +166,7 @@ def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard)
 
 
 def test_without_java_nothing_is_started_and_no_lease_is_taken(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamwarden.adapters.launch.find_java", _no_java)
+    monkeypatch.setattr("streamwarden.services.fleet.launch.find_java", _no_java)
     with pytest.raises(ProcessError, match="no usable Java"):
         yard.fleet.start(yard.spec, launched_by="a")
     assert yard.store.leases.current(yard.spec.checkpoint) is None
@@ -174,7 +174,7 @@ def test_without_java_nothing_is_started_and_no_lease_is_taken(yard: Yard, monke
 
 
 def _no_java(environ: object) -> Path:
-    from streamwarden.adapters.java import find_java
+    from streamwarden.adapters.jvm.java import find_java
 
     return find_java({"PATH": ""}, installed=Path("/nonexistent"))
 
@@ -255,7 +255,7 @@ def test_the_deadlines_are_the_streams_own_unless_said_otherwise(yard: Yard) -> 
 def test_old_folders_and_the_temporary_files_of_dead_drivers_are_swept(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamwarden.adapters.fleet.KEPT_FOLDERS", 2)
+    monkeypatch.setattr("streamwarden.services.fleet.fleet.KEPT_FOLDERS", 2)
     folders: list[Path] = []
     fleet = Fleet(yard.store, yard.data, clock=lambda: time.time() + len(folders))  # ids sort by the second
     for _ in range(4):

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streamwarden.adapters.brokers import topic_id
 from streamwarden.adapters.connections import connection
-from streamwarden.adapters.flights import departures
-from streamwarden.adapters.observatory import Observatory
-from streamwarden.adapters.replay_topic import replay_to_topic
+from streamwarden.adapters.kafka.brokers import topic_id
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.surroundings import Surroundings, survey
-from streamwarden.adapters.topic_export import export_topic, read_range
-from streamwarden.adapters.topic_lag import topic_input
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import SourceError, VerificationError
 from streamwarden.health.window import WaitingInput
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
+from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.replay.flights import departures
+from streamwarden.services.replay.topic import replay_to_topic
+from streamwarden.sources.kafka.export import export_topic, read_range
+from streamwarden.sources.kafka.lag import topic_input
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
 from support.drivers import until
 from support.kafka_broker import Broker, broker
@@ -140,7 +140,7 @@ def test_a_topic_that_was_made_anew_and_grew_past_the_stream_is_told_by_its_id(k
         store.migrate()
 
         def look(minute: int) -> tuple[str, str]:
-            report = Observatory(store).evaluate([reader.spec], NOW + 60.0 * minute)
+            report = HealthMonitor(store).evaluate([reader.spec], NOW + 60.0 * minute)
             found = {verdict.check: verdict for verdict in report.verdicts}["input_lost"]
             return found.status.value, found.reason
 
@@ -175,7 +175,7 @@ def test_the_lag_of_a_topic_is_judged_from_look_to_look(kafka: Broker, tmp_path:
                 reader.plan({"0": at})
                 reader.commit()
                 kafka.produce("judged", ["{}"] * comes)
-                report = Observatory(store).evaluate([reader.spec], NOW + 180.0 * len(told))
+                report = HealthMonitor(store).evaluate([reader.spec], NOW + 180.0 * len(told))
                 found = {verdict.check: verdict for verdict in report.verdicts}["topic_lag"]
                 told.append((found.status.value, found.reason.partition(",")[0].partition(":")[0]))
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import open_path
-from streamwarden.adapters.forks import clear, fork
-from streamwarden.adapters.outputs import read_output
-from streamwarden.adapters.surroundings import survey
-from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.services.forks.forks import clear, fork
+from streamwarden.services.monitoring.probe import survey
+from streamwarden.sinks.output import read_output
 from streamwarden.stream import SinkSpec, SourceSpec, StorageSpec, StreamSpec
 from support.checkpoints import Archives
 from support.object_store import BUCKET, ObjectStore, running

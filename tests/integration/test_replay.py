@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from streamwarden.adapters import replay as replay_module
-from streamwarden.adapters.flights import FLIGHTS, _data_file, departures
-from streamwarden.adapters.replay import ReplayStats, replay
 from streamwarden.errors import ConfigError
+from streamwarden.services.replay import replay as replay_module
+from streamwarden.services.replay.flights import FLIGHTS, _data_file, departures
+from streamwarden.services.replay.replay import ReplayStats, replay
 
 KEYS = ("flight_id", "event_time", "origin", "carrier", "dest", "tailnum", "departed_at", "dep_delay")
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.observatory import Observatory
-from streamwarden.adapters.services import Services, ask_broker, ask_database
 from streamwarden.adapters.store import Store
 from streamwarden.health.services import Need
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Service
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
+from streamwarden.services.monitoring.reachability import Services, ask_broker, ask_database
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 from support.kafka_broker import Broker, broker
 from support.postgres_server import PostgreSQL, running
@@ -77,7 +77,7 @@ class Watch:
     def look(self, times: int = 1) -> dict[str, Verdict]:
         """The verdicts of the last of so many evaluations."""
         for _ in range(times):
-            report = Observatory(self.store).evaluate([self.stream], START + STEP * self.looks)
+            report = HealthMonitor(self.store).evaluate([self.stream], START + STEP * self.looks)
             self.looks += 1
             self.opened += [each.check for each in report.changes.opened if each.check in CHECKS]
             self.resolved += [each.check for each in report.changes.resolved if each.check in CHECKS]

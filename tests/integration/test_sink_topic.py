@@ -15,23 +15,23 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from streamwarden.adapters import sink_topic
-from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.connections import Connection, connection, variable
-from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.drill_forks import DrillForks
-from streamwarden.adapters.drill_topic import ForkTopic
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.sink_topic import require_topic
-from streamwarden.adapters.topic_output import read_topic
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
-from streamwarden.lifecycle.fork_places import SCHEMA
-from streamwarden.lifecycle.topic_copy import Feed
+from streamwarden.lifecycle.forks.places import SCHEMA
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.drilling.topic import ForkTopic
+from streamwarden.services.forks.forks import fork
+from streamwarden.sinks.kafka import topic
+from streamwarden.sinks.kafka.output import read_topic
+from streamwarden.sinks.kafka.topic import require_topic
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, event_id
 from support.checkpoints import Archives, stream_of
@@ -200,15 +200,15 @@ def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
     if batch is not None:
         assert read_checkpoint(FS, made.spec.checkpoint).findings == ()
         assert log_position(FS, made.spec.checkpoint).committed == batch
-    assert sink_topic.drop(made.spec) == own
-    assert sink_topic.drop(made.spec) is None
+    assert topic.drop(made.spec) == own
+    assert topic.drop(made.spec) is None
     with pytest.raises(SinkError, match="the topic is not there"):
         require_topic(connection("events"), own)
 
 
 def test_no_topic_but_a_forks_is_ever_deleted(kafka: Broker, origin: StreamSpec) -> None:
     with pytest.raises(CheckpointError, match="is no topic of a fork"):
-        sink_topic.drop(origin)
+        topic.drop(origin)
     assert require_topic(connection("events"), str(origin.sink.topic)) == 5
 
 

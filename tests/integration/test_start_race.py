@@ -16,7 +16,7 @@ RACER = """
 import sys
 from pathlib import Path
 
-from streamwarden.adapters.fleet import Fleet
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.adapters.store import Store
 from streamwarden.stream import StreamSpec
 

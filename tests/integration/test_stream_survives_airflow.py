@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import Desired
 from streamwarden.lifecycle.supervisor import GAVE_UP
+from streamwarden.services.workspace import Workspace
 from support.airflow_harness import Airflow, command_of, group_leaders, parent_of, running, wait_for
 from support.airflow_project import Producer, add_stream, make_project
 

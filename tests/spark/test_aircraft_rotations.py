@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.outputs import read_output
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.sinks.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.config import load_catalog
-from streamwarden.adapters.verification import load_oracle
+from streamwarden.config.loading import load_catalog
 from streamwarden.lifecycle.submission import spark_conf
+from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.spark.jobs import load_build
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.oracle import RateFacts, RunFacts

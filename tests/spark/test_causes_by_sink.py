@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters import maven
 from streamwarden.adapters.connections import variable
+from streamwarden.adapters.jvm import maven
 from streamwarden.lifecycle.causes import LOST_INPUT, RESTORE
 from support import sink_failures
 from support.kafka_broker import broker

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.forks import fork
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint import loading
-from streamwarden.checkpoint.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.services.forks.forks import fork
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 from support.checkpoints import Archives
 from support.damages import Damage, age, both, compact, copy, edit, empty, flip, halve, lose, lose_data_of, write

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import class_archive
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters.jvm import class_archive
+from streamwarden.adapters.jvm.java import find_java
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import open_path
-from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.lifecycle.submission import MIN_DELTAS_FOR_SNAPSHOT
 from streamwarden.stream import SparkSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project, until

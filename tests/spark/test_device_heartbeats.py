@@ -24,8 +24,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.outputs import Output, read_output
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.sinks.output import Output, read_output
 from streamwarden.stream import Backend, SourceSpec, SparkSpec, StateSpec, StreamSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import Rows, copied, rewrite

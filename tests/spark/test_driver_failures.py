@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.files import open_path
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.fleet import Fleet
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.verification import read_facts
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.verifying.verification import read_facts
 from streamwarden.stream import TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 from support.mid_batch import kill_in_mid_batch

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.verification import read_facts
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.services.verifying.verification import read_facts
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows, copied

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
 from streamwarden.health.checks import state_growth
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.progress import Progress
+from streamwarden.services.verifying.expectations import judge
 from streamwarden.stream import Backend, HealthSpec
 from support import health_windows
 from support.drivers import Project, project

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.config import load_stream
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.flights import departures
-from streamwarden.adapters.outputs import MANIFEST, local_path, read_output
-from streamwarden.adapters.replay import replay
-from streamwarden.adapters.verification import verify
+from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.submission import spark_conf
+from streamwarden.services.replay.flights import departures
+from streamwarden.services.replay.replay import replay
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.services.verifying.verification import verify
+from streamwarden.sinks.output import MANIFEST, local_path, read_output
 from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.outputs import read_output
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.forks.forks import fork
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.sinks.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.forks import fork
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.checkpoint.uris import file_name
-from streamwarden.lifecycle.fork import Fork
+from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.services.forks.forks import fork
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 from support.spark_worker import ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
 

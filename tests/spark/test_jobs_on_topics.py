@@ -22,11 +22,11 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.outputs import MANIFEST, read_output
-from streamwarden.adapters.surroundings import survey
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.services.forks.forks import fork
+from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.sinks.output import MANIFEST, read_output
 from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.certificates import Authority

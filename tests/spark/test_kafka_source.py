@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.surroundings import survey
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.verifying.expectations import judge
 from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import project, until
 from support.forged_output import Rows

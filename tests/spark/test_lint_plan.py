@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import maven
-from streamwarden.adapters.config import load_catalog
-from streamwarden.adapters.planning import logical_plan
+from streamwarden.adapters.jvm import maven
+from streamwarden.config.loading import load_catalog
 from streamwarden.errors import JobError
-from streamwarden.practices.facts import Bound, Kind
-from streamwarden.practices.plan_reader import read_plan
+from streamwarden.lint.facts import Bound, Kind
+from streamwarden.lint.plan_reader import read_plan
+from streamwarden.services.analysis.planning import logical_plan
 from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
 
 pytestmark = pytest.mark.spark

@@ -16,17 +16,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamwarden.adapters.files import open_path
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.outputs import MANIFEST
-from streamwarden.adapters.surroundings import survey
-from streamwarden.adapters.workspace import Workspace
-from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.cli.app import run
 from streamwarden.drills.journal import DrillRun
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.lifecycle.fork import Fork
+from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.services.forks.forks import fork
+from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.workspace import Workspace
+from streamwarden.sinks.output import MANIFEST
 from streamwarden.stream import Backend, StorageSpec, StreamSpec
 from support.airflow_harness import free_port
 from support.drill_project import run_drill

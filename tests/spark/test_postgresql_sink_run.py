@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from streamwarden.adapters.config import load_stream
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.replay import replay
-from streamwarden.adapters.verification import verify
+from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.replay.replay import replay
+from streamwarden.services.verifying.verification import verify
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec, SparkSpec, StreamSpec, TriggerSpec
 from support.database_kill import kill_after_database_commit
 from support.drivers import QUICK, Project, project, until

@@ -18,13 +18,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.config import load_stream
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.surroundings import survey
-from streamwarden.adapters.topic_output import read_topic
-from streamwarden.adapters.verification import verify
-from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.config.loading import load_stream
 from streamwarden.health.checks.backlog import CHECK as BACKLOG
 from streamwarden.health.checks.batch_longer_than_trigger import CHECK as LONGER
 from streamwarden.health.checks.progress_stalled import CHECK as STALLED
@@ -33,6 +29,10 @@ from streamwarden.health.verdict import Status
 from streamwarden.health.window import Window
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.services.forks.forks import fork
+from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.verifying.verification import verify
+from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.stream import (
     OutputMode,
     SinkKind,

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
-from streamwarden.adapters.files import open_path
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.cli.exits import Exit
 from streamwarden.errors import LeaseHeld

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.outputs import MANIFEST
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.sinks.output import MANIFEST
 from streamwarden.stream import TriggerSpec
 from support.drivers import project
 from support.verdicts import recorded, verify

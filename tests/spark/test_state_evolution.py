@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.files import open_path
-from streamwarden.adapters.outputs import read_output
-from streamwarden.adapters.verification import read_facts
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.services.verifying.verification import read_facts
+from streamwarden.sinks.output import read_output
 from streamwarden.stream import Backend, Encoding, StreamSpec
 from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forge, publish, stream

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.forks import fork
-from streamwarden.adapters.outputs import read_output
+from streamwarden.services.forks.forks import fork
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.sinks.output import read_output
 from streamwarden.stream import Backend, SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite

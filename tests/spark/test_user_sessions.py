@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.expectations import judge
-from streamwarden.adapters.outputs import Output, read_output
+from streamwarden.services.verifying.expectations import judge
+from streamwarden.sinks.output import Output, read_output
 from streamwarden.stream import Backend, SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until

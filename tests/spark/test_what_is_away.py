@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters import maven
+from streamwarden.adapters.jvm import maven
 from support import away_services
 
 pytestmark = pytest.mark.spark

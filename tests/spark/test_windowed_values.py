@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import load_stream
-from streamwarden.adapters.expectations import judge
 from streamwarden.checkpoint.filesystem import join
+from streamwarden.config.loading import load_stream
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.fork_places import Places
-from streamwarden.lifecycle.fork_spec import forked_spec
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.spec import forked_spec
+from streamwarden.services.verifying.expectations import judge
 from streamwarden.stream import Backend, SparkSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import Rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from streamwarden.adapters import object_stores
+from streamwarden.adapters.storage import object_stores
 from streamwarden.stream import OBJECT_STORE
 
 

@@ -20,13 +20,13 @@ from xml.etree import ElementTree
 import sqlalchemy as sa
 import yaml
 
-from streamwarden.adapters.brokers import client_settings, java_options
-from streamwarden.adapters.config import load_catalog
 from streamwarden.adapters.connections import PREFIX, Connection, connection
-from streamwarden.adapters.notify import URLS_VARIABLE
-from streamwarden.adapters.spark_home import spark_home
-from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
+from streamwarden.adapters.jvm.spark_home import spark_home
+from streamwarden.adapters.kafka.brokers import client_settings, java_options
+from streamwarden.config.loading import load_catalog
 from streamwarden.errors import ConfigError
+from streamwarden.services.monitoring.notifiers import URLS_VARIABLE
+from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 from support.airflow_harness import COMPONENTS, REPOSITORY
 from support.command_lines import fault_of
 from support.kafka_broker import JARS as BROKER

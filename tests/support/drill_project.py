@@ -12,11 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from streamwarden.adapters.drill_engine import build_engine
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.spec import FaultKind
+from streamwarden.services.workspace import Workspace
 from support.drivers import QUICK
 
 REPOSITORY = Path(__file__).parents[2]
@@ -102,7 +101,7 @@ def drill_project(
 
 def run_drill(workspace: Workspace, faults: Mapping[FaultKind, Fault] = FAULTS, name: str = "drill") -> DrillRun:
     """All steps of the project's drill in this process."""
-    return build_engine(workspace, faults=faults).run(name)
+    return workspace.drill_engine(faults).run(name)
 
 
 def processes_of(root: Path) -> list[str]:

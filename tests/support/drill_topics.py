@@ -17,7 +17,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.causes import LOST_INPUT, TOPIC_RECREATED
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.topic_copy import CopiedPartition, CopiedTopic, Feed
+from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Feed
 from streamwarden.verification.reconciliation import Reconciliation
 
 if TYPE_CHECKING:

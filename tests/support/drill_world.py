@@ -23,8 +23,8 @@ from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, 
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.lifecycle.topic_copy import Feed
 from streamwarden.stream import Backend
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_topics import SimulatedTopic

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.fleet import Fleet
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitRecord
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StopPolicy, StreamSpec, TriggerSpec
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamwarden.adapters.outputs import MANIFEST, local_path
+from streamwarden.sinks.output import MANIFEST, local_path
 from streamwarden.stream import StreamSpec
 
 Rows = list[dict[str, Any]]

@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamwarden.adapters import maven
-from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE
+from streamwarden.adapters.jvm import maven
+from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE
 from support.airflow_harness import REPOSITORY
 from support.command_lines import fault_of
 from support.deployment import Deployment

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.config import load_stream
+from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress

@@ -17,8 +17,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from streamwarden.adapters import maven, processes
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters import processes
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.java import find_java
 from support.airflow_harness import free_port
 from support.certificates import Authority
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.files import open_path
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import batch_ids, list_or_empty
 from streamwarden.lifecycle import folder as files
 from streamwarden.stream import StreamSpec

@@ -21,7 +21,7 @@ from typing import Any
 
 import boto3
 
-from streamwarden.adapters import maven
+from streamwarden.adapters.jvm import maven
 from support.airflow_harness import free_port
 
 BUCKET, REGION = "streams", "eu-central-1"

@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamwarden.adapters.config import Catalog, load_catalog, load_stream
+from streamwarden.config.loading import Catalog, load_catalog, load_stream
 from streamwarden.errors import ConfigError
 from streamwarden.stream import StreamSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.ports import ForkView, Ran, Sighting
+from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
 from streamwarden.drills.spec import Service
 from streamwarden.lifecycle.driver import ExitKind
 
@@ -21,10 +21,10 @@ class SimulatedService:
         self.away_since: float | None = None
         self.commands: list[str] = []
 
-    def look(self, fork: ForkView, service: Service) -> Sighting:
-        return Sighting(name=f"the {service} at one:9092", answers=self.away_since is None, said="refused")
+    def look(self, fork: ForkView, service: Service) -> ServiceStatus:
+        return ServiceStatus(name=f"the {service} at one:9092", answers=self.away_since is None, said="refused")
 
-    def run(self, command: Sequence[str], *, within: float) -> Ran:
+    def run(self, command: Sequence[str], *, within: float) -> CommandResult:
         world = self.world
         world._maybe_die(f"before_{command[0]}")
         self.commands.append(command[0])
@@ -34,7 +34,7 @@ class SimulatedService:
         elif command[0] == "up" and status == 0 and world.up_starts:
             self._come_back()
         world._maybe_die(f"after_{command[0]}")
-        return Ran(status=status, output=f"{command[0]} said this")
+        return CommandResult(status=status, output=f"{command[0]} said this")
 
     def pass_time(self, goal: float) -> None:
         """Nothing happens to a driver while its service is away, but that it gives up."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters.jvm.java import find_java
 from support.airflow_harness import free_port
 
 STARTS_WITHIN = 90.0

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from functools import cache
 
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.jvm.spark_home import spark_home
 
 CONFIGS = {
     "spark-core_": ("org/apache/spark/internal/config/", "org/apache/spark/SparkConf"),

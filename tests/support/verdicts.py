@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streamwarden.adapters import verification
-from streamwarden.adapters.starts import starts_of
+from streamwarden.services.fleet.recorded_starts import starts_of
+from streamwarden.services.verifying import verification
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start

@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY
 
-from streamwarden.adapters.java import find_java
-from streamwarden.adapters.launch import RUNNER
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.submitting import Submission
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
+from streamwarden.services.fleet.launch import RUNNER
 from streamwarden.stream import Manager, StreamSpec
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    from streamwarden.airflow.operators import StreamOperator
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 _POD_NAME: Final = "spark.kubernetes.driver.pod.name"
 
 
-def prepare(operator: StreamOperator, order: Submission) -> None:
+def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
     """Let the provider follow applications of this order: its hook, and its own ways to ask the cluster.
 
     Raises ConfigError if the connection does not say where to ask.
@@ -55,7 +54,7 @@ def prepare(operator: StreamOperator, order: Submission) -> None:
     operator._hook = hook
 
 
-def point_at(operator: StreamOperator, hook: SparkSubmitHook, folder: Path, manager: Manager | None) -> None:
+def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path, manager: Manager | None) -> None:
     """What is submitted: the runner, with the settings and the argument of this driver's folder."""
     hook._properties_file = str(folder / files.PROPERTIES)
     hook._application_args = [str(folder)]
@@ -73,21 +72,21 @@ def pod_name(driver_id: str) -> str:
     return f"{driver_id.lower().replace('_', '-')}-driver"
 
 
-def followed(operator: StreamOperator, context: Any) -> str | None:
+def followed(operator: SparkSubmitOperator, context: Any) -> str | None:
     """The application that an earlier try of this task submitted; None if there is none, or it is not known."""
     store = context.get("task_state_store")
     found = store.get(operator.external_id_key) if store is not None else None
     return str(found) if found else None
 
 
-def forget_the_last_end(operator: StreamOperator, context: Any) -> None:
+def forget_the_last_end(operator: SparkSubmitOperator, context: Any) -> None:
     """The provider keeps that an application succeeded; of one that was submitted after it that says nothing."""
     store = context.get("task_state_store")
     if store is not None and store.get(operator._K8S_DRIVER_STATUS_KEY) is not None:
         store.delete(operator._K8S_DRIVER_STATUS_KEY)
 
 
-def is_active(operator: StreamOperator, context: Any) -> bool:
+def is_active(operator: SparkSubmitOperator, context: Any) -> bool:
     """Whether the application that is followed lives. Raises what the provider raises if the cluster does not tell."""
     application = followed(operator, context)
     return application is not None and operator.is_job_active(operator.get_job_status(application, context))

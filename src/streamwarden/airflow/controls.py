@@ -10,15 +10,15 @@ from typing import Any, Final
 from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
-from streamwarden.adapters.config import load_catalog
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
 from streamwarden.airflow.workspaces import workspace
+from streamwarden.config.loading import load_catalog
 from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.stop import Desired, overtaken
+from streamwarden.services.workspace import Workspace
 
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until somebody starts it again.",

@@ -11,7 +11,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.lifecycle.submission import redacted
-from streamwarden.practices.finding import Finding
+from streamwarden.lint.finding import Finding
 from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration
 

@@ -12,16 +12,16 @@ from urllib.parse import urlsplit
 from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, CronTriggerTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from streamwarden.adapters.config import load_drills, spec_from_dict
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
+from streamwarden.config.loading import load_drills, spec_from_dict
 from streamwarden.drills.journal import DrillRun, Step
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
+from streamwarden.services.workspace import Workspace
 
 SLACK: Final = 600.0
 """Seconds a step may take beyond its own deadlines before Airflow ends it: start-up of Spark, a loaded machine."""

@@ -18,8 +18,8 @@ from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.verdict import Status
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.observatory import StreamHealth
-    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.services.monitoring.health_monitor import StreamHealth
+    from streamwarden.services.workspace import Workspace
 
 VISIBLE: Final = 50
 """Healthy streams that get a task of their own: each costs a process. The others are folded into one; whatever is not
@@ -86,15 +86,17 @@ def health_dag(project: Path) -> DAG:
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:
     """Judge all streams; one entry a stream, the worst first. A stream whose file is broken is UNKNOWN, and says so."""
-    from streamwarden.adapters.config_incidents import follow_files
-    from streamwarden.adapters.observatory import Observatory
+    from streamwarden.services.monitoring.config_incidents import follow_files
+    from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
     space = workspace(project)
     catalog = space.catalog()
     follow_files(space.store.incidents, catalog, partial(_runs, space), time.time())
     needed = {name for spec in catalog.streams.values() for name in spec.connections}
     with published(sorted(needed)):
-        report = Observatory(space.store, thresholds=space.thresholds()).evaluate(catalog.streams.values(), time.time())
+        report = HealthMonitor(space.store, thresholds=space.thresholds()).evaluate(
+            catalog.streams.values(), time.time()
+        )
     entries = [_entry(health) for health in report.streams.values()]
     for name, error in catalog.broken.items():
         entries.append({"stream": name, "status": Status.UNKNOWN.value, "lines": [f"UNKNOWN configuration: {error}"]})

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
-from streamwarden.adapters.sweep import sweep
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
+from streamwarden.services.housekeeping import sweep
 
 _DOC = """\
 ### Housekeeping

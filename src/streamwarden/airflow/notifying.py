@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from airflow.sdk import BaseNotifier
 
-from streamwarden.adapters.config_problems import ConfigFileError, Problem
-from streamwarden.adapters.config_schema import build
-from streamwarden.adapters.notify import (
+from streamwarden.config.problems import ConfigFileError, Problem
+from streamwarden.config.schema import build
+from streamwarden.config.yaml_document import read_document
+from streamwarden.health.incident import IncidentPolicy, to_tell
+from streamwarden.services.monitoring.notifiers import (
     AppriseNotifier,
     Delivery,
     Notification,
@@ -22,9 +24,7 @@ from streamwarden.adapters.notify import (
     compose,
     deliver,
 )
-from streamwarden.adapters.workspace import Workspace
-from streamwarden.adapters.yaml_document import read_document
-from streamwarden.health.incident import IncidentPolicy, to_tell
+from streamwarden.services.workspace import Workspace
 from streamwarden.units import Seconds
 
 FILE: Final = Path("config/notifications.yaml")

@@ -19,13 +19,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from streamwarden.adapters.stream_incidents import close_incident, open_incident
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
+from streamwarden.health.stream_incidents import close_incident, open_incident
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.supervisor import (
@@ -40,6 +39,7 @@ from streamwarden.lifecycle.supervisor import (
     missed_stop,
     next_move,
 )
+from streamwarden.services.workspace import Workspace
 from streamwarden.stream import DeployMode, RestartPolicy, StreamSpec
 from streamwarden.units import format_duration
 

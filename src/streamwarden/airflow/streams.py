@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import DAG, get_parsing_context
 
-from streamwarden.adapters.config import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.airflow.operators import REATTACH, StreamOperator
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.health.thresholds import Thresholds
-    from streamwarden.practices.finding import Finding
+    from streamwarden.lint.finding import Finding
 
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
@@ -37,7 +37,7 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     wanted = get_parsing_context().dag_id
     if wanted is not None and (name := _stream_of(wanted, project)) is not None:
         return {wanted: task_dag(name, project)}
-    from streamwarden.adapters.linting import lint_declared
+    from streamwarden.services.analysis.lint_facts import lint_declared
 
     catalog = load_catalog(project, data_of(project))
     thresholds = _thresholds(project)

@@ -21,13 +21,13 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from streamwarden.adapters.spark_home import spark_home
+from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.connections import exported
 from streamwarden.errors import ConfigError
 from streamwarden.stream import DeployMode, Manager, StreamSpec
 
 if TYPE_CHECKING:
-    from streamwarden.airflow.operators import StreamOperator
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 _APPLICATION: Final = "the-runner"
 _PROPERTY: Final = re.compile(r"(?P<key>[^\s=:#!][^\s=:]*)\s*[=:\s]\s*(?P<value>.*)")
@@ -47,7 +47,7 @@ class Submission:
     hook: SparkSubmitHook
 
 
-def submission(operator: StreamOperator, spec: StreamSpec, context: Any) -> Submission:
+def submission(operator: SparkSubmitOperator, spec: StreamSpec, context: Any) -> Submission:
     """Merge the operator's parameters over `spec`, and give the driver the stream's connections.
 
     Raises ConfigError for what a detached driver cannot do, and for a connection that Airflow does not know.
@@ -99,7 +99,7 @@ def submission(operator: StreamOperator, spec: StreamSpec, context: Any) -> Subm
     )
 
 
-def deploy_mode(operator: StreamOperator, spec: StreamSpec) -> DeployMode:
+def deploy_mode(operator: SparkSubmitOperator, spec: StreamSpec) -> DeployMode:
     """Where the driver is to run: what the operator says, else its connection, else the stream's file.
 
     Raises ConfigError for a connection that Airflow does not know.
@@ -123,7 +123,7 @@ def own_connection(stream: str) -> str:
     return f"streamwarden_{stream}"
 
 
-def _hook(operator: StreamOperator, *, cluster: bool) -> SparkSubmitHook:
+def _hook(operator: SparkSubmitOperator, *, cluster: bool) -> SparkSubmitHook:
     """The provider's hook, without what goes into the driver's properties file. Raises ConfigError."""
     hidden = ("conf", "properties_file", "application_args", *(("env_vars",) if cluster else ()))
     given = {name: getattr(operator, name) for name in hidden}

@@ -16,12 +16,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streamwarden.adapters.processes import is_alive
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.log_tail import LogTail
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.workspace import Workspace
 
 POLL: Final = 0.5
 """Seconds between two looks at a driver: a dead one is noticed within 2 s, with room for a busy machine."""

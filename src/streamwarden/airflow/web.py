@@ -19,7 +19,6 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from streamwarden.adapters.workspace import Workspace
 from streamwarden.airflow.pages import drill_page
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import document
@@ -27,6 +26,7 @@ from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.verdict import as_of, worst
 from streamwarden.lifecycle.queries import Part, Unit, units
+from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 

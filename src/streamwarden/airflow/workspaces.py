@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from streamwarden.adapters.workspace import Workspace
+from streamwarden.services.workspace import Workspace
 
 
 @lru_cache(maxsize=8)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from streamwarden.advice.advice import Advice, Number, Status
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, workspace
+from streamwarden.tuning.advice import Advice, Number, Status
 from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from streamwarden.advice.history import History
+    from streamwarden.tuning.history import History
 
 _COLOURS = {Status.KEEP: "green", Status.CHANGE: "yellow", Status.UNKNOWN: "dim"}
 
@@ -31,8 +31,8 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
     Each piece says the numbers it came from, and where each was measured; docs/how-to/advice.md explains them.
     Exit code 4 if there is too little history to advise anything.
     """
-    from streamwarden.adapters.advising import gather
-    from streamwarden.advice.advise import advise as pieces_of
+    from streamwarden.services.analysis.tuning_facts import gather
+    from streamwarden.tuning.advise import advise as pieces_of
 
     space = workspace(context)
     spec = space.query(stream)

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 from streamwarden.cli import (
     advising,
     checking,
@@ -27,6 +26,7 @@ from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import Session
 from streamwarden.errors import StreamwardenError
+from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
 _EXITS = "  \n".join(f"{code.value} {code.meaning}" for code in Exit)
 

@@ -17,8 +17,8 @@ from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.observatory import Report
-    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.services.monitoring.health_monitor import Report
+    from streamwarden.services.workspace import Workspace
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def check(
     space = workspace(context)
     catalog = space.catalog()
     specs = [catalog.get(owner(stream))] if stream is not None else list(catalog.streams.values())
-    report = _only(space.observatory().evaluate(specs, time.time()), stream)
+    report = _only(space.health_monitor().evaluate(specs, time.time()), stream)
     if json:
         as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})
     else:
@@ -59,7 +59,7 @@ def check(
 
 def _only(report: Report, name: str | None) -> Report:
     """What was found of this query. Raises ConfigError if its stream has no such query."""
-    from streamwarden.adapters.config import unknown
+    from streamwarden.config.loading import unknown
 
     if name is None or SEPARATOR not in name:
         return report
@@ -90,9 +90,9 @@ def _show(report: Report) -> None:
 
 
 def _notify(space: Workspace, report: Report) -> None:
-    from streamwarden.adapters.notify import URLS_VARIABLE, AppriseNotifier, deliver
     from streamwarden.errors import ConfigError
     from streamwarden.health.incident import IncidentPolicy
+    from streamwarden.services.monitoring.notifiers import URLS_VARIABLE, AppriseNotifier, deliver
 
     notifier = AppriseNotifier.from_environment()
     if notifier is None:

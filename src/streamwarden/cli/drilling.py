@@ -17,8 +17,8 @@ from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.workspace import Workspace
-    from streamwarden.drills.journal import Entry, JournalBook
+    from streamwarden.drills.journal import Entry, JournalRepository
+    from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and prove what came out.")
 
@@ -46,7 +46,7 @@ def list_drills(
     json: AsJson = False,
 ) -> int:
     """Show the drills and their newest runs."""
-    from streamwarden.adapters.config import load_drills
+    from streamwarden.config.loading import load_drills
 
     space = workspace(context)
     drills, broken = load_drills(space.project)
@@ -108,7 +108,7 @@ def run_drill(
 class _Narrator:
     """Prints the journal's lines while another thread writes them."""
 
-    def __init__(self, journals: JournalBook, run_id: str) -> None:
+    def __init__(self, journals: JournalRepository, run_id: str) -> None:
         self._journals = journals
         self._run_id = run_id
         self._told = 0

@@ -51,7 +51,7 @@ def sweep(
     keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder stays.")] = "30 days",
 ) -> int:
     """Remove the folders of old drills and of their forks' drivers. What the drills found stays in the store."""
-    from streamwarden.adapters.sweep import sweep as sweep_folders
+    from streamwarden.services.housekeeping import sweep as sweep_folders
 
     seconds = _seconds(keep)
     place = workspace(context)

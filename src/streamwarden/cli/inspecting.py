@@ -19,8 +19,8 @@ from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
 from streamwarden.stream import SinkKind
 
 if TYPE_CHECKING:
+    from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
     from streamwarden.checkpoint.logs import LogPosition
-    from streamwarden.checkpoint.report import CheckpointReport, OperatorReport, StoreReport
 
 _COLOURS = {"harmless": "dim", "recovers": "yellow"}
 _GRAVE = "bold red"
@@ -53,8 +53,8 @@ def inspect(
 
     Exit code 1 if Spark would refuse to start on it, or would lose or double rows.
     """
-    from streamwarden.adapters.files import open_path
-    from streamwarden.checkpoint.report import read_checkpoint
+    from streamwarden.adapters.storage.files import open_path
+    from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 
     checkpoint, sink, named = _locate(context, target, output)
     files, path = open_path(checkpoint, connection or named)

@@ -12,12 +12,12 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeStream, workspace
 from streamwarden.errors import JobError
-from streamwarden.practices.finding import Finding, Severity
+from streamwarden.lint.finding import Finding, Severity
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
-    from streamwarden.adapters.workspace import Workspace
-    from streamwarden.practices.facts import PlanFacts
+    from streamwarden.lint.facts import PlanFacts
+    from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.UNKNOWN: "dim"}
@@ -42,8 +42,8 @@ def lint(
     Reads the stream's file, its job's text, its checkpoint and its history; runs nothing unless `--plan` is given, and
     then no query. Exit code 1 if there is an error, 4 if there is none, but a rule of some stream could not be judged.
     """
-    from streamwarden.adapters.linting import gathered
-    from streamwarden.practices import lint as rules
+    from streamwarden.lint import judge as rules
+    from streamwarden.services.analysis.lint_facts import gathered
 
     space = workspace(context)
     catalog = space.catalog()
@@ -88,8 +88,8 @@ def _store(space: Workspace) -> Store | None:
 
 def _plan(spec: StreamSpec) -> tuple[PlanFacts | None, str]:
     """(the plan, why there is none)."""
-    from streamwarden.adapters.planning import logical_plan
-    from streamwarden.practices.plan_reader import read_plan
+    from streamwarden.lint.plan_reader import read_plan
+    from streamwarden.services.analysis.planning import logical_plan
 
     try:
         return read_plan(logical_plan(spec), spec.sink.mode), ""

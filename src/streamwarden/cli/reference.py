@@ -9,9 +9,9 @@ from typing import Any
 
 import typer.main
 
-from streamwarden.adapters.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 from streamwarden.cli.app import app
 from streamwarden.cli.exits import Exit
+from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
 _HEAD = f"""\
 # Command line

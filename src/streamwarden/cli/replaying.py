@@ -43,8 +43,8 @@ def replay(
     A stream that reads flights and weather gets both, each in its folder. Each file appears whole. A replay that was
     interrupted goes on where it was.
     """
-    from streamwarden.adapters.replay import ROWS_PER_FILE
-    from streamwarden.adapters.replay import replay as publish
+    from streamwarden.services.replay.replay import ROWS_PER_FILE
+    from streamwarden.services.replay.replay import replay as publish
 
     if [into, stream, to].count(None) != 2:
         raise typer.BadParameter("name one: a folder, --stream, or --to", param_hint="INTO")
@@ -79,7 +79,7 @@ def _topic(context: typer.Context, stream: str | None, to: str | None) -> tuple[
 
 def _send(name: str, topic: str, speedup: float | None, rows_per_portion: int, limit: int | None, in_json: bool) -> int:
     from streamwarden.adapters.connections import connection
-    from streamwarden.adapters.replay_topic import replay_to_topic
+    from streamwarden.services.replay.topic import replay_to_topic
 
     stats = replay_to_topic(connection(name), topic, speedup=speedup, rows_per_portion=rows_per_portion, limit=limit)
     if in_json:

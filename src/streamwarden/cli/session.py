@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streamwarden.adapters.workspace import Workspace
+from streamwarden.services.workspace import Workspace
 
 
 @dataclass(frozen=True)

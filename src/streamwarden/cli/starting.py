@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamwarden.adapters.linting import job_facts
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.services.analysis.lint_facts import job_facts
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.fleet import Observation
-    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.services.fleet.exit_recorder import Observation
+    from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
 
 

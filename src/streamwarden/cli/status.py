@@ -10,8 +10,8 @@ from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, Unit, o
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store.batches import Summary
-    from streamwarden.adapters.workspace import Workspace
     from streamwarden.lifecycle.driver import ExitRecord
+    from streamwarden.services.workspace import Workspace
 
 State = Literal[
     "running", "starting", "unresponsive", "unseen", "stopped", "completed", "ended", "down", "new", "broken"
@@ -111,7 +111,7 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
     """The status of this query. Raises ConfigError if its stream has no such query."""
-    from streamwarden.adapters.config import unknown
+    from streamwarden.config.loading import unknown
 
     for each in found:
         if each.stream == name:

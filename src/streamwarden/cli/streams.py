@@ -15,10 +15,10 @@ from streamwarden.cli.session import AsJson, MaybeQuery, StreamName, who, worksp
 from streamwarden.cli.words import NONE, age, ago, number, size, status_word
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.fleet import Observation
-    from streamwarden.adapters.workspace import Workspace
     from streamwarden.cli.status import StreamStatus
     from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+    from streamwarden.services.fleet.exit_recorder import Observation
+    from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]

@@ -15,8 +15,8 @@ from streamwarden.lifecycle.supervisor import Blind, Down, Finished, Hold, Launc
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.fleet import Fleet
-    from streamwarden.adapters.workspace import Workspace
+    from streamwarden.services.fleet.fleet import Fleet
+    from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
 
 

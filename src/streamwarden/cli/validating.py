@@ -12,8 +12,8 @@ from streamwarden.cli.session import AsJson, workspace
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, VerificationError
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.workspace import Workspace
-    from streamwarden.practices.finding import Finding
+    from streamwarden.lint.finding import Finding
+    from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
 
 
@@ -56,10 +56,10 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
-    from streamwarden.adapters.config import load_drills, spec_to_dict
-    from streamwarden.adapters.drillable import require_fork, require_verdict
+    from streamwarden.config.loading import load_drills, spec_to_dict
     from streamwarden.drills.faults import FAULTS
-    from streamwarden.lifecycle.fork_places import require_place
+    from streamwarden.lifecycle.forks.places import require_place
+    from streamwarden.services.drilling.drillable import require_fork, require_verdict
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
@@ -105,7 +105,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
 
 def _job_problem(spec: StreamSpec) -> ConfigError | None:
     """The error of a job that is no Python: no driver can run it."""
-    from streamwarden.adapters.linting import job_facts
+    from streamwarden.services.analysis.lint_facts import job_facts
 
     job = job_facts(spec)
     if job.parsed:
@@ -115,7 +115,7 @@ def _job_problem(spec: StreamSpec) -> ConfigError | None:
 
 def _queries(spec: StreamSpec) -> str:
     """` (2 queries)`, where the file or the job's text tells that there are several."""
-    from streamwarden.adapters.linting import job_facts
+    from streamwarden.services.analysis.lint_facts import job_facts
 
     count = len(spec.queries) or job_facts(spec).queries or 1
     return f" ({count} queries)" if count > 1 else ""
@@ -123,14 +123,14 @@ def _queries(spec: StreamSpec) -> str:
 
 def _findings(space: Workspace) -> list[Finding]:
     """What the rules find without a store and a checkpoint."""
-    from streamwarden.adapters.linting import lint_declared
+    from streamwarden.services.analysis.lint_facts import lint_declared
 
     drills = tuple(space.drills().values())
     return [found for _, spec in sorted(space.catalog().streams.items()) for found in lint_declared(spec, drills)]
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:
-    from streamwarden.adapters.config_problems import ConfigFileError
+    from streamwarden.config.problems import ConfigFileError
 
     problems: list[dict[str, object]] = []
     if isinstance(error, ConfigFileError):

@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import Final
 
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun, DrillStatus, JournalBook, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, JournalRepository, Step
 from streamwarden.drills.ledger import Ledger
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.report import document, summary
 from streamwarden.drills.runs import check_run_id, new_run_id
 from streamwarden.drills.spec import DrillSpec, FaultKind, drill_to_dict
-from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fault import fault
 from streamwarden.drills.steps.heal import heal
 from streamwarden.drills.steps.recovery import recovery
@@ -33,7 +33,7 @@ from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreErro
 EXPERIMENT: Final = (Step.STEADY_STATE, Step.FAULT, Step.RECOVERY, Step.VERIFICATION)
 """The steps that a halt cuts short. HEAL and REPORT follow whatever happened."""
 
-_WORK: Final[Mapping[Step, Callable[[Stage], StepResult]]] = {
+_WORK: Final[Mapping[Step, Callable[[StepContext], StepResult]]] = {
     Step.STEADY_STATE: steady_state,
     Step.FAULT: fault,
     Step.RECOVERY: recovery,
@@ -54,7 +54,7 @@ class Engine:
     def __init__(
         self,
         drills: Mapping[str, DrillSpec],
-        journals: JournalBook,
+        journals: JournalRepository,
         ports: Ports,
         *,
         faults: Mapping[FaultKind, Fault] = FAULTS,
@@ -94,7 +94,7 @@ class Engine:
         work on this run: both are worth a retry.
 
         Args:
-            park: between this step and the next one another process starts (see Stage.park).
+            park: between this step and the next one another process starts (see StepContext.park).
         """
         with self._ports.archive.lock(run_id):
             ledger = Ledger(check_run_id(run_id), self._journals, self._ports.clock)
@@ -170,9 +170,9 @@ class Engine:
         ledger.finish_step(step, "passed" if result.ok else "failed", result.message)
 
     def _work(self, ledger: Ledger, step: Step, park: bool) -> StepResult:
-        stage = Stage(ledger=ledger, ports=self._ports, fault=self._faults[ledger.spec.fault.kind], park=park)
+        context = StepContext(ledger=ledger, ports=self._ports, fault=self._faults[ledger.spec.fault.kind], park=park)
         try:
-            return _WORK[step](stage)
+            return _WORK[step](context)
         except StoreError:
             raise  # the journal could not be written: nothing is decided, a retry goes on from here
         except DrillAborted as error:

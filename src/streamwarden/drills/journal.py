@@ -56,7 +56,7 @@ class DrillRun:
         return self.status is DrillStatus.COMPLETED and self.deviated is False
 
 
-class JournalBook(Protocol):
+class JournalRepository(Protocol):
     """Where drill runs and their journals are kept. `save` replaces the run's row; `append` only adds."""
 
     def save(self, run: DrillRun) -> None: ...

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, JournalBook, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, JournalRepository, Step
 from streamwarden.drills.ports import Clock, ForkView
 from streamwarden.drills.spec import DrillSpec, drill_from_dict
 from streamwarden.errors import DrillError
@@ -17,7 +17,7 @@ class Ledger:
     """The facts of a run (the latest word, replaced) and its entries (the history, only added to), written through to
     the store at once: a step that is killed loses nothing that it had noted."""
 
-    def __init__(self, run_id: str, journals: JournalBook, clock: Clock) -> None:
+    def __init__(self, run_id: str, journals: JournalRepository, clock: Clock) -> None:
         run = journals.get(run_id)
         if run is None:
             raise DrillError(

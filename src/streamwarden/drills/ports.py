@@ -13,8 +13,8 @@ from streamwarden.drills.spec import ForkSpec, Service
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.lifecycle.topic_copy import CopiedTopic, Feed
 from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -173,7 +173,7 @@ class Arrivals(Protocol):
         None if there is none within `timeout`."""
 
 
-class Outlet(Protocol):
+class SinkProbe(Protocol):
     """The database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
@@ -204,7 +204,7 @@ class Executors(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class ServiceStatus:
     """Whether a service answers its own client. `said`: what it answered, or why there was no answer."""
 
     name: str
@@ -213,7 +213,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class CommandResult:
     """A command that ended. `status` None: it did not, and was killed. `output`: the last of what it wrote."""
 
     status: int | None
@@ -223,10 +223,10 @@ class Ran:
 class Services(Protocol):
     """The services that the fork lives on, and the commands that take them away."""
 
-    def look(self, fork: ForkView, service: Service) -> Sighting:
+    def look(self, fork: ForkView, service: Service) -> ServiceStatus:
         """Ask it something, for some seconds. Raises ConfigError if its connection is not known."""
 
-    def run(self, command: Sequence[str], *, within: Seconds) -> Ran: ...
+    def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult: ...
 
 
 class Health(Protocol):
@@ -273,8 +273,8 @@ class Ports:
     forks: Forks
     drivers: Drivers
     checkpoint: CheckpointFacts
-    database: Outlet
-    topic: Outlet
+    database: SinkProbe
+    topic: SinkProbe
     source: SourceTopic
     executors: Executors
     services: Services

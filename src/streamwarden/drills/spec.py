@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from streamwarden.lifecycle.topic_copy import Feed
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.units import Seconds
 
 DRILL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")

@@ -37,7 +37,7 @@ class Incident:
     notified_status: Status | None = None
 
 
-class IncidentBook(Protocol):
+class IncidentRepository(Protocol):
     """Where incidents are kept. `save` inserts or replaces by id; two open ones of one stream and check: StoreError."""
 
     def open(self, stream: str | None = None) -> Sequence[Incident]: ...
@@ -117,7 +117,7 @@ def advance(
     return Changes(opened=tuple(opened), updated=tuple(updated), resolved=tuple(resolved))
 
 
-def to_tell(book: IncidentBook, now: float, resend_interval: float) -> tuple[Incident, ...]:
+def to_tell(book: IncidentRepository, now: float, resend_interval: float) -> tuple[Incident, ...]:
     """What is due of all that the book holds; of the ends, those of the last day. Raises StoreError."""
     ended = book.untold(now - OLD_NEWS)  # first, so that one that ends meanwhile is not in both
     return due((*ended, *book.open()), now, resend_interval)

@@ -84,7 +84,7 @@ class DriverEvent:
     detail: dict[str, str] = field(default_factory=dict)
 
 
-class DriverBook(Protocol):
+class DriverRepository(Protocol):
     """Where drivers are recorded. All writes are idempotent; the first recorded exit wins."""
 
     def launched(self, record: DriverRecord) -> None: ...

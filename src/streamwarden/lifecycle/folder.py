@@ -3,6 +3,7 @@
     spec.json          the resolved spec that the driver runs
     spark.properties   Spark's settings (a file, so that no setting shows in a process list)
     driver.log         stdout and stderr of spark-submit
+    keeper.json        identity of the supervisor process
     lease.json         the lease that the launcher took for the driver
     process.json       identity of the JVM, written by the keeper
     outcome.json       why the driver ended, written by the runner
@@ -36,6 +37,7 @@ from streamwarden.stream import TriggerSpec
 SPEC: Final = "spec.json"
 PROPERTIES: Final = "spark.properties"
 LOG: Final = "driver.log"
+KEEPER: Final = "keeper.json"
 PROCESS: Final = "process.json"
 OUTCOME: Final = "outcome.json"
 EXIT: Final = "exit.json"

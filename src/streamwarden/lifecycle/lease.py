@@ -73,7 +73,7 @@ class Liveness(Protocol):
     def __call__(self, process: ProcessIdentity) -> bool | None: ...
 
 
-class LeaseBook(Protocol):
+class LeaseRepository(Protocol):
     """Where leases are kept. Each call is one transaction."""
 
     def acquire(self, *checkpoints: str, stream: str, holder: str, ttl: float, now: float) -> Lease:

@@ -70,7 +70,7 @@ class QueryRecord:
         return identity(self.stream, self.name)
 
 
-class QueryBook(Protocol):
+class QueryRepository(Protocol):
     """Where queries are recorded. All writes are idempotent."""
 
     def started(self, record: QueryRecord) -> None: ...

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from streamwarden.errors import LeaseHeld, StoreError
-from streamwarden.lifecycle.driver import DriverBook, DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, DriverRepository, ExitKind, ExitRecord
 from streamwarden.lifecycle.restart import GiveUp, decide
-from streamwarden.lifecycle.stop import Desired, DesiredState, StopBook
+from streamwarden.lifecycle.stop import Desired, DesiredState, StopRepository
 from streamwarden.stream import RestartPolicy, StreamSpec
 
 HISTORY: Final = 24 * 3600.0
@@ -111,8 +111,8 @@ def next_move(
     stream: str,
     policy: RestartPolicy,
     *,
-    drivers: DriverBook,
-    stops: StopBook,
+    drivers: DriverRepository,
+    stops: StopRepository,
     observe: Callable[[str], Observed],
     now: float,
     since: float,
@@ -152,7 +152,7 @@ def next_move(
 
 
 def unforgiven(
-    history: Sequence[DriverRecord], state: DesiredState | None, drivers: DriverBook
+    history: Sequence[DriverRecord], state: DesiredState | None, drivers: DriverRepository
 ) -> Sequence[DriverRecord]:
     """The drivers that count: those launched after a person last started the stream, or after it was last left down.
 
@@ -178,7 +178,7 @@ def gave_up(down: Down) -> DriverEvent:
     return DriverEvent(driver_id=down.driver_id, at=down.at, kind=GAVE_UP, detail=detail)
 
 
-def _left_down(driver_id: str, drivers: DriverBook, since: float) -> Down | None:
+def _left_down(driver_id: str, drivers: DriverRepository, since: float) -> Down | None:
     """What was decided after this driver, later than `since`: the next try of the one who decided it repeats it."""
     events = [event for event in drivers.events(driver_id) if event.kind == GAVE_UP and event.at > since]
     if not events:
@@ -192,7 +192,7 @@ def _left_down(driver_id: str, drivers: DriverBook, since: float) -> Down | None
     return Down(driver_id=driver_id, verdict=verdict, at=newest.at)
 
 
-def missed_stop(stream: str, driver_id: str, stops: StopBook) -> DesiredState | None:
+def missed_stop(stream: str, driver_id: str, stops: StopRepository) -> DesiredState | None:
     """The wish to stop that a living driver was not told of: it was being launched, and nobody was there to be told.
 
     To be looked at after each launch. Who asks writes the wish and then looks for a driver, who launches writes the
@@ -207,8 +207,8 @@ def supervise(
     spec: StreamSpec,
     *,
     launcher: Launcher,
-    drivers: DriverBook,
-    stops: StopBook,
+    drivers: DriverRepository,
+    stops: StopRepository,
     launched_by: str,
     clock: Callable[[], float],
     sleep: Callable[[float], None],

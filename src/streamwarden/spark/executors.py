@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
-from streamwarden.adapters.executors import Executor, addresses, executor_limit, read_executors
 from streamwarden.errors import ProcessError
 from streamwarden.health.executors import ACTIVE, BYTES, CORES, FAILED_TASKS, LIMIT, LOST
 from streamwarden.health.window import Measurement
+from streamwarden.spark.executor_metrics import Executor, addresses, executor_limit, read_executors
 
 EVERY: Final = 10.0
 UNTIL_THE_FIRST: Final = 2.0

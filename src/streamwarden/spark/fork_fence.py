@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.adapters.job_files import has_build
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.fork_spec import SUFFIX
+from streamwarden.lifecycle.forks.spec import SUFFIX
+from streamwarden.services.fleet.job_files import has_build
 from streamwarden.spark.sessions import plain_path, same_place
 from streamwarden.stream import StreamSpec
 

@@ -15,7 +15,7 @@ if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not stand before the standard library's.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
-from streamwarden.adapters.config import spec_from_dict
+from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.jobs import load_build
 
 

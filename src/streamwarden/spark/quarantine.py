@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
-from streamwarden.adapters.files import FsspecFiles, LocalFiles, open_path
+from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, open_path
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.logs import first_told, log_position
 from streamwarden.errors import InputGone, StreamwardenError

@@ -20,19 +20,19 @@ if __name__ == "__main__":
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.cluster_manager import what_is_away
-from streamwarden.adapters.config import spec_from_dict
-from streamwarden.adapters.files import open_path
-from streamwarden.adapters.job_files import has_build
-from streamwarden.adapters.linting import job_facts
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
+from streamwarden.config.loading import spec_from_dict
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
+from streamwarden.services.analysis.lint_facts import job_facts
+from streamwarden.services.fleet.job_files import has_build
 from streamwarden.spark import failures
+from streamwarden.spark.cluster_manager import what_is_away
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
 from streamwarden.spark.fork_fence import fence_fork

@@ -32,11 +32,11 @@ def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lamb
         ending: whether the driver has to end (a stop, a lost lease).
     """
     if spec.sink.kind is SinkKind.POSTGRESQL:
-        from streamwarden.spark.postgresql import TableWriter
+        from streamwarden.sinks.postgresql.writer import TableWriter
 
         return TableWriter(spec, token, ending)
     if spec.sink.kind is SinkKind.KAFKA and spec.trigger.real_time is None:
-        from streamwarden.spark.topic_sink import TopicWriter
+        from streamwarden.sinks.kafka.writer import TopicWriter
 
         return TopicWriter(spec)
     return None
@@ -82,7 +82,7 @@ def attach_sink(frame: Any, spec: StreamSpec, writer: BatchWriter | None = None)
         writer.open(frame.schema)
         return frame.writeStream.foreachBatch(writer)
     if spec.sink.kind is SinkKind.KAFKA:
-        from streamwarden.spark.topic_sink import live
+        from streamwarden.sinks.kafka.writer import live
 
         return live(frame, spec)
     if spec.sink.kind is not SinkKind.PARQUET or spec.sink.path is None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
-from streamwarden.spark import files, topics
-from streamwarden.spark.rows import Rules, failing, good
+from streamwarden.sources.files import reader as files
+from streamwarden.sources.kafka import reader as topics
+from streamwarden.sources.rows import Rules, failing, good
 from streamwarden.stream import SourceKind, StreamSpec
 
 if TYPE_CHECKING:

@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
-from streamwarden.adapters.backfill import fill_from_logs, load_spill, spill
-from streamwarden.adapters.files import open_path
-from streamwarden.adapters.fleet import LEASE_TTL
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.logs import written_at
@@ -31,6 +29,8 @@ from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.services.fleet.backfill import fill_from_logs, load_spill, spill
+from streamwarden.services.fleet.fleet import LEASE_TTL
 from streamwarden.spark.failures import from_spark
 from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Admission, Roster

@@ -72,7 +72,7 @@ def clocked(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable[[str], 
             f"batch {timeless[0]} has no time ({len(timeless)} batches in all)",
             expected="when each batch was planned: it is the clock of this job",
             where="offsets/",
-            next_step="take the facts from the checkpoint (streamwarden.adapters.verification.read_facts)",
+            next_step="take the facts from the checkpoint (streamwarden.services.verifying.verification.read_facts)",
         )
     return Clocked(
         ticks=[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import flight_departures
 
 from streamwarden.adapters.postgresql.sink import TableSink
-from streamwarden.spark.postgresql import TableWriter
+from streamwarden.sinks.postgresql.writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from streamwarden.adapters.config import load_catalog, load_drills
-from streamwarden.adapters.linting import lint_declared
-from streamwarden.practices.finding import Severity
+from streamwarden.config.loading import load_catalog, load_drills
+from streamwarden.lint.finding import Severity
+from streamwarden.services.analysis.lint_facts import lint_declared
 from streamwarden.units import parse_size
 from support import deployment, image
 from support.airflow_harness import REPOSITORY

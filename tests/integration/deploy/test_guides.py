@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streamwarden.adapters.config import load_catalog, load_drills
-from streamwarden.adapters.notify import URLS_VARIABLE
+from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.errors import StreamwardenError
+from streamwarden.services.monitoring.notifiers import URLS_VARIABLE
 from support.airflow_harness import REPOSITORY
 from support.command_lines import fault_of_line
 from support.deployment import Deployment

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import spec_to_dict
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.drill_database import ForkDatabase
 from streamwarden.adapters.postgresql.sink import Batch
+from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import DrillError
+from streamwarden.services.drilling.database import ForkDatabase
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 from support.sink_tables import QUERY, Base, batch
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import forks
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.drill_archive import DrillArchive
-from streamwarden.adapters.drill_forks import DrillForks
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.adapters.forks import fork
 from streamwarden.adapters.postgresql.sink import Batch, TableSink
 from streamwarden.adapters.postgresql.table import Column, Target
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
-from streamwarden.lifecycle.fork_places import SCHEMA
-from streamwarden.lifecycle.topic_copy import Feed
+from streamwarden.lifecycle.forks.places import SCHEMA
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.forks import forks
+from streamwarden.services.forks.forks import fork
 from streamwarden.stream import OutputMode, SinkKind, SinkSpec, StreamSpec
 from support.checkpoints import Archives, stream_of
 from support.sink_tables import Base

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.brokers import client_settings, java_options, reader
 from streamwarden.adapters.connections import Connection
+from streamwarden.adapters.kafka.brokers import client_settings, java_options, reader
 from streamwarden.errors import ConfigError
 
 

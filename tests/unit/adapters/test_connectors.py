@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import maven
-from streamwarden.adapters.connectors import with_connector
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.errors import ProcessError
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.java import find_java
+from streamwarden.adapters.jvm.java import find_java
 from streamwarden.errors import ProcessError
 
 

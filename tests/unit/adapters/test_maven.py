@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import maven
+from streamwarden.adapters.jvm import maven
 from streamwarden.errors import ProcessError
 
 COPIES = """

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import FsspecFiles, open_path
-from streamwarden.adapters.launch import driver_environment, remote_environment, store_settings
-from streamwarden.adapters.object_stores import KEYS, Access, access, environment, file_system, spark_settings
-from streamwarden.adapters.topic_output import read_topic
+from streamwarden.adapters.storage.files import FsspecFiles, open_path
+from streamwarden.adapters.storage.object_stores import KEYS, Access, access, environment, file_system, spark_settings
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
+from streamwarden.services.fleet.launch import driver_environment, remote_environment, store_settings
+from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.stream import SinkKind, SinkSpec, SparkSpec, StorageSpec, StreamSpec
 
 SECRET = "not-in-any-log"

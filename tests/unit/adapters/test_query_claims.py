@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.fleet import Fleet
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream import StreamSpec
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.checkpoint.findings import Consequence, Finding, worst
-from streamwarden.checkpoint.report import read_checkpoint
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, worst
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from support.checkpoints import NAMES, Unpack, remove, replace
 
 FS = LocalFiles()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.checkpoint.findings import Consequence
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.findings import Consequence
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.report import CheckpointReport, OperatorReport, read_checkpoint
 from streamwarden.checkpoint.schemas import state_fields
 from support.checkpoints import Unpack, replace
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from streamwarden.adapters.files import FsspecFiles, LocalFiles, open_path
-from streamwarden.checkpoint.report import CheckpointReport, read_checkpoint
+from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, open_path
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError
 from support.checkpoints import NAMES, Unpack
 

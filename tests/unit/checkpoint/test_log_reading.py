@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.layout import Damaged, parse_json, parse_log_file
 from streamwarden.checkpoint.logs import (
     commit,

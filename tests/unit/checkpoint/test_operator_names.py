@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.checkpoint.diagnosis.report import OperatorReport, read_checkpoint
 from streamwarden.checkpoint.operator_names import infer_name, single_partition
-from streamwarden.checkpoint.report import OperatorReport, read_checkpoint
 from streamwarden.checkpoint.schemas import ColumnFamily, StateSchema
 from support.checkpoints import NAMES, Unpack, remove
 

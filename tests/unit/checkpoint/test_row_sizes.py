@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.advising import state_files
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
+from streamwarden.services.analysis.tuning_facts import state_files
 
 FILES = LocalFiles()
 

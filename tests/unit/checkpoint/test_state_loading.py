@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
-from streamwarden.checkpoint import loading
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.compaction import next_compaction
-from streamwarden.checkpoint.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis import loading
+from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis.loading import NO_FILE, UNREADABLE, diagnose_load
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lineage import read_lineage
-from streamwarden.checkpoint.loading import NO_FILE, UNREADABLE, diagnose_load
 from streamwarden.checkpoint.lz4 import blocks, xxh32
-from streamwarden.checkpoint.report import read_checkpoint
 from streamwarden.checkpoint.state import state_stores
 from support.checkpoints import NAMES, Unpack, remove, replace
 

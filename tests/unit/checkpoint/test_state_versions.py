@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.operators import operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.state import replay_debts, state_stores

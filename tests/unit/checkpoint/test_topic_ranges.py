@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.topics import TopicRange, topic_offsets, topic_ranges, without
 from streamwarden.errors import CheckpointError
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.replay import ROWS_PER_FILE, ReplayStats
 from streamwarden.cli.exits import Exit
 from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
 
 
@@ -187,7 +187,7 @@ def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monk
             files_written=2, files_skipped=1, flights=600, cancelled=3, observations=0, first=0.0, last=1.0, seconds=0.1
         )
 
-    monkeypatch.setattr("streamwarden.adapters.replay.replay", publish)
+    monkeypatch.setattr("streamwarden.services.replay.replay.replay", publish)
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--limit", "400", "--speedup", "60")
     assert answer.code == Exit.OK

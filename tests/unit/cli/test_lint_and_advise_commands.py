@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamwarden.adapters import planning
 from streamwarden.cli.exits import Exit
+from streamwarden.services.analysis import planning
 from support.command_line import CommandLine
 from support.reports import START, operator, report
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.executors import Executor
 from streamwarden.cli.exits import Exit
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.folder import QUARANTINE_GAP
 from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.spark.executor_metrics import Executor
 from streamwarden.spark.executors import measurements
 from streamwarden.stream import TriggerSpec
 from support.command_line import CommandLine

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from streamwarden.adapters.config import load_catalog, load_drills
+from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.errors import ConfigError
 from support.projects import Project
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamwarden.adapters.config import spec_from_dict, spec_to_dict
+from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from support.projects import Project
 
 STREAM = """

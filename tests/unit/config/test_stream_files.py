@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import spec_from_dict, spec_to_dict
-from streamwarden.adapters.config_problems import ConfigFileError
+from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.problems import ConfigFileError
 from streamwarden.errors import ConfigError
 from streamwarden.stream import Backend, Budget, Encoding, OutputMode, SinkKind, StreamSpec
 from support.projects import Project

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from streamwarden.adapters.config_reference import MEANINGS, keys, page
+from streamwarden.config.reference import MEANINGS, keys, page
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_page_is_what_the_types_say() -> None:
-    """Otherwise: python -m streamwarden.adapters.config_reference > docs/reference/stream.md"""
+    """Otherwise: python -m streamwarden.config.reference > docs/reference/stream.md"""
     assert (ROOT / "docs/reference/stream.md").read_text() == page()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamwarden.adapters.config import load_thresholds
-from streamwarden.adapters.config_problems import ConfigFileError
+from streamwarden.config.loading import load_thresholds
+from streamwarden.config.problems import ConfigFileError
 from streamwarden.health.thresholds import DEFAULTS
 from support.projects import Project
 
@@ -78,7 +78,7 @@ def test_a_broken_thresholds_file_breaks_no_stream(project: Project) -> None:
 
 
 def test_a_drill_that_names_an_unknown_check_is_told(project: Project) -> None:
-    from streamwarden.adapters.config import load_drills
+    from streamwarden.config.loading import load_drills
 
     project.write(
         "config/drills/k.yaml",

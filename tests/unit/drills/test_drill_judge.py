@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.adapters import expectations
-from streamwarden.adapters.drill_engine import ExpectationsJudge
 from streamwarden.errors import VerificationError
+from streamwarden.services.drilling.judging import ExpectationsJudge
+from streamwarden.services.verifying import expectations
 from streamwarden.verification.reconciliation import reconcile
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import load_drill, load_drills
+from streamwarden.config.loading import load_drill, load_drills
 from streamwarden.drills.spec import (
     DrillSpec,
     FaultKind,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, Step
-from streamwarden.drills.ports import Ran
+from streamwarden.drills.ports import CommandResult
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, FaultSpec, OutageSpec
 from support.drill_world import OUTAGE, Killed, World, drill
@@ -177,10 +177,10 @@ def test_a_process_killed_in_mid_outage_leaves_it_to_the_healing(where: str) -> 
     assert_brought_back(world)
 
 
-def _dead_after_down(world: World) -> Callable[..., Ran]:
+def _dead_after_down(world: World) -> Callable[..., CommandResult]:
     real = world.service.run
 
-    def run(command: Sequence[str], *, within: float) -> Ran:
+    def run(command: Sequence[str], *, within: float) -> CommandResult:
         if tuple(command) == OUTAGE.up:
             raise Killed("a dead process runs no command")
         return real(command, within=within)

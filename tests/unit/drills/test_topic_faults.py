@@ -15,7 +15,7 @@ from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, 
 from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.topic_copy import Feed
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from support.drill_topics import TOPIC, UNIT
 from support.drill_world import World, drill
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.adapters.executors import Executor
 from streamwarden.health.checks import (
     checkpoint_duration,
     memory_usage,
@@ -15,6 +14,7 @@ from streamwarden.health.checks import (
 from streamwarden.health.series import cores
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
+from streamwarden.spark.executor_metrics import Executor
 from streamwarden.spark.executors import measurements
 from streamwarden.stream import ExecutorsSpec, SparkSpec
 from support.health_windows import NOW, STREAM, judge, measured, report, resident, spec, window

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.verification import load_oracle
+from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracle import Oracle, RateFacts, RunFacts
 from support.oracle_runs import REPOSITORY, iso, marks_of, ran
 

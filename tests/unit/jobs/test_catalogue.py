@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.config import load_catalog
-from streamwarden.adapters.jobs_reference import page
-from streamwarden.adapters.verification import load_oracle
+from streamwarden.config.jobs_reference import page
+from streamwarden.config.loading import load_catalog
+from streamwarden.services.verifying.verification import load_oracle
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 JOBS = sorted((REPOSITORY / "spark_jobs").glob("*.py"))
@@ -36,7 +36,7 @@ def test_every_job_has_a_stream_that_the_catalogue_accepts(tmp_path: Path) -> No
 
 
 def test_the_page_of_the_jobs_is_true() -> None:
-    """Otherwise: python -m streamwarden.adapters.jobs_reference > docs/jobs.md"""
+    """Otherwise: python -m streamwarden.config.jobs_reference > docs/jobs.md"""
     assert (REPOSITORY / "docs/jobs.md").read_text() == page(REPOSITORY)
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
-from streamwarden.adapters.verification import load_oracle
 from streamwarden.errors import ConfigError
+from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.stream import StateSpec, StreamSpec
 from streamwarden.verification.batches import moment
 from streamwarden.verification.oracle import Expectation, RunFacts

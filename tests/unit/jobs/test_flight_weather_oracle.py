@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.adapters.verification import load_oracle
+from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.batches import moment
 from streamwarden.verification.oracle import Expectation, RunFacts
 from support.oracle_runs import REPOSITORY, WRITTEN, iso, marks_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.adapters.verification import load_oracle
 from streamwarden.errors import ConfigError, VerificationError
+from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.batches import moment
 from streamwarden.verification.oracle import RateFacts, RunFacts
 from support.oracle_runs import REPOSITORY

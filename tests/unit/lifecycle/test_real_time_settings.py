@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamwarden.lifecycle.fork_places import Places
-from streamwarden.lifecycle.fork_spec import BATCHES, batches_left, forked_spec, in_batches
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.spec import BATCHES, batches_left, forked_spec, in_batches
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.spark.sinks import trigger_options
 from streamwarden.stream import (

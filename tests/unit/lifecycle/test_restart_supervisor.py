@@ -50,7 +50,7 @@ class World:
     store_is_down: bool = False
     while_launching: Callable[[], None] = lambda: None
 
-    # DriverBook
+    # DriverRepository
     def launched(self, record: DriverRecord) -> None:
         self.records[record.driver_id] = record
 
@@ -77,7 +77,7 @@ class World:
     def events(self, driver_id: str) -> list[DriverEvent]:
         return [event for event in self.log if event.driver_id == driver_id]
 
-    # StopBook
+    # StopRepository
     def request(self, request: StopRequest) -> None: ...
     def pending(self, driver_id: str) -> StopRequest | None:
         return self.requests.get(driver_id)

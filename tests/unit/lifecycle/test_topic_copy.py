@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.forks import fork
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.fork_places import Places
-from streamwarden.lifecycle.fork_spec import forked_spec, renewed_spec
-from streamwarden.lifecycle.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.spec import forked_spec, renewed_spec
+from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
+from streamwarden.services.forks.forks import fork
 from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
 
 SOURCE = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events", options={"failOnDataLoss": "false"})

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from streamwarden.adapters.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.logs import first_told, require_range
 from streamwarden.errors import CheckpointError, InputGone
-from streamwarden.spark.files import FileSource
-from streamwarden.spark.rows import Rules
+from streamwarden.sources.files.reader import FileSource
+from streamwarden.sources.kafka.reader import TopicSource
+from streamwarden.sources.rows import Rules
 from streamwarden.spark.sources import Source
-from streamwarden.spark.topics import TopicSource
 
 FS = LocalFiles()
 RULES = Rules(schema=StructType().add("key", StringType()), required=("key",), written="at", holder="file")

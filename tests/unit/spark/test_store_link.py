@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.exit_recorder import ExitRecorder
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.services.fleet.exit_recorder import ExitRecorder
 from streamwarden.spark import store_link
 from streamwarden.spark.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Roster

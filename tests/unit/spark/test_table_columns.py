@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from streamwarden.errors import JobError
-from streamwarden.spark.postgresql import columns_of
+from streamwarden.sinks.postgresql.writer import columns_of
 
 PLAIN = {
     "boolean": "boolean",

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StructType
 
 from streamwarden.errors import ConfigError, JobError
-from streamwarden.spark.topic_sink import TopicWriter
+from streamwarden.sinks.kafka.writer import TopicWriter
 from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
 
 SINK = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="counts", key=("window", "user"))

@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from streamwarden.adapters.verification import load_oracle
+from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.reconciliation import reconcile
 

@@ -17,7 +17,7 @@ from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, E
 
 
 class Drivers:
-    """Implements `lifecycle.driver.DriverBook`. All writes are idempotent; the first recorded exit wins.
+    """Implements `lifecycle.driver.DriverRepository`. All writes are idempotent; the first recorded exit wins.
 
     A write about a driver that was never launched raises StoreError: it would have no stream to belong to.
     """

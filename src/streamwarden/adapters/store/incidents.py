@@ -15,7 +15,7 @@ from streamwarden.health.verdict import Status
 
 
 class Incidents:
-    """Implements `health.incident.IncidentBook`."""
+    """Implements `health.incident.IncidentRepository`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

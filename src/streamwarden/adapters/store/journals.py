@@ -13,7 +13,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
 
 
 class Journals:
-    """Implements `drills.journal.JournalBook`."""
+    """Implements `drills.journal.JournalRepository`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -32,7 +32,7 @@ SAME_TIME: Final = 2.0
 
 
 class Leases:
-    """Implements `lifecycle.lease.LeaseBook`."""
+    """Implements `lifecycle.lease.LeaseRepository`."""
 
     def __init__(self, database: Database, alive: Liveness, clock: Callable[[], float] = time.time) -> None:
         self._database = database

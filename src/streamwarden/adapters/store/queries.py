@@ -16,7 +16,7 @@ from streamwarden.stream import TriggerSpec
 
 
 class Queries:
-    """Implements `lifecycle.queries.QueryBook`."""
+    """Implements `lifecycle.queries.QueryRepository`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

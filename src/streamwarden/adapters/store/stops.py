@@ -13,7 +13,7 @@ from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 
 
 class Stops:
-    """Implements `lifecycle.stop.StopBook`."""
+    """Implements `lifecycle.stop.StopRepository`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, Proof, Refused, Scene, Strike
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Refused, Strike
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
@@ -34,6 +34,7 @@ __all__ = [
     "Aftermath",
     "ControlledRestart",
     "Fault",
+    "FaultContext",
     "KillAfterDatabaseCommit",
     "KillAfterTopicWrite",
     "KillDriver",
@@ -42,7 +43,6 @@ __all__ = [
     "Proof",
     "Refused",
     "RetentionPassed",
-    "Scene",
     "ServiceOutage",
     "Strike",
     "TopicRecreated",

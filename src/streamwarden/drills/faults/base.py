@@ -16,8 +16,8 @@ from streamwarden.drills.ports import (
     Executors,
     Forks,
     ForkView,
-    Outlet,
     Services,
+    SinkProbe,
     SourceTopic,
 )
 from streamwarden.drills.spec import FaultSpec
@@ -34,7 +34,7 @@ class Aftermath(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class FaultContext:
     """One driver of one fork, about to be struck.
 
     Args:
@@ -48,8 +48,8 @@ class Scene:
     spec: FaultSpec
     drivers: Drivers
     checkpoint: CheckpointFacts
-    database: Outlet
-    topic: Outlet
+    database: SinkProbe
+    topic: SinkProbe
     source: SourceTopic
     executors: Executors
     services: Services
@@ -117,14 +117,14 @@ class Fault(Protocol):
             declared: the stream's StreamSpec, as JSON.
         """
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         """Wait for the moment, strike, and wait until it is done, all before `deadline` (Unix seconds)."""
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         """Judge by what is left. `strike` is None if the process that struck died before it could tell: the evidence
         alone must do."""
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """Take back what a strike may have left in place; may run again. Returns what was done, None: nothing stays.
 
         Raises DrillError if it stays.
@@ -150,7 +150,7 @@ class Refused(Protocol):
         """The fork as the documentation lets it go on."""
 
 
-def prove_as_seen(scene: Scene, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]) -> Proof:
+def prove_as_seen(context: FaultContext, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]) -> Proof:
     """The proof of a fault whose evidence only the strike itself could see.
 
     Args:
@@ -161,18 +161,18 @@ def prove_as_seen(scene: Scene, strike: Strike | None, judge: Callable[[Strike],
         landed, message = judge(strike)
         return Proof(
             landed=landed,
-            driver_id=scene.driver_id,
+            driver_id=context.driver_id,
             moment=strike.moment,
             planned=strike.evidence["planned"],
             committed=strike.evidence["committed"],
             message=message,
             evidence=dict(strike.evidence),
         )
-    position = scene.checkpoint.position(scene.fork)
+    position = context.checkpoint.position(context.fork)
     return Proof(
         landed=False,
-        driver_id=scene.driver_id,
-        moment=scene.clock.now(),
+        driver_id=context.driver_id,
+        moment=context.clock.now(),
         planned=position.planned,
         committed=position.committed,
         message=strike.message if strike else "the process that struck died before it could tell what it had done",
@@ -180,24 +180,24 @@ def prove_as_seen(scene: Scene, strike: Strike | None, judge: Callable[[Strike],
     )
 
 
-def moment_of(scene: Scene, view: DriverView, strike: Strike | None) -> float:
+def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) -> float:
     """When the fault struck, in Unix seconds. Of a strike that was killed: as it was marked; else when the driver
     ended, or now if it lives."""
     if strike is not None and strike.moment is not None:
         return strike.moment
-    if scene.marked is not None:
-        return scene.marked
-    return scene.clock.now() if view.exit is None else view.exit.ended_at
+    if context.marked is not None:
+        return context.marked
+    return context.clock.now() if view.exit is None else view.exit.ended_at
 
 
-def await_exit(scene: Scene, *, deadline: float) -> DriverView:
+def await_exit(context: FaultContext, *, deadline: float) -> DriverView:
     """The driver as last seen: with its recorded exit, or without one if the deadline passed first."""
     while True:
-        late = scene.clock.now() >= deadline
-        view = scene.observe()
+        late = context.clock.now() >= deadline
+        view = context.observe()
         if view.exit is not None or late:
             return view
-        scene.clock.sleep(0.1)
+        context.clock.sleep(0.1)
 
 
 def describe_exit(view: DriverView) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, await_exit, describe_exit, moment_of
 from streamwarden.drills.spec import FaultSpec
 from streamwarden.lifecycle.driver import ExitKind
 
@@ -23,26 +23,26 @@ class ControlledRestart:
     def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         """Every stream has a driver."""
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """The recovery is the start that follows; nothing else stays."""
         return None
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        if not scene.observe().alive:
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         # A request may have reached the driver before the process that made it died: the first one counts.
-        moment = scene.mark() if scene.marked is None else scene.marked
-        reason = f"drill {scene.run_id}: controlled restart"
-        scene.drivers.request_stop(scene.fork, scene.driver_id, by=f"drill:{scene.run_id}", reason=reason)
-        await_exit(scene, deadline=deadline)
+        moment = context.mark() if context.marked is None else context.marked
+        reason = f"drill {context.run_id}: controlled restart"
+        context.drivers.request_stop(context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=reason)
+        await_exit(context, deadline=deadline)
         return Strike(moment=moment, message="asked for a stop at the batch boundary")
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        view = scene.observe()
-        position = scene.checkpoint.position(scene.fork)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        view = context.observe()
+        position = context.checkpoint.position(context.fork)
         exit = view.exit
         stopped = exit is not None and exit.kind is ExitKind.STOPPED and not view.alive
-        left = scene.checkpoint.unplanned(scene.fork)
+        left = context.checkpoint.unplanned(context.fork)
         whole = position.gap == 0 and position.committed is not None and not (exit and exit.cut_batch)
         if exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
@@ -56,8 +56,8 @@ class ControlledRestart:
             message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
         return Proof(
             landed=stopped and whole and left > 0,
-            driver_id=scene.driver_id,
-            moment=moment_of(scene, view, strike),
+            driver_id=context.driver_id,
+            moment=moment_of(context, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

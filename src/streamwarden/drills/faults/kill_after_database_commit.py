@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from streamwarden.drills.faults.base import Proof, Scene, Strike
+from streamwarden.drills.faults.base import FaultContext, Proof, Strike
 from streamwarden.drills.faults.kill_driver import OBSERVE_EVERY, KillDriver
-from streamwarden.drills.ports import Outlet
+from streamwarden.drills.ports import SinkProbe
 from streamwarden.drills.spec import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted
 
@@ -39,25 +39,25 @@ class KillAfterDatabaseCommit(KillDriver):
                 next_step=f"drill this stream with `{FITTING.get(given, FaultKind.KILL_DRIVER)}`",
             )
 
-    def outlet(self, scene: Scene) -> Outlet:
+    def outlet(self, context: FaultContext) -> SinkProbe:
         """Where the sink writes to."""
-        return scene.database
+        return context.database
 
-    def aim(self, scene: Scene, *, deadline: float) -> int | None:
+    def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         """Wait until a batch is where the sink writes to, and not in `commits/`; its id, or None if the driver ended or
         time is up."""
-        with self.outlet(scene).listen(scene.fork) as arrivals:
-            while (left := deadline - scene.clock.now()) > 0:
+        with self.outlet(context).listen(context.fork) as arrivals:
+            while (left := deadline - context.clock.now()) > 0:
                 batch = arrivals.next(min(left, OBSERVE_EVERY))
-                if batch is not None and not scene.checkpoint.is_committed(scene.fork, batch):
+                if batch is not None and not context.checkpoint.is_committed(context.fork, batch):
                     return batch
-                if batch is None and not scene.observe().alive:
+                if batch is None and not context.observe().alive:
                     return None
         return None
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        proof = KillDriver.prove(self, scene, strike)  # without super(): a class with slots is made anew
-        written = self.outlet(scene).newest(scene.fork)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        proof = KillDriver.prove(self, context, strike)  # without super(): a class with slots is made anew
+        written = self.outlet(context).newest(context.fork)
         message = proof.message
         if proof.landed and written == proof.planned:
             message += f", and batch {written} in the {self.place}"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Scene
+from streamwarden.drills.faults.base import FaultContext
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
-from streamwarden.drills.ports import Outlet
+from streamwarden.drills.ports import SinkProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +22,5 @@ class KillAfterTopicWrite(KillAfterDatabaseCommit):
     place: ClassVar[str] = "topic"
     sink: ClassVar[str] = "kafka"
 
-    def outlet(self, scene: Scene) -> Outlet:
-        return scene.topic
+    def outlet(self, context: FaultContext) -> SinkProbe:
+        return context.topic

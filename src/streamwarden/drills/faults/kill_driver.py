@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, await_exit, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, await_exit, describe_exit, moment_of
 from streamwarden.drills.spec import FaultSpec
 
 POLL = 0.003
@@ -27,30 +27,30 @@ class KillDriver:
     def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         """Every stream has a driver."""
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """The recovery is the start that follows; nothing else stays."""
         return None
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        batch = self.aim(scene, deadline=deadline)
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        batch = self.aim(context, deadline=deadline)
         if batch is None:
             return Strike(moment=None, message=self.missed)
-        moment = scene.clock.now()
-        if not scene.drivers.kill(scene.driver_id):
+        moment = context.clock.now()
+        if not context.drivers.kill(context.driver_id):
             return Strike(moment=None, message="the driver's process was already gone", batch=batch)
-        await_exit(scene, deadline=deadline)
+        await_exit(context, deadline=deadline)
         return Strike(moment=moment, message=f"SIGKILL while batch {batch} was running", batch=batch)
 
-    def aim(self, scene: Scene, *, deadline: float) -> int | None:
+    def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         """Wait until a batch is planned and not committed; its id, or None if the driver ended or time is up."""
-        return await_running_batch(scene, deadline=deadline)
+        return await_running_batch(context, deadline=deadline)
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        view = scene.observe()
-        position = scene.checkpoint.position(scene.fork)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        view = context.observe()
+        position = context.checkpoint.position(context.fork)
         planned = position.planned
-        offsets = planned is not None and scene.checkpoint.is_planned(scene.fork, planned)
-        commits = planned is not None and scene.checkpoint.is_committed(scene.fork, planned)
+        offsets = planned is not None and context.checkpoint.is_planned(context.fork, planned)
+        commits = planned is not None and context.checkpoint.is_committed(context.fork, planned)
         killed = view.exit is not None and view.exit.signal == signal.SIGKILL
         if view.alive or view.exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
@@ -62,8 +62,8 @@ class KillDriver:
             message = f"the driver died by signal 9 with offsets/{planned} written and commits/{planned} absent"
         return Proof(
             landed=killed and not view.alive and offsets and not commits,
-            driver_id=scene.driver_id,
-            moment=moment_of(scene, view, strike),
+            driver_id=context.driver_id,
+            moment=moment_of(context, view, strike),
             planned=planned,
             committed=position.committed,
             message=message,
@@ -76,16 +76,16 @@ class KillDriver:
         )
 
 
-def await_running_batch(scene: Scene, *, deadline: float) -> int | None:
+def await_running_batch(context: FaultContext, *, deadline: float) -> int | None:
     """Wait until a batch is planned and not committed; its id, or None if the driver ended or time is up."""
     next_observation = 0.0
-    while (now := scene.clock.now()) < deadline:
-        position = scene.checkpoint.position(scene.fork)
+    while (now := context.clock.now()) < deadline:
+        position = context.checkpoint.position(context.fork)
         if position.gap > 0:
             return position.planned
         if now >= next_observation:
-            if not scene.observe().alive:
+            if not context.observe().alive:
                 return None
             next_observation = now + OBSERVE_EVERY
-        scene.clock.sleep(POLL)
+        context.clock.sleep(POLL)
     return None

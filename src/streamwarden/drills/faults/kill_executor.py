@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, prove_as_seen
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, prove_as_seen
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
 from streamwarden.drills.ports import Executor
 from streamwarden.drills.spec import FaultSpec
@@ -45,41 +45,43 @@ class KillExecutor:
                 next_step="drill this stream with `kill_driver`: its tasks run in the driver",
             )
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """The cluster replaces the executor by itself."""
         return None
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        while (batch := await_running_batch(scene, deadline=deadline)) is not None:
-            executors = scene.executors.find(scene.driver_id)
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        while (batch := await_running_batch(context, deadline=deadline)) is not None:
+            executors = context.executors.find(context.driver_id)
             if executors:
-                return self._kill(scene, executors, batch)
-            if not scene.observe().alive:
+                return self._kill(context, executors, batch)
+            if not context.observe().alive:
                 break
-            scene.clock.sleep(LOOK_EVERY)
-        if not scene.observe().alive:
+            context.clock.sleep(LOOK_EVERY)
+        if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
-        if not scene.executors.find(scene.driver_id):
+        if not context.executors.find(context.driver_id):
             raise DrillAborted(
-                f"this host has no executor of the driver {scene.driver_id}",
+                f"this host has no executor of the driver {context.driver_id}",
                 expected="a worker on the host on which the drill runs, whose processes this user can see",
-                where=f"the drill of {scene.fork.origin}",
+                where=f"the drill of {context.fork.origin}",
                 next_step="run the drill on a host with a worker of the cluster",
             )
         return Strike(moment=None, message="no batch was caught between its plan and its commit")
 
-    def _kill(self, scene: Scene, executors: Sequence[Executor], batch: int) -> Strike:
+    def _kill(self, context: FaultContext, executors: Sequence[Executor], batch: int) -> Strike:
         struck = executors[0]
-        moment = scene.clock.now()
-        if not scene.executors.kill(struck):
+        moment = context.clock.now()
+        if not context.executors.kill(struck):
             return Strike(moment=None, message=f"executor {struck.id} was already gone", batch=batch)
         gone = wait_for(
-            lambda: None if scene.executors.is_alive(struck) else True,
-            clock=scene.clock,
+            lambda: None if context.executors.is_alive(struck) else True,
+            clock=context.clock,
             deadline=moment + GONE_WITHIN,
             every=POLL,
         )
-        position = scene.checkpoint.position(scene.fork)  # after its death: what is not there now was not there then
+        position = context.checkpoint.position(
+            context.fork
+        )  # after its death: what is not there now was not there then
         return Strike(
             moment=moment,
             message=f"SIGKILL to executor {struck.id} (pid {struck.process.pid}) while batch {batch} was running",
@@ -88,16 +90,16 @@ class KillExecutor:
                 "executor": asdict(struck),
                 "executors": len(executors),
                 "gone": gone is not None,
-                "gone_at": scene.clock.now(),
+                "gone_at": context.clock.now(),
                 "planned": position.planned,
                 "committed": position.committed,
-                "offsets_written": scene.checkpoint.is_planned(scene.fork, batch),
-                "commits_written": scene.checkpoint.is_committed(scene.fork, batch),
+                "offsets_written": context.checkpoint.is_planned(context.fork, batch),
+                "commits_written": context.checkpoint.is_committed(context.fork, batch),
             },
         )
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        return prove_as_seen(scene, strike, _judge)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        return prove_as_seen(context, strike, _judge)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamwarden.drills.faults.base import Scene, await_exit
+from streamwarden.drills.faults.base import FaultContext, await_exit
 from streamwarden.drills.spec import FaultKind
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.topic_copy import CopiedTopic
+from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.stream import SourceKind
 
 LOOK_EVERY = 0.5
@@ -30,49 +30,49 @@ def require_topic(kind: FaultKind, stream: str, declared: Mapping[str, Any]) -> 
         )
 
 
-def copy_of(scene: Scene) -> CopiedTopic:
+def copy_of(context: FaultContext) -> CopiedTopic:
     """What the fork's topic was filled with. Raises DrillError if it has none of its own."""
-    if scene.fork.copied is None:
+    if context.fork.copied is None:
         raise DrillError(
-            f"{scene.fork.stream} has no topic of its own",
+            f"{context.fork.stream} has no topic of its own",
             expected="a fork that was made for this fault",
-            where=scene.fork.checkpoint,
+            where=context.fork.checkpoint,
             next_step="run the drill again from its first step",
         )
-    return scene.fork.copied
+    return context.fork.copied
 
 
-def await_all_read(scene: Scene, *, deadline: float) -> str | None:
+def await_all_read(context: FaultContext, *, deadline: float) -> str | None:
     """Wait until every record of the topic is in a committed batch. Returns why it is not, None if it is."""
     left = 0
 
     def look() -> str | bool | None:
         nonlocal left
-        left = sum(lag.behind for lag in scene.source.lags(scene.fork))
-        if left == 0 and scene.checkpoint.position(scene.fork).gap == 0:
+        left = sum(lag.behind for lag in context.source.lags(context.fork))
+        if left == 0 and context.checkpoint.position(context.fork).gap == 0:
             return True
-        return None if scene.observe().alive else "the driver's process was already gone"
+        return None if context.observe().alive else "the driver's process was already gone"
 
-    seen = wait_for(look, clock=scene.clock, deadline=deadline, every=LOOK_EVERY)
+    seen = wait_for(look, clock=context.clock, deadline=deadline, every=LOOK_EVERY)
     if seen is None:
         return f"the fork had still {left:,} records to read when the time of the attempt was up (`within`)"
     return seen if isinstance(seen, str) else None
 
 
-def stop_between_batches(scene: Scene, *, why: str, deadline: float) -> str | None:
+def stop_between_batches(context: FaultContext, *, why: str, deadline: float) -> str | None:
     """End the driver at a batch boundary. Returns why that did not come to pass, None if it did."""
-    if not scene.observe().alive:
+    if not context.observe().alive:
         return "the driver's process was already gone"
-    scene.drivers.request_stop(
-        scene.fork, scene.driver_id, by=f"drill:{scene.run_id}", reason=f"drill {scene.run_id}: {why}"
+    context.drivers.request_stop(
+        context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=f"drill {context.run_id}: {why}"
     )
-    await_exit(scene, deadline=deadline)
-    return why_not_between_batches(scene)
+    await_exit(context, deadline=deadline)
+    return why_not_between_batches(context)
 
 
-def why_not_between_batches(scene: Scene) -> str | None:
+def why_not_between_batches(context: FaultContext) -> str | None:
     """Why the driver is not over with every planned batch committed; None if it is."""
-    view, position = scene.observe(), scene.checkpoint.position(scene.fork)
+    view, position = context.observe(), context.checkpoint.position(context.fork)
     if view.exit is None:
         return "the driver is still alive"
     if view.exit.kind is not ExitKind.STOPPED:

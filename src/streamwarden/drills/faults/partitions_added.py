@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
 from streamwarden.drills.spec import FaultKind, FaultSpec
 from streamwarden.drills.waiting import wait_for
@@ -29,39 +29,41 @@ class PartitionsAdded:
     def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         require_topic(FaultKind.PARTITIONS_ADDED, stream, declared)
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """The topic goes as a whole when the drill is healed."""
         return None
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        if len(scene.source.lags(scene.fork)) == len(copy_of(scene).partitions):
-            missed = await_all_read(scene, deadline=deadline)
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        if len(context.source.lags(context.fork)) == len(copy_of(context).partitions):
+            missed = await_all_read(context, deadline=deadline)
             if missed is not None:
                 return Strike(moment=None, message=missed)
-            moment = scene.mark()
-        elif scene.marked is not None:  # its process died in the midst of it: what came since then is part of it
-            moment = scene.marked
+            moment = context.mark()
+        elif context.marked is not None:  # its process died in the midst of it: what came since then is part of it
+            moment = context.marked
         else:
             return Strike(moment=None, message="an attempt before this one had added them")
-        scene.source.grow(scene.fork)
-        new = _new_partitions(scene)
+        context.source.grow(context.fork)
+        new = _new_partitions(context)
         wait_for(
             lambda: (
-                True if scene.source.first_reach(scene.fork, new) is not None or not scene.observe().alive else None
+                True
+                if context.source.first_reach(context.fork, new) is not None or not context.observe().alive
+                else None
             ),
-            clock=scene.clock,
+            clock=context.clock,
             deadline=deadline,
             every=LOOK_EVERY,
         )
         return Strike(moment=moment, message=f"{len(new)} partitions were added")
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        copied, view = copy_of(scene), scene.observe()
-        before, lags = len(copied.partitions), scene.source.lags(scene.fork)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        copied, view = copy_of(context), context.observe()
+        before, lags = len(copied.partitions), context.source.lags(context.fork)
         new = [lag for lag in lags if lag.partition >= before]
         whole = [lag.last for lag in new] == [each.held for each in copied.partitions]
-        batch = scene.source.first_reach(scene.fork, _new_partitions(scene)) if new else None
-        position = scene.checkpoint.position(scene.fork)
+        batch = context.source.first_reach(context.fork, _new_partitions(context)) if new else None
+        position = context.checkpoint.position(context.fork)
         reached = "no batch reads of them yet" if batch is None else f"batch {batch} is the first that reads of them"
         told = f": {strike.message}" if strike else ""
         if not new:
@@ -73,8 +75,8 @@ class PartitionsAdded:
             message = f"{before} partitions became {len(lags)}, the new ones with {copied.held:,} records; {reached}"
         return Proof(
             landed=bool(new) and whole and copied.held > 0,
-            driver_id=scene.driver_id,
-            moment=moment_of(scene, view, strike),
+            driver_id=context.driver_id,
+            moment=moment_of(context, view, strike),
             planned=position.planned if batch is None else batch - 1,
             committed=position.committed if batch is None else batch - 1,
             message=message,
@@ -89,6 +91,6 @@ class PartitionsAdded:
         )
 
 
-def _new_partitions(scene: Scene) -> range:
-    before = len(copy_of(scene).partitions)
+def _new_partitions(context: FaultContext) -> range:
+    before = len(copy_of(context).partitions)
     return range(before, 2 * before)

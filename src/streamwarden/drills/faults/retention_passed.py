@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import (
     copy_of,
     parts,
@@ -45,28 +45,28 @@ class RetentionPassed:
     def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         require_topic(FaultKind.RETENTION_PASSED, stream, declared)
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """What is removed stays so; the topic goes as a whole when the drill is healed."""
         return None
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        missed = stop_between_batches(scene, why="the retention is to pass the stream", deadline=deadline)
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        missed = stop_between_batches(context, why="the retention is to pass the stream", deadline=deadline)
         if missed is not None:
             return Strike(moment=None, message=missed)
         before = {
             lag.partition: lag.committed + ceil(lag.waiting / SHARE)
-            for lag in scene.source.lags(scene.fork)
+            for lag in context.source.lags(context.fork)
             if lag.waiting
         }
         if not before:
             return Strike(moment=None, message="the fork had read its whole topic: no record was left to remove")
-        moment = scene.mark()
-        scene.source.forget(scene.fork, before)
+        moment = context.mark()
+        context.source.forget(context.fork, before)
         return Strike(moment=moment, message=f"unread records of {len(before)} partitions were removed")
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        copied, view, lags = copy_of(scene), scene.observe(), scene.source.lags(scene.fork)
-        position, missed = scene.checkpoint.position(scene.fork), why_not_between_batches(scene)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        copied, view, lags = copy_of(context), context.observe(), context.source.lags(context.fork)
+        position, missed = context.checkpoint.position(context.fork), why_not_between_batches(context)
         lost = tuple(TopicRange(copied.topic, lag.partition, lag.committed, lag.first) for lag in lags if lag.lost)
         gone, left = sum(each.end - each.start for each in lost), sum(lag.waiting for lag in lags)
         if missed is not None:
@@ -80,8 +80,8 @@ class RetentionPassed:
             message = f"{gone:,} records were removed that no batch had read ({each}); {left:,} are left to read"
         return Proof(
             landed=missed is None and gone > 0 and left > 0,
-            driver_id=scene.driver_id,
-            moment=moment_of(scene, view, strike),
+            driver_id=context.driver_id,
+            moment=moment_of(context, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

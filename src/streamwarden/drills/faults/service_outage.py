@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, prove_as_seen
-from streamwarden.drills.ports import Ran, Sighting
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, prove_as_seen
+from streamwarden.drills.ports import CommandResult, ServiceStatus
 from streamwarden.drills.spec import FaultSpec, OutageSpec, Service
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
@@ -59,59 +59,61 @@ class ServiceOutage:
                 next_step="correct `fault.outage.service`, or drill this stream with `kill_driver`",
             )
 
-    def undo(self, scene: Scene) -> str:
+    def undo(self, context: FaultContext) -> str:
         """Bring the service back and see that it answers. Raises DrillError if it does not."""
-        outage = _outage(scene.spec)
-        done = scene.services.run(outage.up, within=COMMAND_WITHIN)
+        outage = _outage(context.spec)
+        done = context.services.run(outage.up, within=COMMAND_WITHIN)
         if done.status != 0:
             raise _not_back(outage, f"`up` {_ended(done)}")
-        back = _await_sighting(scene, outage, answers=True, within=BACK_WITHIN)
+        back = _await_sighting(context, outage, answers=True, within=BACK_WITHIN)
         if not back.answers:
             raise _not_back(outage, f"{back.name} does not answer {BACK_WITHIN:.0f} s after `up`: {back.said}")
         return f"{back.name} is back"
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        outage = _outage(scene.spec)
-        before = scene.services.look(scene.fork, outage.service)
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        outage = _outage(context.spec)
+        before = context.services.look(context.fork, outage.service)
         if not before.answers:
             return Strike(moment=None, message=f"{before.name} did not answer before the fault: {before.said}")
-        if not scene.observe().alive:
+        if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
-        usual = _usual(scene)
+        usual = _usual(context)
         try:
-            seen = self._away(scene, outage, usual, deadline)
+            seen = self._away(context, outage, usual, deadline)
         finally:
-            self.undo(scene)  # and what is raised here tells more than what was raised there
+            self.undo(context)  # and what is raised here tells more than what was raised there
         if isinstance(seen, str):
             return Strike(moment=None, message=seen)
-        moment = scene.clock.now()
+        moment = context.clock.now()
         return Strike(
             moment=moment,
             message=f"{before.name} was away for {moment - seen['down_at']:.1f} s",
             evidence={"service": before.name, **seen, "back_at": moment},
         )
 
-    def _away(self, scene: Scene, outage: OutageSpec, usual: float | None, deadline: float) -> dict[str, Any] | str:
+    def _away(
+        self, context: FaultContext, outage: OutageSpec, usual: float | None, deadline: float
+    ) -> dict[str, Any] | str:
         """Take the service away and watch until the outage is over and felt, or time is up. Text: why it was none."""
-        clock, checkpoint = scene.clock, scene.checkpoint
+        clock, checkpoint = context.clock, context.checkpoint
         down_at = clock.now()
-        done = scene.services.run(outage.down, within=COMMAND_WITHIN)
+        done = context.services.run(outage.down, within=COMMAND_WITHIN)
         if done.status != 0:
             return f"`down` {_ended(done)}"
-        gone = _await_sighting(scene, outage, answers=False, within=GONE_WITHIN)
+        gone = _await_sighting(context, outage, answers=False, within=GONE_WITHIN)
         if gone.answers:
             return f"{gone.name} still answers {GONE_WITHIN:.0f} s after `down`"
         gone_at = still_since = clock.now()
-        position = checkpoint.position(scene.fork)
+        position = checkpoint.position(context.fork)
         while clock.now() < gone_at + outage.lasts or (
             clock.now() < deadline and clock.now() - still_since < STALLS * (usual or 0.0)
         ):
             clock.sleep(POLL)
-            now_at = checkpoint.position(scene.fork)
+            now_at = checkpoint.position(context.fork)
             if now_at.committed != position.committed:
                 still_since = clock.now()
             position = now_at
-        last = scene.services.look(scene.fork, outage.service)
+        last = context.services.look(context.fork, outage.service)
         if last.answers:
             return f"{last.name} came back before `up`: something else started it"
         return {
@@ -127,8 +129,8 @@ class ServiceOutage:
             "batch_seconds": usual,
         }
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        return prove_as_seen(scene, strike, _judge)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        return prove_as_seen(context, strike, _judge)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
@@ -152,29 +154,29 @@ def _outage(spec: FaultSpec) -> OutageSpec:
     return spec.outage
 
 
-def _usual(scene: Scene) -> float | None:
+def _usual(context: FaultContext) -> float | None:
     """Median seconds from a batch's plan to its commit; the first batch, of a cold driver, counts only if it is all."""
     durations = [
         batch.committed_at - batch.planned_at
-        for batch in scene.checkpoint.batches(scene.fork)
+        for batch in context.checkpoint.batches(context.fork)
         if batch.planned_at is not None and batch.committed_at is not None
     ]
     return statistics.median(durations[1:] or durations) if durations else None
 
 
-def _await_sighting(scene: Scene, outage: OutageSpec, *, answers: bool, within: float) -> Sighting:
+def _await_sighting(context: FaultContext, outage: OutageSpec, *, answers: bool, within: float) -> ServiceStatus:
     """The service as it is once it answers (or does not), or as it was last when the time was up."""
-    last: list[Sighting] = []
+    last: list[ServiceStatus] = []
 
-    def look() -> Sighting | None:
-        last[:] = [scene.services.look(scene.fork, outage.service)]
+    def look() -> ServiceStatus | None:
+        last[:] = [context.services.look(context.fork, outage.service)]
         return last[0] if last[0].answers is answers else None
 
-    wait_for(look, clock=scene.clock, deadline=scene.clock.now() + within, every=POLL)
+    wait_for(look, clock=context.clock, deadline=context.clock.now() + within, every=POLL)
     return last[0]
 
 
-def _ended(done: Ran) -> str:
+def _ended(done: CommandResult) -> str:
     how = f"did not end within {COMMAND_WITHIN:.0f} s" if done.status is None else f"ended with status {done.status}"
     said = " ".join(done.output.split())
     return f"{how}: {said}" if said else how

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Proof, Scene, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import (
     await_all_read,
     copy_of,
@@ -41,27 +41,27 @@ class TopicRecreated:
     def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
         require_topic(FaultKind.TOPIC_RECREATED, stream, declared)
 
-    def undo(self, scene: Scene) -> str | None:
+    def undo(self, context: FaultContext) -> str | None:
         """The topic goes as a whole when the drill is healed."""
         return None
 
-    def strike(self, scene: Scene, *, deadline: float) -> Strike:
-        missed = await_all_read(scene, deadline=deadline) or stop_between_batches(
-            scene, why="the topic is to be made anew", deadline=deadline
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        missed = await_all_read(context, deadline=deadline) or stop_between_batches(
+            context, why="the topic is to be made anew", deadline=deadline
         )
         if missed is not None:
             return Strike(moment=None, message=missed)
         leave = {
             lag.partition: max(0, lag.committed - max(1, lag.committed // SHARE))
-            for lag in scene.source.lags(scene.fork)
+            for lag in context.source.lags(context.fork)
         }
-        moment = scene.mark()
-        scene.source.remake(scene.fork, leave)
+        moment = context.mark()
+        context.source.remake(context.fork, leave)
         return Strike(moment=moment, message=f"the topic was made anew with {sum(leave.values()):,} records")
 
-    def prove(self, scene: Scene, strike: Strike | None) -> Proof:
-        copied, view, lags = copy_of(scene), scene.observe(), scene.source.lags(scene.fork)
-        position, missed = scene.checkpoint.position(scene.fork), why_not_between_batches(scene)
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        copied, view, lags = copy_of(context), context.observe(), context.source.lags(context.fork)
+        position, missed = context.checkpoint.position(context.fork), why_not_between_batches(context)
         read = [lag for lag in lags if lag.committed]
         shorter = [lag for lag in read if lag.rewound]
         records = sum(lag.last for lag in lags)
@@ -78,8 +78,8 @@ class TopicRecreated:
             )
         return Proof(
             landed=missed is None and bool(read) and len(shorter) == len(read) and records > 0,
-            driver_id=scene.driver_id,
-            moment=moment_of(scene, view, strike),
+            driver_id=context.driver_id,
+            moment=moment_of(context, view, strike),
             planned=position.planned,
             committed=position.committed,
             message=message,

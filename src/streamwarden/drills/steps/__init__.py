@@ -10,7 +10,7 @@ from streamwarden.drills.ports import Ports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class StepContext:
     """What a step works with.
 
     Args:

@@ -8,24 +8,24 @@ from dataclasses import asdict
 from streamwarden.drills.faults.base import Proof
 from streamwarden.drills.journal import DrillStatus, Step
 from streamwarden.drills.ports import DriverView, ForkView
-from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
     await_commit,
     await_end,
     describe,
+    fault_context,
     has_read_all,
     may_start_again,
     note_exit,
     require_latest,
-    scene_of,
     start_driver,
 )
 from streamwarden.lifecycle.driver import ExitKind
 
 
-def fault(stage: Stage) -> StepResult:
+def fault(context: StepContext) -> StepResult:
     """Strike until a proof holds or the attempts are used up; a fault that never landed fails the drill."""
-    ledger, spec = stage.ledger, stage.ledger.spec
+    ledger, spec = context.ledger, context.ledger.spec
     fork = ledger.require_fork()
     if "fault" in ledger.facts:
         return StepResult(ok=True, message=ledger.facts["fault"]["message"])
@@ -33,14 +33,14 @@ def fault(stage: Stage) -> StepResult:
     while len(misses) < spec.fault.attempts:
         announced = ledger.facts.get("strike")
         if announced is None:
-            obstacle = _make_strikeable(stage, fork)
+            obstacle = _make_strikeable(context, fork)
             if obstacle is not None:
-                return _missed(stage, [*misses, obstacle])
-            announced = {"driver_id": require_latest(stage, fork).driver_id, "attempt": len(misses) + 1}
+                return _missed(context, [*misses, obstacle])
+            announced = {"driver_id": require_latest(context, fork).driver_id, "attempt": len(misses) + 1}
             ledger.put(strike=announced, undo_due=True)
-            proof = _strike(stage, fork, announced["driver_id"], resumed=False)
+            proof = _strike(context, fork, announced["driver_id"], resumed=False)
         else:
-            proof = _strike(stage, fork, announced["driver_id"], resumed=True)
+            proof = _strike(context, fork, announced["driver_id"], resumed=True)
         ledger.put(undo_due=False)  # a strike undoes what it did before it tells of it
         ledger.note(Step.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
         if proof.landed:
@@ -48,50 +48,50 @@ def fault(stage: Stage) -> StepResult:
             return StepResult(ok=True, message=proof.message)
         misses.append(proof.message)
         ledger.put(misses=misses, strike=None)
-    return _missed(stage, misses)
+    return _missed(context, misses)
 
 
-def _strike(stage: Stage, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
+def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
     """Strike and prove. Resumed: what the process before this one left in place is undone; a driver that is over was
     struck by it: only prove."""
-    clock, within = stage.ports.clock, stage.ledger.spec.fault.within
-    scene = scene_of(stage, fork, driver_id)
-    undone = stage.fault.undo(scene) if resumed else None
+    clock, within = context.ports.clock, context.ledger.spec.fault.within
+    target = fault_context(context, fork, driver_id)
+    undone = context.fault.undo(target) if resumed else None
     if undone is not None:
-        stage.ledger.note(Step.FAULT, "undone", undone)
-    if resumed and not scene.observe().alive:
-        await_end(stage, fork, driver_id, deadline=clock.now() + within)
-        return stage.fault.prove(scene, None)
-    strike = stage.fault.strike(scene, deadline=clock.now() + within)
-    stage.ledger.note(Step.FAULT, "strike", strike.message, moment=strike.moment, batch=strike.batch)
-    return stage.fault.prove(scene, strike)
+        context.ledger.note(Step.FAULT, "undone", undone)
+    if resumed and not target.observe().alive:
+        await_end(context, fork, driver_id, deadline=clock.now() + within)
+        return context.fault.prove(target, None)
+    strike = context.fault.strike(target, deadline=clock.now() + within)
+    context.ledger.note(Step.FAULT, "strike", strike.message, moment=strike.moment, batch=strike.batch)
+    return context.fault.prove(target, strike)
 
 
-def _make_strikeable(stage: Stage, fork: ForkView) -> str | None:
+def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
     """See that the fork's driver runs and commits. Returns why it cannot be struck, or None if it can.
 
     A driver that was parked, or that a strike ended at the wrong moment, is started again first.
     """
-    ports, spec = stage.ports, stage.ledger.spec
-    record = require_latest(stage, fork)
+    ports, spec = context.ports, context.ledger.spec
+    record = require_latest(context, fork)
     view = ports.drivers.observe(record.driver_id)
     if view.exit is None and view.alive:
         return None
     if view.exit is None:
-        view = await_end(stage, fork, record.driver_id, deadline=ports.clock.now() + spec.fault.within)
-    obstacle = None if may_start_again(stage, view) else _not_restartable(view)
+        view = await_end(context, fork, record.driver_id, deadline=ports.clock.now() + spec.fault.within)
+    obstacle = None if may_start_again(context, view) else _not_restartable(view)
     if obstacle is not None:
         return obstacle
     position = ports.checkpoint.position(fork)
-    record = start_driver(stage, fork, Step.FAULT)
-    if not fork.bounded and has_read_all(stage, fork):
+    record = start_driver(context, fork, Step.FAULT)
+    if not fork.bounded and has_read_all(context, fork):
         return None  # it waits for more: there is no batch to wait for
     next_batch = (-1 if position.committed is None else position.committed) + 1
     deadline = record.launched_at + spec.steady_state.within
-    late = await_commit(stage, fork, record.driver_id, next_batch, deadline=deadline)
+    late = await_commit(context, fork, record.driver_id, next_batch, deadline=deadline)
     if late is None:
         return None
-    note_exit(stage, Step.FAULT, late)
+    note_exit(context, Step.FAULT, late)
     return f"started again before the strike, it committed no batch: {describe(late)}"
 
 
@@ -103,7 +103,7 @@ def _not_restartable(view: DriverView) -> str | None:
     return f"the fork ended by itself before the fault: {describe(view)}"
 
 
-def _missed(stage: Stage, misses: list[str]) -> StepResult:
+def _missed(context: StepContext, misses: list[str]) -> StepResult:
     reason = f"the fault did not land in {len(misses)} attempts: {'; '.join(misses)}"
-    stage.ledger.halt(Step.FAULT, DrillStatus.FAILED, reason)
+    context.ledger.halt(Step.FAULT, DrillStatus.FAILED, reason)
     return StepResult(ok=False, message=reason)

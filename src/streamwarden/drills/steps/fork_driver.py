@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.faults.base import Aftermath, Scene, await_exit, describe_exit
+from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import DriverView, ForkView
-from streamwarden.drills.steps import Stage
+from streamwarden.drills.steps import StepContext
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -14,10 +14,10 @@ LOOK_EVERY = 0.1
 OBSERVE_EVERY = 0.5
 
 
-def start_driver(stage: Stage, fork: ForkView, step: Step) -> DriverRecord:
+def start_driver(context: StepContext, fork: ForkView, step: Step) -> DriverRecord:
     """Start the fork and note it."""
-    record = stage.ports.drivers.start(fork, stage.ledger.run.run_id)
-    stage.ledger.note(
+    record = context.ports.drivers.start(fork, context.ledger.run.run_id)
+    context.ledger.note(
         step,
         "driver_started",
         f"driver {record.driver_id} of {fork.stream} was launched",
@@ -28,9 +28,11 @@ def start_driver(stage: Stage, fork: ForkView, step: Step) -> DriverRecord:
     return record
 
 
-def await_commit(stage: Stage, fork: ForkView, driver_id: str, batch: int, *, deadline: float) -> DriverView | None:
+def await_commit(
+    context: StepContext, fork: ForkView, driver_id: str, batch: int, *, deadline: float
+) -> DriverView | None:
     """Wait until `commits/batch` exists. None: it does. Else the driver as it ended, or as it lives at the deadline."""
-    clock, checkpoint = stage.ports.clock, stage.ports.checkpoint
+    clock, checkpoint = context.ports.clock, context.ports.checkpoint
     next_observation = clock.now()
 
     def look() -> DriverView | bool | None:
@@ -40,72 +42,72 @@ def await_commit(stage: Stage, fork: ForkView, driver_id: str, batch: int, *, de
         if clock.now() < next_observation:
             return None
         next_observation = clock.now() + OBSERVE_EVERY
-        view = stage.ports.drivers.observe(driver_id)
+        view = context.ports.drivers.observe(driver_id)
         return view if view.exit is not None else None
 
     seen = wait_for(look, clock=clock, deadline=deadline, every=LOOK_EVERY)
     if seen is True or checkpoint.is_committed(fork, batch):  # the last commit may be younger than the last look
         return None
-    return seen if isinstance(seen, DriverView) else stage.ports.drivers.observe(driver_id)
+    return seen if isinstance(seen, DriverView) else context.ports.drivers.observe(driver_id)
 
 
-def await_end(stage: Stage, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
+def await_end(context: StepContext, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
     """The driver with its exit, or as it lives at the deadline."""
-    return await_exit(scene_of(stage, fork, driver_id), deadline=deadline)
+    return await_exit(fault_context(context, fork, driver_id), deadline=deadline)
 
 
-def await_input_end(stage: Stage, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
+def await_input_end(context: StepContext, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
     """The driver with its exit after the end of its input, or as it lives at the deadline. One that does not end by
     itself is asked to stop when all is read."""
-    ports = stage.ports
+    ports = context.ports
 
     def look() -> DriverView | bool | None:
-        if has_read_all(stage, fork):
+        if has_read_all(context, fork):
             return True
         view = ports.drivers.observe(driver_id)
         return view if view.exit is not None else None
 
     ended = fork.bounded or wait_for(look, clock=ports.clock, deadline=deadline, every=OBSERVE_EVERY) is not True
     if not ended and ports.drivers.observe(driver_id).exit is None:
-        by = f"drill:{stage.ledger.run.run_id}"
+        by = f"drill:{context.ledger.run.run_id}"
         ports.drivers.request_stop(fork, driver_id, by=by, reason="all input is read")
-    return await_end(stage, fork, driver_id, deadline=deadline)
+    return await_end(context, fork, driver_id, deadline=deadline)
 
 
-def has_read_all(stage: Stage, fork: ForkView) -> bool:
+def has_read_all(context: StepContext, fork: ForkView) -> bool:
     """Whether a committed batch has each record of the fork's own topic."""
-    if any(lag.behind for lag in stage.ports.source.lags(fork)):
+    if any(lag.behind for lag in context.ports.source.lags(fork)):
         return False
-    return stage.ports.checkpoint.position(fork).gap == 0
+    return context.ports.checkpoint.position(fork).gap == 0
 
 
-def is_complete(stage: Stage, fork: ForkView, view: DriverView) -> bool:
+def is_complete(context: StepContext, fork: ForkView, view: DriverView) -> bool:
     """Whether the driver ended as it should, with its whole input processed."""
     if view.exit is None:
         return False
     if fork.bounded:
         return view.exit.kind is ExitKind.COMPLETED
-    return view.exit.kind is ExitKind.STOPPED and has_read_all(stage, fork)
+    return view.exit.kind is ExitKind.STOPPED and has_read_all(context, fork)
 
 
-def scene_of(stage: Stage, fork: ForkView, driver_id: str) -> Scene:
+def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> FaultContext:
     """The driver as a fault sees it."""
-    announced = stage.ledger.facts.get("strike") or {}
-    return Scene(
-        run_id=stage.ledger.run.run_id,
+    announced = context.ledger.facts.get("strike") or {}
+    return FaultContext(
+        run_id=context.ledger.run.run_id,
         fork=fork,
         driver_id=driver_id,
-        spec=stage.ledger.spec.fault,
-        drivers=stage.ports.drivers,
-        checkpoint=stage.ports.checkpoint,
-        database=stage.ports.database,
-        topic=stage.ports.topic,
-        source=stage.ports.source,
-        executors=stage.ports.executors,
-        services=stage.ports.services,
-        clock=stage.ports.clock,
+        spec=context.ledger.spec.fault,
+        drivers=context.ports.drivers,
+        checkpoint=context.ports.checkpoint,
+        database=context.ports.database,
+        topic=context.ports.topic,
+        source=context.ports.source,
+        executors=context.ports.executors,
+        services=context.ports.services,
+        clock=context.ports.clock,
         marked=announced.get("moment"),
-        keep=lambda moment: stage.ledger.put(strike={**announced, "moment": moment}),
+        keep=lambda moment: context.ledger.put(strike={**announced, "moment": moment}),
     )
 
 
@@ -118,21 +120,21 @@ def describe(view: DriverView) -> str:
     return f"the driver's exit was {view.exit.kind.value}{error}{message}"
 
 
-def may_start_again(stage: Stage, view: DriverView) -> bool:
+def may_start_again(context: StepContext, view: DriverView) -> bool:
     """Whether the driver failed as the fault allows it to, in a way that a restart cures: supervision would start it
     again, so the drill does."""
     failed = view.exit is not None and view.exit.kind is ExitKind.FAILED and view.exit.curable
-    return failed and stage.fault.aftermath is Aftermath.MAY_END
+    return failed and context.fault.aftermath is Aftermath.MAY_END
 
 
-def note_exit(stage: Stage, step: Step, view: DriverView) -> None:
+def note_exit(context: StepContext, step: Step, view: DriverView) -> None:
     """Write the driver's exit to the journal."""
-    stage.ledger.note(step, "driver_ended", describe(view), driver_id=view.record.driver_id, **describe_exit(view))
+    context.ledger.note(step, "driver_ended", describe(view), driver_id=view.record.driver_id, **describe_exit(view))
 
 
-def require_latest(stage: Stage, fork: ForkView) -> DriverRecord:
+def require_latest(context: StepContext, fork: ForkView) -> DriverRecord:
     """The fork's newest driver. Raises DrillError if it never had one."""
-    record = stage.ports.drivers.latest(fork)
+    record = context.ports.drivers.latest(fork)
     if record is None:
         raise DrillError(
             "the fork has no driver",

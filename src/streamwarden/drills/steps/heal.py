@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.steps import Stage, StepResult
-from streamwarden.drills.steps.fork_driver import await_end, note_exit, scene_of
+from streamwarden.drills.steps import StepContext, StepResult
+from streamwarden.drills.steps.fork_driver import await_end, fault_context, note_exit
 from streamwarden.errors import DrillError, StoreError, StreamwardenError
 
 END_WITHIN = 30.0
 """Seconds from SIGKILL until the driver's keeper must have recorded its end."""
 
 
-def heal(stage: Stage) -> StepResult:
+def heal(context: StepContext) -> StepResult:
     """Leave nothing broken, nothing running and no scratch; what is evidence stays. Raises StoreError.
 
     What cannot be done is told, and may be done by healing again. A service that stays away keeps nothing else from
     being done; a driver that does not end keeps its scratch.
     """
-    ledger, fork, keep = stage.ledger, stage.ledger.fork, stage.ledger.spec.fork.keep
-    left = _undo(stage, fork)
+    ledger, fork, keep = context.ledger, context.ledger.fork, context.ledger.spec.fork.keep
+    left = _undo(context, fork)
     try:
-        ended = _end_driver(stage, fork)
-        removed = [] if keep else list(stage.ports.forks.clear(ledger.run.run_id, fork))
+        ended = _end_driver(context, fork)
+        removed = [] if keep else list(context.ports.forks.clear(ledger.run.run_id, fork))
     except StoreError:
         raise
     except StreamwardenError as error:
-        return _unclean(stage, "; ".join(filter(None, (left, str(error)))))
+        return _unclean(context, "; ".join(filter(None, (left, str(error)))))
     message = f"driver ended: {ended or 'none was left'}; removed: {', '.join(removed) or 'nothing'}"
     if left is not None:
-        return _unclean(stage, f"{left}; {message}")
+        return _unclean(context, f"{left}; {message}")
     ledger.put(heal={"clean": True, "message": message, "kept": keep, "removed": removed})
     ledger.note(Step.HEAL, "healed", message)
     return StepResult(ok=True, message=message)
 
 
-def _end_driver(stage: Stage, fork: ForkView | None) -> str | None:
+def _end_driver(context: StepContext, fork: ForkView | None) -> str | None:
     """The id of the driver that was ended; None if none was left. Raises DrillError if it does not end."""
-    ports = stage.ports
+    ports = context.ports
     record = ports.drivers.latest(fork) if fork else None
     if fork is None or record is None or ports.drivers.observe(record.driver_id).exit is not None:
         return None
     ports.drivers.kill(record.driver_id)  # a fork's work is worth nothing: no batch boundary is waited for
-    view = await_end(stage, fork, record.driver_id, deadline=ports.clock.now() + END_WITHIN)
-    note_exit(stage, Step.HEAL, view)
+    view = await_end(context, fork, record.driver_id, deadline=ports.clock.now() + END_WITHIN)
+    note_exit(context, Step.HEAL, view)
     if view.alive:
         raise DrillError(
             f"driver {record.driver_id} is still alive {END_WITHIN:.0f} s after SIGKILL",
@@ -54,25 +54,25 @@ def _end_driver(stage: Stage, fork: ForkView | None) -> str | None:
     return record.driver_id
 
 
-def _undo(stage: Stage, fork: ForkView | None) -> str | None:
+def _undo(context: StepContext, fork: ForkView | None) -> str | None:
     """Take back what a strike left in place that never came to tell of it. Returns why it stays, None if it does not.
 
     Only then, whatever stays: the driver must still be ended.
     """
-    announced = stage.ledger.facts.get("strike")
-    if fork is None or not announced or not stage.ledger.facts.get("undo_due"):
+    announced = context.ledger.facts.get("strike")
+    if fork is None or not announced or not context.ledger.facts.get("undo_due"):
         return None
     try:
-        undone = stage.fault.undo(scene_of(stage, fork, announced["driver_id"]))
+        undone = context.fault.undo(fault_context(context, fork, announced["driver_id"]))
     except StreamwardenError as error:
         return str(error)
-    stage.ledger.put(undo_due=False)
+    context.ledger.put(undo_due=False)
     if undone is not None:
-        stage.ledger.note(Step.HEAL, "undone", undone)
+        context.ledger.note(Step.HEAL, "undone", undone)
     return None
 
 
-def _unclean(stage: Stage, message: str) -> StepResult:
-    stage.ledger.note(Step.HEAL, "unhealed", message)
-    stage.ledger.put(heal={"clean": False, "message": message})
+def _unclean(context: StepContext, message: str) -> StepResult:
+    context.ledger.note(Step.HEAL, "unhealed", message)
+    context.ledger.put(heal={"clean": False, "message": message})
     return StepResult(ok=False, message=message)

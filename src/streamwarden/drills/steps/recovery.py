@@ -11,7 +11,7 @@ from typing import Any
 from streamwarden.drills.faults import Aftermath, Refused
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView
-from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
     await_commit,
     await_input_end,
@@ -34,35 +34,35 @@ from streamwarden.lifecycle.recovery import (
 )
 
 
-def recovery(stage: Stage) -> StepResult:
+def recovery(context: StepContext) -> StepResult:
     """Predict, restart what the fault ended, measure, and wait for the end of the input."""
-    ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
+    ledger, ports, spec = context.ledger, context.ports, context.ledger.spec
     fork, fault = ledger.require_fork(), ledger.facts["fault"]
     since, after = fault["moment"], "the fault"
-    if isinstance(stage.fault, Refused):
-        told = see_refusal(stage, stage.fault, fork)
+    if isinstance(context.fault, Refused):
+        told = see_refusal(context, context.fault, fork)
         if not told["holds"]:
             return StepResult(ok=False, message=told["message"])
-        way = take_way_out(stage, stage.fault, fork)
+        way = take_way_out(context, context.fault, fork)
         if way.fork.checkpoint == fork.checkpoint:
-            _predict_once(stage, fork, ports.drivers.observe(fault["driver_id"]).record, over=True)
+            _predict_once(context, fork, ports.drivers.observe(fault["driver_id"]).record, over=True)
         fork, record, first_new = way.fork, way.record, way.first_new
         since, after = record.launched_at, "the way out was taken"  # until then a person has to read what was told
-        late = await_commit(stage, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
+        late = await_commit(context, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
     else:
-        record, first_new, late = _await_return(stage, fork, fault)
+        record, first_new, late = _await_return(context, fork, fault)
     deadline = since + spec.recovery.deadline
     if late is not None:
-        note_exit(stage, Step.RECOVERY, late)
-        return _never_came_back(stage, fork, record, first_new, late)
-    measured = _measure(stage, fork, record, since, first_new)
+        note_exit(context, Step.RECOVERY, late)
+        return _never_came_back(context, fork, record, first_new, late)
+    measured = _measure(context, fork, record, since, first_new)
     ledger.put(recovery={**measured, "completed": False, "message": "running"})
     ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **measured)
     if "steady_after" not in ledger.facts:
-        _observe_steady(stage, fork, record.driver_id, first_new, deadline)
-    end = await_input_end(stage, fork, record.driver_id, deadline=deadline)
-    note_exit(stage, Step.RECOVERY, end)
-    completed = is_complete(stage, fork, end)
+        _observe_steady(context, fork, record.driver_id, first_new, deadline)
+    end = await_input_end(context, fork, record.driver_id, deadline=deadline)
+    note_exit(context, Step.RECOVERY, end)
+    completed = is_complete(context, fork, end)
     ledger.put(
         recovery={**measured, "completed": completed, "message": describe(end)},
         batches=[asdict(batch) for batch in ports.checkpoint.batches(fork)],
@@ -77,47 +77,47 @@ def recovery(stage: Stage) -> StepResult:
 
 
 def _await_return(
-    stage: Stage, fork: ForkView, fault: Mapping[str, Any]
+    context: StepContext, fork: ForkView, fault: Mapping[str, Any]
 ) -> tuple[DriverRecord, int, DriverView | None]:
     """Start again what the fault ended, as supervision does, and wait for the first new commit.
 
     Returns the driver, the batch, and why it was not committed (None: it was).
     """
-    record = require_latest(stage, fork)
+    record = require_latest(context, fork)
     struck = record.driver_id == fault["driver_id"]  # nobody has started it again, not even a killed try of this step
     if struck:
-        over = stage.fault.aftermath is Aftermath.ENDS or _failed(stage, record)
-        _predict_once(stage, fork, record, over=over)
+        over = context.fault.aftermath is Aftermath.ENDS or _failed(context, record)
+        _predict_once(context, fork, record, over=over)
         if over:
-            record = start_driver(stage, fork, Step.RECOVERY)
+            record = start_driver(context, fork, Step.RECOVERY)
     first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
-    deadline = fault["moment"] + stage.ledger.spec.recovery.deadline
-    late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
-    if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(stage, late):
-        note_exit(stage, Step.RECOVERY, late)  # it had not given up yet when this step began
-        record = start_driver(stage, fork, Step.RECOVERY)
-        late = await_commit(stage, fork, record.driver_id, first_new, deadline=deadline)
+    deadline = fault["moment"] + context.ledger.spec.recovery.deadline
+    late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
+    if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(context, late):
+        note_exit(context, Step.RECOVERY, late)  # it had not given up yet when this step began
+        record = start_driver(context, fork, Step.RECOVERY)
+        late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
     return record, first_new, late
 
 
-def _predict_once(stage: Stage, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
-    if "predicted" not in stage.ledger.facts:
-        found = [describe_prediction(each) for each in predict(stage, fork, record, over=over)]
-        stage.ledger.put(predicted=found)
+def _predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
+    if "predicted" not in context.ledger.facts:
+        found = [describe_prediction(each) for each in predict(context, fork, record, over=over)]
+        context.ledger.put(predicted=found)
 
 
-def predict(stage: Stage, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
+def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
     """What a recovery should take, from what was known at the fault: the logs, the snapshots and the life that was
     struck.
 
     Args:
         over: the driver is started again. Otherwise it lives on: with a new executor, or as it was.
     """
-    checkpoint = stage.ports.checkpoint
+    checkpoint = context.ports.checkpoint
     batches = checkpoint.batches(fork)
     durations = [duration for batch in batches if (duration := _duration(batch)) is not None]
     usual = statistics.median(durations) if durations else None
-    if not over and stage.fault.aftermath is Aftermath.MAY_END:
+    if not over and context.fault.aftermath is Aftermath.MAY_END:
         return (predict_batch(usual),)
     snapshot = checkpoint.snapshot(fork)
     life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= struck.launched_at]
@@ -140,8 +140,8 @@ def describe_prediction(prediction: Prediction) -> dict[str, Any]:
     return {**asdict(prediction), "seconds": prediction.seconds}
 
 
-def _failed(stage: Stage, record: DriverRecord) -> bool:
-    return may_start_again(stage, stage.ports.drivers.observe(record.driver_id))
+def _failed(context: StepContext, record: DriverRecord) -> bool:
+    return may_start_again(context, context.ports.drivers.observe(record.driver_id))
 
 
 def _duration(batch: BatchFact) -> float | None:
@@ -151,12 +151,14 @@ def _duration(batch: BatchFact) -> float | None:
     return max(batch.committed_at - batch.planned_at, 0.0)
 
 
-def _measure(stage: Stage, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> dict[str, Any]:
+def _measure(
+    context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int
+) -> dict[str, Any]:
     """`recovery_seconds` (from `since`) is what a user waits, with noticing and scheduling; `restart_seconds` is what
     is predicted: the same, where the struck driver lives on."""
-    committed_at = stage.ports.checkpoint.commit_time(fork, first_new)
-    at = stage.ports.clock.now() if committed_at is None else committed_at
-    lives = record.driver_id == stage.ledger.facts["fault"]["driver_id"]
+    committed_at = context.ports.checkpoint.commit_time(fork, first_new)
+    at = context.ports.clock.now() if committed_at is None else committed_at
+    lives = record.driver_id == context.ledger.facts["fault"]["driver_id"]
     return {
         "driver_id": record.driver_id,
         "launched_at": record.launched_at,
@@ -169,26 +171,26 @@ def _measure(stage: Stage, fork: ForkView, record: DriverRecord, since: float, f
     }
 
 
-def _observe_steady(stage: Stage, fork: ForkView, driver_id: str, first_new: int, deadline: float) -> None:
+def _observe_steady(context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float) -> None:
     """The hypothesis again, as soon as enough new batches committed, while the driver still runs."""
-    ports, spec = stage.ports, stage.ledger.spec
+    ports, spec = context.ports, context.ledger.spec
     wanted = first_new + spec.steady_state.min_batches - 1
-    late = await_commit(stage, fork, driver_id, wanted, deadline=deadline)
+    late = await_commit(context, fork, driver_id, wanted, deadline=deadline)
     committed = ports.checkpoint.position(fork).committed
-    held = observe_health(stage, fork, spec)
+    held = observe_health(context, fork, spec)
     described = describe_held(held, committed, ports.clock.now())
     if late is not None:
         message = f"batch {wanted} was not committed after the fault: {describe(late)}"
         described = {**described, "holds": False, "message": message}
-    stage.ledger.put(steady_after=described)
-    stage.ledger.note(Step.RECOVERY, "steady_state", described["message"], holds=described["holds"])
+    context.ledger.put(steady_after=described)
+    context.ledger.note(Step.RECOVERY, "steady_state", described["message"], holds=described["holds"])
 
 
 def _never_came_back(
-    stage: Stage, fork: ForkView, record: DriverRecord, first_new: int, view: DriverView
+    context: StepContext, fork: ForkView, record: DriverRecord, first_new: int, view: DriverView
 ) -> StepResult:
     message = f"batch {first_new} was never committed after the fault: {describe(view)}"
-    stage.ledger.put(
+    context.ledger.put(
         recovery={
             "driver_id": record.driver_id,
             "launched_at": record.launched_at,
@@ -199,6 +201,6 @@ def _never_came_back(
             "completed": False,
             "message": message,
         },
-        batches=[asdict(batch) for batch in stage.ports.checkpoint.batches(fork)],
+        batches=[asdict(batch) for batch in context.ports.checkpoint.batches(fork)],
     )
     return StepResult(ok=False, message=f"the stream never came back: {message}")

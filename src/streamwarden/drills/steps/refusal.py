@@ -9,7 +9,7 @@ from typing import Any
 from streamwarden.drills.faults import Refused
 from streamwarden.drills.journal import Step
 from streamwarden.drills.ports import DriverView, ForkView
-from streamwarden.drills.steps import Stage
+from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
 from streamwarden.health.checks.input_lost import CHECK as INPUT_LOST
 from streamwarden.health.verdict import Status
@@ -19,7 +19,7 @@ from streamwarden.stream import RestartPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WayOut:
+class Remediation:
     """The fork as it goes on, its driver, and the first batch that it has to commit."""
 
     fork: ForkView
@@ -27,49 +27,49 @@ class WayOut:
     first_new: int
 
 
-def see_refusal(stage: Stage, fault: Refused, fork: ForkView) -> Mapping[str, Any]:
+def see_refusal(context: StepContext, fault: Refused, fork: ForkView) -> Mapping[str, Any]:
     """Start the fork as it is, and see that it ends and that all is told. Puts and returns the fact `told`.
 
     `holds`: it is. `message`: what was told; or what was not, all of it.
     """
-    ledger = stage.ledger
+    ledger = context.ledger
     if "told" not in ledger.facts:
-        told = _observe(stage, fault, fork)
+        told = _observe(context, fault, fork)
         ledger.put(told=told)
         ledger.note(Step.RECOVERY, "told" if told["holds"] else "untold", told["message"], **told)
     seen: Mapping[str, Any] = ledger.facts["told"]
     return seen
 
 
-def take_way_out(stage: Stage, fault: Refused, fork: ForkView) -> WayOut:
+def take_way_out(context: StepContext, fault: Refused, fork: ForkView) -> Remediation:
     """Start the fork as the documentation lets it go on. Puts the fact `way_out`."""
-    ledger = stage.ledger
+    ledger = context.ledger
     if "way_out" not in ledger.facts:
-        onward = fault.way_out(ledger.run.run_id, fork, stage.ports.forks)
-        committed = stage.ports.checkpoint.position(onward).committed
+        onward = fault.way_out(ledger.run.run_id, fork, context.ports.forks)
+        committed = context.ports.checkpoint.position(onward).committed
         ledger.put(way_out={"fork": asdict(onward), "first_new": 0 if committed is None else committed + 1})
     onward = ForkView.from_dict(ledger.facts["way_out"]["fork"])
-    record = require_latest(stage, onward)
+    record = require_latest(context, onward)
     if record.driver_id == ledger.facts["told"]["driver_id"]:  # no killed try of this step has started it
-        record = start_driver(stage, onward, Step.RECOVERY)
-    return WayOut(fork=onward, record=record, first_new=ledger.facts["way_out"]["first_new"])
+        record = start_driver(context, onward, Step.RECOVERY)
+    return Remediation(fork=onward, record=record, first_new=ledger.facts["way_out"]["first_new"])
 
 
-def _observe(stage: Stage, fault: Refused, fork: ForkView) -> dict[str, Any]:
-    ports, proof = stage.ports, stage.ledger.facts["fault"]
-    record = require_latest(stage, fork)
+def _observe(context: StepContext, fault: Refused, fork: ForkView) -> dict[str, Any]:
+    ports, proof = context.ports, context.ledger.facts["fault"]
+    record = require_latest(context, fork)
     if record.driver_id == proof["driver_id"]:
-        record = start_driver(stage, fork, Step.RECOVERY)
+        record = start_driver(context, fork, Step.RECOVERY)
     first_new = (-1 if proof["committed"] is None else proof["committed"]) + 1
-    within = stage.ledger.spec.recovery.target
-    view = await_commit(stage, fork, record.driver_id, first_new, deadline=record.launched_at + within)
+    within = context.ledger.spec.recovery.target
+    view = await_commit(context, fork, record.driver_id, first_new, deadline=record.launched_at + within)
     told: dict[str, Any] = {"holds": False, "driver_id": record.driver_id}
     if view is None:
         silent = f"the stream went on and said nothing: batch {first_new} was committed after this: {proof['message']}"
         return {**told, "message": silent}
     if view.exit is None:
         return {**told, "message": f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"}
-    note_exit(stage, Step.RECOVERY, view)
+    note_exit(context, Step.RECOVERY, view)
     verdict = next((each for each in ports.health.evaluate(fork) if each.check == INPUT_LOST.name), None)
     of_check: str | None
     if verdict is None or verdict.status not in (Status.WARNING, Status.CRITICAL):

@@ -10,7 +10,7 @@ from streamwarden.drills.hypothesis import Held, judge_health
 from streamwarden.drills.journal import DrillStatus, Step
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_commit, await_end, describe, note_exit, start_driver
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
@@ -21,41 +21,41 @@ HEALTH_GRACE = 15.0
 """Seconds that health may stay blind after the batches are there: reports reach the store a little later."""
 
 
-def steady_state(stage: Stage) -> StepResult:
+def steady_state(context: StepContext) -> StepResult:
     """Make the fork, start it, judge the hypothesis; aborts the drill if it does not hold."""
-    ledger, ports = stage.ledger, stage.ports
+    ledger, ports = context.ledger, context.ports
     spec = ledger.spec
-    fork = ledger.fork or _make_fork(stage, spec)
+    fork = ledger.fork or _make_fork(context, spec)
     _require_work(fork, spec)
-    stage.fault.require(fork.origin, fork.spec, spec.fault)
-    record = ports.drivers.latest(fork) or start_driver(stage, fork, Step.STEADY_STATE)
+    context.fault.require(fork.origin, fork.spec, spec.fault)
+    record = ports.drivers.latest(fork) or start_driver(context, fork, Step.STEADY_STATE)
     first = 0 if fork.batch is None else fork.batch + 1
     wanted = first + spec.steady_state.min_batches - 1
     deadline = record.launched_at + spec.steady_state.within
-    late = await_commit(stage, fork, record.driver_id, wanted, deadline=deadline)
+    late = await_commit(context, fork, record.driver_id, wanted, deadline=deadline)
     if late is not None:
-        note_exit(stage, Step.STEADY_STATE, late)
+        note_exit(context, Step.STEADY_STATE, late)
         reason = f"the steady state was never reached: batch {wanted} was not committed within its time"
-        return _abort(stage, f"{reason}; {describe(late)}")
+        return _abort(context, f"{reason}; {describe(late)}")
     if "steady_before" not in ledger.facts:
-        held = observe_health(stage, fork, spec)
+        held = observe_health(context, fork, spec)
         ledger.put(steady_before=describe_held(held, ports.checkpoint.position(fork).committed, ports.clock.now()))
         ledger.note(Step.STEADY_STATE, "steady_state", held.message, holds=held.holds)
     before = ledger.facts["steady_before"]
     if not before["holds"]:
-        return _abort(stage, f"the steady state does not hold before the fault: {before['message']}")
-    if stage.park:
-        _park(stage, fork, record)
+        return _abort(context, f"the steady state does not hold before the fault: {before['message']}")
+    if context.park:
+        _park(context, fork, record)
     return StepResult(ok=True, message=f"batch {wanted} committed; {before['message']}")
 
 
-def observe_health(stage: Stage, fork: ForkView, spec: DrillSpec) -> Held:
+def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> Held:
     """What health says now; while it is blind, look again for a short time."""
-    clock = stage.ports.clock
+    clock = context.ports.clock
     held: list[Held] = []
 
     def look() -> Held | None:
-        verdicts: Sequence[Verdict] = stage.ports.health.evaluate(fork)
+        verdicts: Sequence[Verdict] = context.ports.health.evaluate(fork)
         held[:] = [judge_health(spec.steady_state, verdicts)]
         return None if held[0].blind else held[0]
 
@@ -77,13 +77,13 @@ def describe_held(held: Held, committed: int | None, at: float) -> dict[str, Any
     }
 
 
-def _make_fork(stage: Stage, spec: DrillSpec) -> ForkView:
+def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     """Refuses a drill that cannot work before it makes anything."""
-    stage.fault.require(spec.stream, stage.ports.forks.declared(spec.stream, spec.fault.kind.feed), spec.fault)
-    fork = stage.ports.forks.make(stage.ledger.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
-    stage.ledger.put(fork=asdict(fork))
+    context.fault.require(spec.stream, context.ports.forks.declared(spec.stream, spec.fault.kind.feed), spec.fault)
+    fork = context.ports.forks.make(context.ledger.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
+    context.ledger.put(fork=asdict(fork))
     start = "nothing" if fork.batch is None else f"batch {fork.batch}"
-    stage.ledger.note(
+    context.ledger.note(
         Step.STEADY_STATE,
         "forked",
         f"{fork.stream} was made from {fork.origin}; it starts after {start} and has "
@@ -113,16 +113,16 @@ def _require_work(fork: ForkView, spec: DrillSpec) -> None:
         )
 
 
-def _park(stage: Stage, fork: ForkView, record: DriverRecord) -> None:
+def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
     """Not part of the experiment: only keeps the bounded input from running out until the next step's process is up."""
-    ports = stage.ports
+    ports = context.ports
     if ports.drivers.observe(record.driver_id).exit is None:
         reason = "parked between two steps of a drill"
-        by = f"drill:{stage.ledger.run.run_id}"
+        by = f"drill:{context.ledger.run.run_id}"
         ports.drivers.request_stop(fork, record.driver_id, by=by, reason=reason)
-    deadline = ports.clock.now() + stage.ledger.spec.fault.within
-    view = await_end(stage, fork, record.driver_id, deadline=deadline)
-    note_exit(stage, Step.STEADY_STATE, view)
+    deadline = ports.clock.now() + context.ledger.spec.fault.within
+    view = await_end(context, fork, record.driver_id, deadline=deadline)
+    note_exit(context, Step.STEADY_STATE, view)
     if view.exit is None:
         raise DrillAborted(
             "the fork's driver did not stop between two steps",
@@ -132,6 +132,6 @@ def _park(stage: Stage, fork: ForkView, record: DriverRecord) -> None:
         )
 
 
-def _abort(stage: Stage, reason: str) -> StepResult:
-    stage.ledger.halt(Step.STEADY_STATE, DrillStatus.ABORTED, reason)
+def _abort(context: StepContext, reason: str) -> StepResult:
+    context.ledger.halt(Step.STEADY_STATE, DrillStatus.ABORTED, reason)
     return StepResult(ok=False, message=reason)

@@ -8,12 +8,12 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.journal import Step
 from streamwarden.drills.outcome import describe_not_judged, told_delivery, unverified
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.steps import Stage, StepResult
+from streamwarden.drills.steps import StepContext, StepResult
 
 
-def verification(stage: Stage) -> StepResult:
+def verification(context: StepContext) -> StepResult:
     """Compare the whole output with what the oracle expects."""
-    ledger, ports, spec = stage.ledger, stage.ports, stage.ledger.spec
+    ledger, ports, spec = context.ledger, context.ports, context.ledger.spec
     fork = ForkView.from_dict(ledger.facts["way_out"]["fork"]) if "way_out" in ledger.facts else ledger.require_fork()
     if not ledger.facts.get("recovery", {}).get("completed"):
         # Half an output reconciled with the whole input would only count what was not yet written.

@@ -17,7 +17,7 @@ POINTS = 8
 HALF = MOST // 2
 """Points that are taken of the reports; the rest are medians of the hourly numbers."""
 HOURLY = "state_bytes"
-"""The measurement that the observatory writes with each evaluation; the store rolls it up by the hour."""
+"""The measurement that the health monitor writes with each evaluation; the store rolls it up by the hour."""
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:

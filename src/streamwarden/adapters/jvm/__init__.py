@@ -1,0 +1,1 @@
+"""Gateway to the JVM: Java, Spark home, jars and the class archive."""

@@ -1,0 +1,56 @@
+"""The jars by which a driver's Spark reaches what its stream reads and writes, where Spark itself has none for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters.jvm import maven
+from streamwarden.errors import ProcessError
+from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+
+_JARS: Final = "spark.jars"
+_PLACES: Final = (_JARS, "spark.jars.packages")
+
+
+@dataclass(frozen=True, slots=True)
+class _Connector:
+    """Jars of one pom. A stream whose `spark.conf` names an `artifact` of its own brings all of them itself."""
+
+    what: str
+    pom: Path
+    artifact: str
+    option: str
+
+
+_KAFKA: Final = _Connector("Spark's Kafka connector", maven.KAFKA, "spark-sql-kafka", "--kafka")
+_S3: Final = _Connector("Hadoop's S3A", maven.S3, "hadoop-aws", "--s3")
+
+
+def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
+    """`conf` with the connectors' jars beside those that it names, unless it names connectors of its own.
+
+    Raises ProcessError if the jars are not on this host.
+    """
+    named = [conf[_JARS]] if conf.get(_JARS) else []
+    for each in _needed(spec):
+        if any(each.artifact in conf.get(place, "") for place in _PLACES):
+            continue
+        found = maven.jars(each.pom)
+        if not found:
+            raise ProcessError(
+                f"the jars of {each.what} are not on this host",
+                expected=f"those that `streamwarden prepare {each.option}` fetches, or a {each.artifact} in "
+                + " or ".join(_PLACES),
+                where=spec.file or spec.name,
+                next_step=f"run `streamwarden prepare {each.option}`, or name them in the stream's spark.conf",
+            )
+        named += map(str, found)
+    return {**conf, _JARS: ",".join(named)} if named else dict(conf)
+
+
+def _needed(spec: StreamSpec) -> list[_Connector]:
+    on_kafka = spec.source.kind is SourceKind.KAFKA or spec.sink.kind is SinkKind.KAFKA
+    return [*([_KAFKA] if on_kafka else []), *([_S3] if spec.in_object_store else [])]

@@ -1,0 +1,1 @@
+"""Gateway to Kafka brokers."""

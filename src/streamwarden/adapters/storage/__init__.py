@@ -1,0 +1,1 @@
+"""Gateway to files, local and in object stores."""

@@ -1,0 +1,189 @@
+"""File systems: local with the standard library, everything else that fsspec can open."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from streamwarden.checkpoint.filesystem import Entry, FileSystem
+from streamwarden.errors import CheckpointError
+from streamwarden.stream import OBJECT_STORE
+
+_MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
+
+
+class LocalFiles:
+    """The file system of this host."""
+
+    def names(self, path: str) -> Sequence[str]:
+        return [each.name for each in os.scandir(path)]
+
+    def entries(self, path: str) -> Sequence[Entry]:
+        found = []
+        with os.scandir(path) as scan:
+            for each in scan:
+                try:
+                    found.append(_local(each.name, each.stat()))
+                except FileNotFoundError:  # removed since it was listed: Spark purges while we look
+                    continue
+        return found
+
+    def stat(self, path: str) -> Entry:
+        return _local(Path(path).name, Path(path).stat())
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def open(self, path: str) -> BinaryIO:
+        return Path(path).open("rb")
+
+    def write(self, path: str, content: bytes) -> None:
+        """A file that is there whole or not at all, in a folder that is made if need be."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.{time.monotonic_ns()}")
+        part.write_bytes(content)
+        part.replace(target)
+
+
+@dataclass(frozen=True)
+class FsspecFiles:
+    """Any file system that fsspec has a driver for. Whatever a driver raises comes out as an OSError."""
+
+    fs: Any
+
+    def names(self, path: str) -> Sequence[str]:
+        return [entry.name for entry in self.entries(path)]
+
+    def entries(self, path: str) -> Sequence[Entry]:
+        listed = self._ask("ls", path, detail=True, refresh=True)
+        if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
+            raise NotADirectoryError(20, "not a folder", path)
+        return [_remote(each) for each in listed if not _same(each["name"], path)]
+
+    def stat(self, path: str) -> Entry:
+        return _remote(self._ask("info", path))
+
+    def read(self, path: str) -> bytes:
+        return cast(bytes, self._ask("cat_file", path))
+
+    def open(self, path: str) -> BinaryIO:
+        return cast(BinaryIO, self._ask("open", path, "rb"))
+
+    def write(self, path: str, content: bytes) -> None:
+        """A file; in an object store it is there when it is there whole."""
+        self._ask("pipe_file", path, content)
+
+    def copy(self, source: str, target: str) -> None:
+        """A file at another place of the same store, which does it by itself. It is as old as the copy."""
+        try:
+            self._ask("cp_file", source, target)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            self.stat(source)  # raises FileNotFoundError where the store has another word for it
+            raise
+
+    def remove(self, path: str) -> bool:
+        """A folder with all that is in it; False: there is none."""
+        try:
+            self._ask("rm", path, recursive=True)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _ask(self, method: str, path: str, *args: object, **options: object) -> Any:
+        try:
+            return getattr(self.fs, method)(path, *args, **options)
+        except FileNotFoundError as error:
+            if error.filename is not None:
+                raise
+            raise FileNotFoundError(2, "not there", path) from error  # some drivers give a text without the path
+        except OSError:
+            raise
+        except Exception as error:  # each driver has exceptions of its own; their meaning is "cannot be read"
+            raise OSError(5, f"{type(error).__name__}: {error}", path) from error
+
+
+def open_path(url: str | Path, connection: str | None = None) -> tuple[LocalFiles | FsspecFiles, str]:
+    """The file system of a path or URL, and the path in its terms.
+
+    A path without a scheme and `file:` are local; `s3a:` and `s3:` are object stores, whose paths are whole URLs.
+
+    Args:
+        connection: of an object store; None: the environment's own variables.
+
+    Raises CheckpointError if fsspec has no driver for the scheme, or the driver cannot be opened (package missing, no
+    credentials); ConfigError for a connection that is not there or cannot be used.
+    """
+    text = os.fspath(url)
+    if OBJECT_STORE.match(text):
+        from streamwarden.adapters.storage.object_stores import access, file_system
+
+        return FsspecFiles(file_system(access(connection))), text
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return LocalFiles(), unquote(parts.path)
+    if "://" not in text and "::" not in text:
+        return LocalFiles(), str(Path(text).absolute())
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, path = url_to_fs(text)
+    except Exception as error:  # ImportError, ValueError, and whatever the driver raises while it connects
+        raise CheckpointError(
+            f"the storage cannot be opened: {error}",
+            expected="a local path, or a URL that an installed fsspec driver opens",
+            where=text,
+            next_step="install the driver (gcsfs, adlfs, …) or check the credentials",
+        ) from error
+    return FsspecFiles(fs), str(path)
+
+
+def download(fs: FileSystem, source: str, target: Path) -> None:
+    """Copy one file to this host, with its modification time: Spark orders input by it, and oracles read it."""
+    modified = fs.stat(source).modified
+    with fs.open(source) as given, target.open("wb") as taken:
+        shutil.copyfileobj(given, taken)
+    if modified is not None:
+        os.utime(target, (modified, modified))
+
+
+def _local(name: str, status: os.stat_result) -> Entry:
+    is_dir = (status.st_mode & 0o170000) == 0o040000
+    return Entry(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
+
+
+def _remote(info: Mapping[str, Any]) -> Entry:
+    is_dir = info["type"] == "directory"
+    return Entry(
+        name=str(info["name"]).rstrip("/").rsplit("/", 1)[-1],
+        size=0 if is_dir else int(info.get("size") or 0),
+        modified=_when(next((info[key] for key in _MODIFIED if info.get(key) is not None), None)),
+        is_dir=is_dir,
+    )
+
+
+def _when(value: object) -> float | None:
+    """Drivers give a number, a datetime or ISO-8601 text."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            return None
+    return None
+
+
+def _same(name: str, path: str) -> bool:
+    return name.strip("/") == OBJECT_STORE.sub("", path).strip("/")

@@ -1,0 +1,1 @@
+"""What is wrong with a checkpoint, and what to do about it."""

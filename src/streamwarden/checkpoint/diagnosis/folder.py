@@ -1,0 +1,230 @@
+"""What is missing or damaged in `metadata` and in the logs of batches, and what Spark will do about it.
+
+Which files Spark needs to start: `metadata`; the newest `offsets/P` and the one before it; the newest `commits/C`; the
+log of each file source from its last compact file on. Everything older is only kept for a rewind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from streamwarden.checkpoint.compaction import leftover_checksums
+from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding, not_read, refuses_start
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    SOURCES,
+    STATE,
+    Damaged,
+    LogFile,
+    list_or_empty,
+    read_bytes,
+    read_log_file,
+)
+from streamwarden.checkpoint.logs import (
+    CommitRecord,
+    OffsetRecord,
+    parse_commit,
+    parse_offsets,
+    parse_query_id,
+    require_uuid,
+)
+
+RESTORE: Final = "restore it from a copy of the checkpoint"
+
+_CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Both logs as they are: batch -> its record, or in words why it cannot be understood.
+
+    Args:
+        written: newest batch in the manifest of the file sink; None if there is no such sink, or it is not known.
+    """
+
+    offsets: Mapping[int, OffsetRecord | str] = field(default_factory=dict)
+    commits: Mapping[int, CommitRecord | str] = field(default_factory=dict)
+    written: int | None = None
+
+    @property
+    def planned(self) -> int | None:
+        return max(self.offsets, default=None)
+
+    @property
+    def committed(self) -> int | None:
+        return max(self.commits, default=None)
+
+    def latest_offsets(self) -> OffsetRecord | None:
+        """The newest record that can be understood."""
+        return next((self._good(batch) for batch in sorted(self.offsets, reverse=True) if self._good(batch)), None)
+
+    @property
+    def skipped(self) -> bool:
+        """The newest batch has to run again and will not: the sink skips a batch that its manifest lists."""
+        planned, committed = self.planned, -1 if self.committed is None else self.committed
+        return planned is not None and committed < planned and self.written is not None and self.written >= planned
+
+    @property
+    def runs_again(self) -> bool:
+        """The newest batch is planned and not committed, and Spark executes it (again)."""
+        planned, committed = self.planned, -1 if self.committed is None else self.committed
+        return planned is not None and committed < planned and not self.skipped
+
+    @property
+    def state_version(self) -> int:
+        """The state version that is loaded next: P if batch P has to run (again), P+1 if it is committed or skipped."""
+        if self.planned is None:
+            return 0
+        done = self.skipped or (self.committed is not None and self.committed >= self.planned)
+        return self.planned + 1 if done else self.planned
+
+    def _good(self, batch: int) -> OffsetRecord | None:
+        record = self.offsets[batch]
+        return record if isinstance(record, OffsetRecord) else None
+
+
+def read_logs(
+    fs: FileSystem, path: str, commits: Sequence[int], offsets: Sequence[int], written: int | None = None
+) -> Logs:
+    """Read both logs. A file that was purged since it was listed is left out; every damage is kept as words."""
+    return Logs(
+        _read_all(fs, join(path, OFFSETS), offsets, parse_offsets),
+        _read_all(fs, join(path, COMMITS), commits, parse_commit),
+        written,
+    )
+
+
+def diagnose_metadata(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+    """`metadata`: without it Spark refuses to continue what is there."""
+    new_id = 'write {"id": "<a new UUID>"} into it (sinks that remember the query id take it for a new query)'
+    try:
+        require_uuid(parse_query_id(read_bytes(fs, join(path, METADATA))))
+    except FileNotFoundError:
+        if logs.offsets or logs.commits:
+            yield refuses_start(
+                METADATA,
+                "the file is missing",
+                RESTORE + f", or {new_id}",
+                "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+            )
+    except Damaged as error:
+        yield refuses_start(METADATA, str(error), f"{RESTORE}, or {new_id}")
+
+
+def diagnose_folders(fs: FileSystem, path: str) -> Iterator[Finding]:
+    """A file in the place of a folder: Spark can neither list it nor write into it."""
+    for entry in fs.entries(path):
+        if entry.name in (OFFSETS, COMMITS, SOURCES, STATE) and not entry.is_dir:
+            yield refuses_start(entry.name, "a file is in the place of the folder", RESTORE)
+
+
+def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Finding]:
+    """Gaps and damage in `offsets/` and `commits/`.
+
+    Args:
+        executed: newest batch that left something in the state or in the sink's manifest; None: nothing can tell.
+    """
+    planned, committed = logs.planned, logs.committed
+    if planned is None:
+        if committed is not None:
+            yield refuses_start(OFFSETS, f"it is empty, while batch {committed} is committed", RESTORE)
+        return
+    if committed is not None and committed > planned:
+        yield from _diagnose_unplanned(logs, planned, committed, executed)
+    yield from _diagnose_offsets(logs, planned)
+    yield from _diagnose_commits(logs, planned, committed)
+
+
+def diagnose_leftovers(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+    """Checksum files of `offsets/` and `commits/` that are in the way of the next batches."""
+    planned = -1 if logs.planned is None else logs.planned
+    committed = -1 if logs.committed is None else logs.committed
+    for folder, after in ((OFFSETS, planned), (COMMITS, max(planned - 1, committed))):
+        for name in leftover_checksums(list_or_empty(fs, path, folder), after):
+            yield leftover(join(folder, name))
+
+
+def leftover(path: str) -> Finding:
+    """A checksum file whose file was removed by hand."""
+    name = path.rpartition("/")[2].removeprefix(".").removesuffix(".crc")
+    spark = f"Spark fails when it writes {name} ('Multiple streaming queries are concurrently using …')."
+    what = f"the checksum file was left behind when {name} was removed"
+    return finding(path, what, Consequence.REFUSES, spark, "remove it")
+
+
+def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int | None) -> Iterator[Finding]:
+    """Commits beyond the plan: either offsets were lost, or the commits belong to another run."""
+    record = logs.commits[committed]
+    second = isinstance(record, CommitRecord) and bool(record.state_ids)
+    error_class = None if second else _CONCURRENT
+    if executed is None or executed > planned:
+        what = f"the file is missing, while {COMMITS}/{committed} is there"
+        next_step = f"{RESTORE}; no other file can say what that batch read"
+        if executed is None:
+            next_step += f". If batch {committed} never ran here, {_remove(committed)}"
+        yield refuses_start(f"{OFFSETS}/{committed}", what, next_step, error_class)
+        return
+    for batch in sorted(each for each in logs.commits if each > planned):
+        what = f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left nothing behind"
+        yield refuses_start(f"{COMMITS}/{batch}", what, _remove(batch), error_class)
+
+
+def _remove(batch: int) -> str:
+    return f"remove {COMMITS}/{batch} and its checksum file {COMMITS}/.{batch}.crc"
+
+
+def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Finding]:
+    for batch in range(min(logs.offsets), planned + 1):
+        record = logs.offsets.get(batch)
+        if isinstance(record, OffsetRecord):
+            continue
+        what = "the file is missing" if record is None else record
+        if batch >= planned - 1:
+            yield refuses_start(f"{OFFSETS}/{batch}", what, RESTORE)
+        else:
+            yield not_read(f"{OFFSETS}/{batch}", what)
+    if planned and planned - 1 not in logs.offsets and len(logs.offsets) == 1:
+        yield refuses_start(f"{OFFSETS}/{planned - 1}", "the file is missing", RESTORE)
+
+
+def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterator[Finding]:
+    """The newest batch is normally planned and not committed while it runs; more than that means lost files."""
+    again = (
+        f"The sink already lists batch {planned}, so Spark only commits it."
+        if logs.skipped
+        else f"Spark runs batch {planned} again from the state before it; the output is right."
+    )
+    for batch in range(min(logs.commits, default=planned), planned):
+        record, name = logs.commits.get(batch), f"{COMMITS}/{batch}"
+        if isinstance(record, CommitRecord) or batch == committed:
+            continue
+        if record is None and (committed is None or batch > committed):
+            yield finding(name, "the file is missing", Consequence.RECOVERS, again, "nothing: start the stream")
+        else:
+            yield not_read(name, record or "the file is missing")
+    if committed is None and planned > 0:
+        yield finding(COMMITS, "no batch is committed", Consequence.RECOVERS, again, "nothing: start the stream")
+    newest = None if committed is None else logs.commits[committed]
+    if isinstance(newest, str):
+        advice = f"{RESTORE}, or {_remove(committed or 0)}: the batch runs again"
+        yield refuses_start(f"{COMMITS}/{committed}", newest, advice)
+
+
+def _read_all(
+    fs: FileSystem, folder: str, batches: Sequence[int], parse: Callable[[int, LogFile], _T]
+) -> dict[int, _T | str]:
+    found: dict[int, _T | str] = {}
+    for batch in batches:
+        try:
+            found[batch] = parse(batch, read_log_file(fs, join(folder, str(batch))))
+        except FileNotFoundError:
+            continue
+        except Damaged as error:
+            found[batch] = str(error)
+    return found

@@ -1,0 +1,190 @@
+"""How Spark loads one store, step by step as Spark 4.3 does it, and where that fails.
+
+1. Take the newest snapshot at or below the wanted version; without one, the empty state.
+2. If that snapshot is of no use: a RocksDB store without changelogs fails; every other takes the next older snapshot,
+   down to the empty state, but none more than `MOST_REPLAYED` versions back.
+3. Replay the changes after it, version by version. The first that is missing or damaged ends the start: the changes
+   after an older snapshot include those after a newer one, so there is no other way.
+
+Checkpoint format 2 names each attempt at a version. Only those count that the newest changelog's lineage lists, and the
+snapshot with which the lineage begins must be there: Spark does not look for an older one in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis.folder import RESTORE
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.integrity import check_state_file
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.lineage import read_lineage
+from streamwarden.checkpoint.state import FileKind, Load, StateFile, StateStore
+
+CANNOT_LOAD: Final = "CANNOT_LOAD_STATE_STORE"
+NO_FILE: Final = f"{CANNOT_LOAD}.CANNOT_READ_STREAMING_STATE_FILE"
+NO_DELTA: Final = f"{CANNOT_LOAD}.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+UNREADABLE: Final = f"{CANNOT_LOAD}.UNCATEGORIZED"
+"""What Spark makes of almost every exception on the way: an I/O error, a bad checksum, a repair that found no snapshot
+(whose own class, AUTO_SNAPSHOT_REPAIR_FAILED, is only that of the cause)."""
+
+MOST_REPLAYED: Final = 50
+"""Versions; the default of `spark.sql.streaming.stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
+
+
+def diagnose_load(
+    fs: FileSystem, path: str, store: StateStore, version: int, *, ids: Collection[str], codec: str
+) -> Iterator[Finding]:
+    """What is wrong with the files that loading `version` of a store reads.
+
+    Args:
+        ids: unique ids of the newest commit (checkpoint format 2); empty in format 1.
+        codec: as the checkpoint has fixed it; a lineage is read from `lz4` changelogs only.
+    """
+    lost = None
+    if ids:
+        store, lost = _of_lineage(fs, path, store, version, ids, codec)
+    ways = store.loads(version)
+    broken = _damage(fs, path, store, ways[0].snapshot, codec)
+    if lost is not None:
+        what = "the snapshot is missing; the changelogs after it build on it"
+        yield refuses(join(store.folder, lost), what, UNREADABLE)
+        return
+    if broken is None:
+        for _, finding in _replay(fs, path, store, ways[0], codec):
+            yield finding
+        return
+    newest = ways[0].snapshot
+    assert newest is not None  # the empty state is never broken
+    where = join(store.folder, newest.name)
+    if not store.changelogs:
+        yield refuses(where, broken, UNREADABLE)
+        return
+    way, worse = _repair(fs, path, store, ways[1:], codec)
+    for each, what in worse.items():
+        yield _skipped(join(store.folder, each), what)
+    if way is None:
+        what = f"{broken}; nothing within {MOST_REPLAYED} versions can stand in for it"
+        yield refuses(where, what, UNREADABLE)
+        return
+    stopped = list(_replay(fs, path, store, way, codec))
+    if stopped:
+        error_class = stopped[0][0]
+        yield refuses(where, f"{broken}, and the changes from {_start(way)} on are not all there", error_class)
+        for _, finding in stopped:
+            yield finding
+        return
+    yield Finding(
+        path=where,
+        what=broken,
+        consequence=Consequence.RECOVERS,
+        spark=f"Spark 4.1 and later repairs it: it replays the changes from {_start(way)} on. An older one refuses.",
+        next_step="start the stream; its first batch takes longer",
+    )
+
+
+def refuses(path: str, what: str, error_class: str) -> Finding:
+    """The first batch fails with the error class."""
+    return Finding(
+        path=path,
+        what=what,
+        consequence=Consequence.REFUSES,
+        spark=f"Spark's first batch fails ({error_class}).",
+        next_step=f"{RESTORE}, or start from an older savepoint, or from the beginning with a new checkpoint",
+        error_class=error_class,
+    )
+
+
+def _repair(
+    fs: FileSystem, path: str, store: StateStore, ways: list[Load], codec: str
+) -> tuple[Load | None, dict[str, str]]:
+    """The first way whose snapshot can be read, and what is wrong with those before it."""
+    worse: dict[str, str] = {}
+    for way in ways:
+        start = way.snapshot.version if way.snapshot else 0
+        if way.version - start > MOST_REPLAYED:
+            break
+        broken = _damage(fs, path, store, way.snapshot, codec)
+        if broken is None:
+            return way, worse
+        assert way.snapshot is not None
+        worse[way.snapshot.name] = broken
+    return None, worse
+
+
+def _replay(fs: FileSystem, path: str, store: StateStore, way: Load, codec: str) -> Iterator[tuple[str, Finding]]:
+    """Each change that is missing or damaged, in the order in which Spark meets them: all fail as the first does."""
+    there = {file.version: file for file in way.changes}
+    start = way.snapshot.version if way.snapshot else 0
+    error_class = None
+    for version in range(start + 1, way.version + 1):
+        file = there.get(version)
+        if file is None:
+            name, missing = _missing_name(store, version)
+            what = f"the file is missing; version {way.version} needs it"
+            error_class = error_class or missing
+        else:
+            name, found = file.name, _damage(fs, path, store, file, codec)
+            if found is None:
+                continue
+            what = found
+            error_class = error_class or UNREADABLE
+        yield error_class, refuses(join(store.folder, name), what, error_class)
+
+
+def _of_lineage(
+    fs: FileSystem, path: str, store: StateStore, version: int, ids: Collection[str], codec: str
+) -> tuple[StateStore, str | None]:
+    """The store with only the attempts that count, and the name of the lineage's snapshot if it is missing."""
+    store = replace(
+        store, files=tuple(each for each in store.files if each.version != version or each.unique_id in ids)
+    )
+    if version in store.snapshots or codec != "lz4":
+        return store, None
+    changelog = next((each for each in store.files if each.version == version), None)
+    try:
+        lineage = read_lineage(fs, join(path, store.folder, changelog.name)) if changelog else None
+    except Damaged:
+        lineage = None  # found again, and told, when the changes are looked at
+    if not lineage:
+        return store, None
+    files = tuple(each for each in store.files if lineage.get(each.version, each.unique_id) == each.unique_id)
+    store, base = replace(store, files=files), min(lineage)
+    if base > 1 and not any(base <= each <= version for each in store.snapshots):
+        return store, f"{base}_{lineage[base]}.{FileKind.ZIP.value}"
+    return store, None
+
+
+def _damage(fs: FileSystem, path: str, store: StateStore, file: StateFile | None, codec: str) -> str | None:
+    """Why a file cannot be read; None if it can, or if there is none to read."""
+    if file is None:
+        return None
+    try:
+        check_state_file(fs, path, store, file, codec)
+    except Damaged as error:
+        return str(error)
+    return None
+
+
+def _skipped(path: str, what: str) -> Finding:
+    return Finding(
+        path=path,
+        what=what,
+        consequence=Consequence.RECOVERS,
+        spark="Spark skips it in its search for a snapshot to repair the newest one from.",
+        next_step="see what is said of the newest snapshot",
+    )
+
+
+def _start(way: Load) -> str:
+    return way.snapshot.name if way.snapshot else "the empty state"
+
+
+def _missing_name(store: StateStore, version: int) -> tuple[str, str]:
+    kinds = {file.kind for file in store.files}
+    if FileKind.DELTA in kinds or FileKind.SNAPSHOT in kinds:
+        return f"{version}.{FileKind.DELTA.value}", NO_DELTA
+    return f"{version}.{(FileKind.CHANGELOG if FileKind.CHANGELOG in kinds else FileKind.ZIP).value}", NO_FILE

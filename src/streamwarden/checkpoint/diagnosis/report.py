@@ -1,0 +1,412 @@
+"""The checkpoint inspector: everything that a checkpoint says, in one report, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, worst
+from streamwarden.checkpoint.diagnosis.folder import (
+    Logs,
+    diagnose_folders,
+    diagnose_leftovers,
+    diagnose_logs,
+    diagnose_metadata,
+    read_logs,
+)
+from streamwarden.checkpoint.diagnosis.sink import diagnose_sink
+from streamwarden.checkpoint.diagnosis.sources import diagnose_sources
+from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, diagnose_state, operators_of, second_format
+from streamwarden.checkpoint.diagnosis.state_layout import missing_class, provider_name
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import (
+    COMMITS,
+    OFFSETS,
+    SINK_LOG,
+    batch_ids,
+    list_or_empty,
+)
+from streamwarden.checkpoint.location import require_checkpoint
+from streamwarden.checkpoint.logs import (
+    CommitRecord,
+    LogPosition,
+    OffsetRecord,
+    committed_times,
+    log_position,
+    planned_times,
+    read_query_id,
+    unreadable,
+)
+from streamwarden.checkpoint.operator_names import infer_name
+from streamwarden.checkpoint.operators import OperatorMetadata
+from streamwarden.checkpoint.schemas import StateSchema
+from streamwarden.checkpoint.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
+from streamwarden.checkpoint.sources import describe_offset, file_source_log, log_offset
+from streamwarden.checkpoint.state import ReplayDebt, StateStore, replay_debts, state_stores
+from streamwarden.errors import CheckpointError
+
+LAST_BATCHES: Final = 5
+_ATTEMPTS: Final = 4
+"""A running query purges and moves on while it is read: what looks damaged is looked at again if it has moved."""
+_COPIED: Final = 600.0
+"""Seconds by which `offsets/N` may be younger than the plan in it. Beyond it the file was copied, and the times of
+the commits, which hold none themselves, say nothing either."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """One batch of the logs. Times are Unix seconds; `watermark_ms` Unix milliseconds, None before any event.
+
+    Args:
+        planned_at: as `offsets/N` says; the file's time if it cannot be read.
+        committed_at: the file's time, None if the logs were copied: nothing else says when a batch was committed.
+        sources: one text a source: what the batch read up to.
+    """
+
+    batch: int
+    planned_at: float | None
+    committed_at: float | None
+    watermark_ms: int | None
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreReport:
+    """One store of one partition: bytes on disk, versions kept, and what a restart would replay."""
+
+    operator: int
+    partition: int
+    store: str
+    bytes: int
+    snapshots: tuple[int, ...]
+    changelogs: tuple[int, ...]
+    replay: ReplayDebt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorReport:
+    """One stateful operator. Sizes in bytes.
+
+    Args:
+        operator: its number; Spark numbers the operators from the sink towards the sources.
+        name: Spark's; None if neither metadata nor a schema can be read.
+        inferred: whether the name was inferred from the schema, as the checkpoint (older than Spark 4) has none.
+        schemas: what each store keeps, by name; a store whose schema is missing or damaged is left out.
+    """
+
+    operator: int
+    name: str | None
+    partitions: int
+    stores: tuple[str, ...]
+    bytes: int
+    bytes_by_partition: Mapping[int, int]
+    schemas: tuple[StateSchema, ...] = ()
+    inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReport:
+    """What a checkpoint says of its query.
+
+    Args:
+        position: query id, newest planned and newest committed batch with their times; `gap` between them.
+        retained: first and last batch still in the offset log.
+        batches: the last few, newest last.
+        watermark_ms: watermark for the next batch, Unix milliseconds; None before any event.
+        conf: settings that the checkpoint has fixed; a query that continues it keeps them whatever its own say.
+        provider: state store provider, short name; shuffle_partitions: as fixed.
+        formats: log or file -> format version; `checkpoint`: 2 if state files carry unique ids.
+        sink_newest: newest batch in the sink's manifest; None if no output was given or it has no manifest.
+        findings: what is missing or damaged, gravest first.
+    """
+
+    path: str
+    output: str | None
+    position: LogPosition
+    retained: tuple[int, int] | None
+    batches: tuple[BatchReport, ...]
+    watermark_ms: int | None
+    conf: Mapping[str, str]
+    provider: str | None
+    shuffle_partitions: int | None
+    operators: tuple[OperatorReport, ...]
+    stores: tuple[StoreReport, ...]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    sink_newest: int | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(operator.bytes for operator in self.operators)
+
+    @property
+    def worst(self) -> Consequence | None:
+        """The gravest consequence of all findings; None: nothing is wrong."""
+        return worst(self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON: numbers, text, lists and objects only."""
+        position = asdict(self.position)
+        return {
+            "path": self.path,
+            "output": self.output,
+            **position,
+            "gap": self.position.gap,
+            "retained_batches": list(self.retained) if self.retained else None,
+            "watermark_ms": self.watermark_ms,
+            "provider": self.provider,
+            "shuffle_partitions": self.shuffle_partitions,
+            "batches": [asdict(batch) | {"sources": list(batch.sources)} for batch in self.batches],
+            "state_bytes": self.state_bytes,
+            "operators": [
+                asdict(each)
+                | {
+                    "stores": list(each.stores),
+                    "schemas": [_schema_dict(schema) for schema in each.schemas],
+                    "bytes_by_partition": {str(key): size for key, size in each.bytes_by_partition.items()},
+                }
+                for each in self.operators
+            ],
+            "stores": [_store_dict(each) for each in self.stores],
+            "formats": dict(self.formats),
+            "sink_newest": self.sink_newest,
+            "conf": dict(self.conf),
+            "worst": self.worst.value if self.worst else None,
+            "findings": [asdict(each) | {"consequence": each.consequence.value} for each in self.findings],
+        }
+
+
+def read_checkpoint(
+    fs: FileSystem, path: str, *, output: str | None = None, output_fs: FileSystem | None = None
+) -> CheckpointReport:
+    """Read a checkpoint, also while its query runs; writes nothing.
+
+    Args:
+        output: folder of the query's parquet sink: its manifest is checked too.
+        output_fs: the file system that it is on; None: the checkpoint's.
+
+    Raises CheckpointError if `path` is no checkpoint or cannot be read. Damage inside is a finding, never an error.
+    """
+    try:
+        require_checkpoint(fs, path)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                report = _read(fs, path, output, output_fs or fs)
+            except FileNotFoundError:  # purged between listing and reading
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
+            if not report.findings or _same_batch(log_position(fs, path), report.position):
+                break
+        return report
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _read(fs: FileSystem, path: str, output: str | None, output_fs: FileSystem) -> CheckpointReport:
+    """One look. What is written first is listed last, so that a running query never looks as if something lacked."""
+    commit_ids = batch_ids(list_or_empty(fs, path, COMMITS))
+    written = None if output is None else newest_entry(output_fs, output)
+    logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)), written)
+    stores = state_stores(fs, path)
+    manifest = None if output is None else read_sink_manifest(output_fs, output, _settled(logs, stores))
+    latest = logs.latest_offsets()
+    operators, findings = operators_of(fs, path, stores, logs)
+    schemas, wrong = diagnose_schemas(fs, path, stores, operators)
+    findings += [
+        *(wrong if logs.state_version else ()),
+        *diagnose_folders(fs, path),
+        *diagnose_metadata(fs, path, logs),
+        *diagnose_logs(logs, _executed(logs, stores)),
+        *diagnose_leftovers(fs, path, logs),
+        *diagnose_sources(fs, path, logs),
+        *diagnose_state(fs, path, stores, operators, schemas, logs),
+        *(diagnose_sink(output_fs, output, manifest, logs, _no_state(latest, stores)) if output is not None else ()),
+    ]
+    order = list(Consequence)
+    planned_at, committed_at = _times(fs, path, logs)
+    conf = dict(latest.conf) if latest else {}
+    return CheckpointReport(
+        path=path,
+        output=output,
+        position=LogPosition(
+            query_id=read_query_id(fs, path),
+            planned=logs.planned,
+            planned_at=planned_at.get(-1 if logs.planned is None else logs.planned),
+            committed=logs.committed,
+            committed_at=committed_at.get(-1 if logs.committed is None else logs.committed),
+        ),
+        retained=(min(logs.offsets), max(logs.offsets)) if logs.offsets else None,
+        batches=_batches(fs, path, logs, planned_at, committed_at),
+        watermark_ms=_watermark(logs),
+        conf=conf,
+        provider=provider_name(latest) if latest else None,
+        shuffle_partitions=latest.shuffle_partitions if latest else None,
+        operators=_operators(stores, operators, schemas),
+        stores=_stores(stores),
+        formats=_formats(logs, operators, manifest),
+        sink_newest=manifest.newest if manifest else None,
+        findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
+    )
+
+
+def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:
+    """The newest batch that needs a whole entry in the manifest. In checkpoint format 2 Spark never commits a batch
+    that the manifest lists (that is a finding), so only committed batches count."""
+    written = None if second_format(stores) else logs.written
+    return last_settled(logs.planned, logs.committed, written)
+
+
+def _executed(logs: Logs, stores: Sequence[StateStore]) -> int | None:
+    """The newest batch that left something in the state or in the manifest; None if there is neither."""
+    found = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
+    return max(found, default=None)
+
+
+def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str | None:
+    """The error class with which a batch fails whose state was never written; None for a query without state."""
+    return missing_class(latest) if latest is not None and stores else None
+
+
+def _times(fs: FileSystem, path: str, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
+    """When each batch was planned and committed, Unix seconds."""
+    planned_at, committed_at = planned_times(fs, path), committed_times(fs, path)
+    for batch, record in logs.offsets.items():
+        if isinstance(record, OffsetRecord) and record.timestamp_ms:
+            modified, planned = planned_at.get(batch), record.timestamp_ms / 1000
+            planned_at[batch] = planned
+            if batch in committed_at and modified is not None and modified - planned > _COPIED:
+                committed_at[batch] = None
+    return planned_at, committed_at
+
+
+def _same_batch(one: LogPosition, other: LogPosition) -> bool:
+    return (one.planned, one.committed) == (other.planned, other.committed)
+
+
+def _batches(
+    fs: FileSystem,
+    path: str,
+    logs: Logs,
+    planned_at: Mapping[int, float | None],
+    committed_at: Mapping[int, float | None],
+) -> tuple[BatchReport, ...]:
+    files = _files_read(fs, path, logs)
+    reports = []
+    for batch in sorted(logs.offsets)[-LAST_BATCHES:]:
+        record = logs.offsets[batch]
+        words: tuple[str, ...] = ("cannot be read",)
+        watermark = None
+        if isinstance(record, OffsetRecord):
+            words = tuple(
+                describe_offset(value, files.get(source, {}).get(batch)) for source, value in enumerate(record.sources)
+            )
+            watermark = record.watermark_ms or None
+        reports.append(
+            BatchReport(
+                batch=batch,
+                planned_at=planned_at.get(batch),
+                committed_at=committed_at.get(batch),
+                watermark_ms=watermark,
+                sources=words,
+            )
+        )
+    return tuple(reports)
+
+
+def _files_read(fs: FileSystem, path: str, logs: Logs) -> dict[int, dict[int, int]]:
+    """Source -> batch -> number of files; a source whose log is damaged has none (that is a finding of its own)."""
+    latest = logs.latest_offsets()
+    counts: dict[int, dict[int, int]] = {}
+    for source, value in enumerate(latest.sources if latest else ()):
+        if log_offset(value) is None:
+            continue
+        try:
+            read = file_source_log(fs, path, source)
+        except CheckpointError:
+            continue
+        counts[source] = {batch: len(files) for batch, files in read.items()}
+    return counts
+
+
+def _watermark(logs: Logs) -> int | None:
+    """The commit log says what the next batch will have; a query that never committed has that of its first batch."""
+    marks = [each.next_watermark_ms for each in logs.commits.values() if isinstance(each, CommitRecord)]
+    marks += [each.watermark_ms for each in logs.offsets.values() if isinstance(each, OffsetRecord)]
+    return max(marks, default=0) or None
+
+
+def _operators(
+    stores: Sequence[StateStore],
+    known: Mapping[int, OperatorMetadata],
+    schemas: Mapping[int, tuple[StateSchema, ...]],
+) -> tuple[OperatorReport, ...]:
+    reports = []
+    for operator in sorted({store.operator for store in stores}):
+        own = [store for store in stores if store.operator == operator]
+        by_partition: dict[int, int] = {}
+        for store in own:
+            by_partition[store.partition] = by_partition.get(store.partition, 0) + store.bytes
+        names, own_schemas = tuple(sorted({store.name for store in own})), schemas.get(operator, ())
+        reports.append(
+            OperatorReport(
+                operator=operator,
+                name=known[operator].name if operator in known else infer_name(names, own_schemas),
+                inferred=operator not in known,
+                partitions=len(by_partition),
+                stores=names,
+                bytes=sum(by_partition.values()),
+                bytes_by_partition=by_partition,
+                schemas=own_schemas,
+            )
+        )
+    return tuple(reports)
+
+
+def _stores(stores: Sequence[StateStore]) -> tuple[StoreReport, ...]:
+    return tuple(
+        StoreReport(
+            operator=store.operator,
+            partition=store.partition,
+            store=store.name,
+            bytes=store.bytes,
+            snapshots=store.snapshots,
+            changelogs=store.changelogs,
+            replay=debt,
+        )
+        for store, debt in zip(stores, replay_debts(stores), strict=True)
+    )
+
+
+def _schema_dict(schema: StateSchema) -> dict[str, Any]:
+    families = [{**asdict(each), "key": list(each.key), "value": list(each.value)} for each in schema.families]
+    return asdict(schema) | {"families": families}
+
+
+def _store_dict(each: StoreReport) -> dict[str, Any]:
+    replay = {
+        "last_snapshot": each.replay.snapshot,
+        "newest_version": each.replay.newest,
+        "versions_since": each.replay.versions,
+        "changelog_bytes_since": each.replay.changelog_bytes,
+    }
+    return asdict(each) | {"snapshots": list(each.snapshots), "changelogs": list(each.changelogs), "replay": replay}
+
+
+def _formats(logs: Logs, operators: Mapping[int, OperatorMetadata], manifest: SinkManifest | None) -> dict[str, str]:
+    offsets, commits = logs.latest_offsets(), None
+    for batch in sorted(logs.commits):
+        record = logs.commits[batch]
+        commits = record if isinstance(record, CommitRecord) else commits
+    formats = {}
+    if offsets is not None:
+        formats[OFFSETS] = f"v{offsets.version}"
+    if commits is not None:
+        formats[COMMITS] = f"v{commits.version}"
+        formats["checkpoint"] = "2" if commits.state_ids else "1"
+    for operator, metadata in operators.items():
+        formats[join("state", str(operator), "_metadata")] = f"v{metadata.version}"
+    if manifest is not None and manifest.entries:
+        formats[SINK_LOG] = f"v{manifest.entries[-1].version}"
+    return formats

@@ -1,0 +1,207 @@
+"""What is missing or damaged in the manifest of the file sink, `_spark_metadata`, and what Spark will do about it.
+
+Spark writes no entry for a batch that its manifest lists, nor for any before it, whatever these entries hold. So an
+entry that is damaged, or of another run, loses the rows of its batch without a word.
+
+Without its entry a batch that is not committed runs again. But a compact entry repeats what the entries before it list,
+and Spark purges those some time later: then it is the only list of the files of earlier batches, and has to stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.checkpoint.compaction import next_compaction
+from streamwarden.checkpoint.diagnosis.findings import Finding, loses_rows
+from streamwarden.checkpoint.diagnosis.folder import Logs, leftover
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, Damaged, compactible_name, parse_object
+from streamwarden.checkpoint.logs import OffsetRecord
+from streamwarden.checkpoint.named_files import lost_files
+from streamwarden.checkpoint.sink import (
+    ManifestEntry,
+    SinkManifest,
+    read_sink_manifest,
+    stale_entries,
+    unplanned_entries,
+)
+from streamwarden.checkpoint.uris import to_path
+from streamwarden.units import format_duration
+
+_NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
+_NEW_OUTPUT: Final = "run the stream from the beginning into a new output"
+_AGAIN: Final = f"{_NEW_OUTPUT}, or restore the file"
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenEntry:
+    """The entry of the batch that is planned and not committed: Spark skips the batch because of it.
+
+    Args:
+        move_out: how a person makes the batch run again; None: that would lose more, or the batch would not run.
+        earlier: files that the entries before it name.
+    """
+
+    batch: int
+    move_out: str | None
+    earlier: frozenset[str]
+
+
+def diagnose_sink(
+    fs: FileSystem, output: str, manifest: SinkManifest | None, logs: Logs, no_state: str | None
+) -> Iterator[Finding]:
+    """The manifest: a whole entry for each batch up to `manifest.upto`, none beyond the planned one, and every file
+    that it names.
+
+    Args:
+        no_state: error class with which a batch fails whose state was never written; None: the query keeps no state.
+    """
+    if manifest is None:
+        if logs.committed is not None:
+            yield _no_manifest(logs.committed)
+        return
+    opened = _open_entry(fs, output, manifest) if logs.skipped and logs.planned == manifest.upto else None
+    for batch in manifest.missing:
+        yield _lost_entry(manifest, batch, opened)
+    for name, what in manifest.damaged:
+        yield _damaged_entry(manifest, name, what, opened)
+    yield from _diagnose_unplanned(fs, output, manifest, logs, no_state)
+    yield from _diagnose_stale(manifest, logs, opened)
+    yield from _diagnose_files(fs, output, manifest, opened)
+    for name in manifest.leftovers:
+        yield leftover(join(SINK_LOG, name))
+
+
+def _open_entry(fs: FileSystem, output: str, manifest: SinkManifest) -> _OpenEntry:
+    """That of the newest batch that the manifest has to list."""
+    batch = manifest.upto
+    before = read_sink_manifest(fs, output, batch - 1)
+    earlier = frozenset(_named_files(output, before.entries)) if before else frozenset()
+    runs_again = manifest.newest == batch and _whole_without(fs, output, manifest, batch)
+    return _OpenEntry(batch, _move_out(manifest, batch) if runs_again else None, earlier)
+
+
+def _whole_without(fs: FileSystem, output: str, manifest: SinkManifest, first: int) -> bool:
+    """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
+    if all(batch < first for batch in manifest.compact):
+        return True  # each of them lists its own batch and no other
+    before = read_sink_manifest(fs, output, first - 1)
+    return before is not None and not before.missing and not before.damaged
+
+
+def _move_out(manifest: SinkManifest, batch: int) -> str:
+    """What cures an entry of a batch that is not committed: Spark then executes the batch and writes the entry."""
+    name = compactible_name(batch, batch in manifest.compact)
+    return (
+        f"before the start, move {SINK_LOG}/{name} and its checksum file .{name}.crc out of the output: "
+        "the batch then runs again"
+    )
+
+
+def _no_manifest(committed: int) -> Finding:
+    noticed = f"batch {next_compaction((), committed)}, which compacts it, fails ({_NO_ENTRY})"
+    spark = f"Spark runs on into a manifest without what was written so far, until {noticed}."
+    return loses_rows(SINK_LOG, "the manifest is missing", spark, _AGAIN, _NO_ENTRY)
+
+
+def _lost_entry(manifest: SinkManifest, batch: int, opened: _OpenEntry | None) -> Finding:
+    is_open = opened is not None and batch == opened.batch
+    what = f"the entry is missing, while {'later ones are there' if is_open else 'the batch is committed'}"
+    spark = f"{_gone(str(batch), is_open)} {_noticed(manifest)} ({_NO_ENTRY})."
+    return loses_rows(f"{SINK_LOG}/{batch}", what, spark, _AGAIN, _NO_ENTRY)
+
+
+def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEntry | None) -> Finding:
+    is_open, cure = False, None
+    if opened is not None and int(name.removesuffix(COMPACT)) == opened.batch:
+        is_open, cure = True, opened.move_out
+    spark = f"{_gone(name, is_open)} {_noticed(manifest)}, as the entry cannot be read."
+    return loses_rows(f"{SINK_LOG}/{name}", what, spark, cure or _AGAIN)
+
+
+def _gone(name: str, is_open: bool) -> str:
+    batch = name.removesuffix(COMPACT)
+    taken = f"Spark takes batch {batch} for written and only commits it" if is_open else "Spark runs on"
+    lost = "that batch" if name == batch else f"every batch up to {batch}"
+    return f"{taken}; the rows of {lost} are missing for good. Its reader refuses the folder at once,"
+
+
+def _noticed(manifest: SinkManifest) -> str:
+    return f"and batch {manifest.next_compaction}, the next that compacts the manifest, fails"
+
+
+def _diagnose_unplanned(
+    fs: FileSystem, output: str, manifest: SinkManifest, logs: Logs, no_state: str | None
+) -> Iterator[Finding]:
+    """Entries of another run: Spark plans these batches, and the sink skips them."""
+    last = max(-1 if each is None else each for each in (logs.planned, logs.committed))
+    ahead = unplanned_entries(last, manifest.newest)
+    if not ahead:
+        return
+    known = "no batch is planned yet" if logs.planned is None else f"the newest planned batch is {logs.planned}"
+    skipped = f"batch {ahead[0]}" if len(ahead) == 1 else f"batches {ahead[0]} to {ahead[-1]}"
+    spark = f"Spark plans {skipped} with new input, and the sink skips what its manifest lists: these rows are lost."
+    if no_state:
+        spark += f" They leave no state, so batch {ahead[-1] + 1} fails ({no_state})."
+    next_step = (
+        f"restore the checkpoint that has planned batch {ahead[-1]}; if another run wrote these entries, give the "
+        "query a new output folder"
+    )
+    if _whole_without(fs, output, manifest, ahead[0]):
+        next_step += ", or move them and their checksum files out of the manifest"
+    where, what = f"{SINK_LOG}/{ahead[-1]}", f"the manifest is ahead of the checkpoint: {known}"
+    yield loses_rows(where, what, spark, next_step, no_state)
+
+
+def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Finding]:
+    """Entries that were there before their batch was planned."""
+    planned = {batch: each.timestamp_ms for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    for batch, age in stale_entries(manifest.entries, planned).items():
+        skip, cure = "skipped", _NEW_OUTPUT
+        if opened is not None and batch == opened.batch:
+            skip, cure = "skips", opened.move_out or _NEW_OUTPUT
+        what = f"the entry was written {format_duration(age / 1000)} before batch {batch} was planned, by another run"
+        spark = f"Spark {skip} the batch, because its manifest lists it: the rows of that batch are missing."
+        yield loses_rows(f"{SINK_LOG}/{batch}", what, spark, cure)
+
+
+def _diagnose_files(
+    fs: FileSystem, output: str, manifest: SinkManifest, opened: _OpenEntry | None
+) -> Iterator[Finding]:
+    """Files that the manifest names and that are not there, or not whole.
+
+    What the entries before the open one name stays as it is, even where a compact entry repeats it: the open batch
+    would not write it if it ran again.
+    """
+    inside = output.rstrip("/") + "/"
+    skipped = [each for each in manifest.entries if opened is not None and each.batch == opened.batch]
+    of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
+    for file, what in lost_files(fs, _named_files(output, manifest.entries)).items():
+        taken, cure = "Spark runs on and never notices", _AGAIN
+        if opened is not None and file in of_open:
+            taken, cure = f"Spark takes batch {opened.batch} for written and only commits it", opened.move_out or _AGAIN
+        spark = f"{taken}; its reader refuses the folder, others miss the rows."
+        yield loses_rows(file.removeprefix(inside), f"the manifest names it, and {what}", spark, cure)
+
+
+def _named_files(output: str, entries: Iterable[ManifestEntry]) -> dict[str, int | None]:
+    """Files below the output that the entries add and do not delete again, with their sizes in bytes."""
+    inside = output.rstrip("/") + "/"
+    named: dict[str, int | None] = {}
+    for entry in entries:
+        for line in entry.lines:
+            try:
+                body = parse_object(line)
+                path = to_path(str(body["path"]))
+            except (Damaged, KeyError, ValueError):
+                continue  # a damaged line is reported by the reader of the entry
+            if not path.startswith(("/", inside)):
+                continue  # a URL elsewhere cannot be looked up on this file system
+            if body.get("action") == "delete":
+                named.pop(path, None)
+            elif not body.get("isDir"):
+                size = body.get("size")
+                named[path] = size if isinstance(size, int) else None
+    return named

@@ -1,0 +1,130 @@
+"""Which folders `state/` must have: operators, partitions and stores, and which files the state store reads there.
+
+How many partitions an operator has is fixed by `spark.sql.shuffle.partitions` in `offsets/N`; Spark does not read the
+number in the operator's metadata. A global aggregation and a global limit have one partition, whatever is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streamwarden.checkpoint.diagnosis.findings import Finding, loses_rows
+from streamwarden.checkpoint.diagnosis.loading import NO_DELTA, NO_FILE, refuses
+from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.layout import OFFSETS, STATE
+from streamwarden.checkpoint.logs import OffsetRecord
+from streamwarden.checkpoint.operator_names import single_partition
+from streamwarden.checkpoint.operators import OperatorMetadata
+from streamwarden.checkpoint.schemas import StateSchema
+from streamwarden.checkpoint.state import FileKind, StateStore
+
+PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+HDFS: Final = "HDFSBackedStateStoreProvider"
+ROCKSDB: Final = "RocksDBStateStoreProvider"
+_KINDS: Final[Mapping[str, frozenset[FileKind]]] = {
+    HDFS: frozenset({FileKind.DELTA, FileKind.SNAPSHOT}),
+    ROCKSDB: frozenset({FileKind.CHANGELOG, FileKind.ZIP}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLayout:
+    """How many partitions an operator has, and which stores each of them has."""
+
+    partitions: int
+    stores: tuple[str, ...]
+
+
+def expected_layout(
+    stores: Sequence[StateStore],
+    operators: Mapping[int, OperatorMetadata],
+    schemas: Mapping[int, Sequence[StateSchema]],
+    record: OffsetRecord,
+) -> dict[int, OperatorLayout]:
+    """Operator -> what Spark will load of it. Without a schema, one partition alone may be all that there is."""
+    found = {}
+    for operator in sorted({store.operator for store in stores}):
+        own = [store for store in stores if store.operator == operator]
+        known = operators.get(operator)
+        known_schemas = schemas.get(operator, ())
+        single = single_partition(known_schemas) or (not known_schemas and not any(each.partition for each in own))
+        named = record.shuffle_partitions or (known and known.partitions) or 1 + max(each.partition for each in own)
+        names = known.stores if known and known.stores else tuple(sorted({store.name for store in own}))
+        found[operator] = OperatorLayout(1 if single else named, names)
+    return found
+
+
+def diagnose_layout(
+    stores: Sequence[StateStore],
+    layout: Mapping[int, OperatorLayout],
+    version: int,
+    record: OffsetRecord,
+    committed_operators: int,
+) -> Iterator[Finding]:
+    """Operators are numbered from 0 without a hole, and so are the partitions of each; each partition has every store.
+
+    Args:
+        version: of the state that is loaded next.
+        committed_operators: how many operators the newest commit names (checkpoint format 2); 0 if it names none.
+    """
+    missing = missing_class(record)
+    for operator in range(max(1 + max(layout), committed_operators)):
+        folder = join(STATE, str(operator))
+        if operator not in layout:
+            yield refuses(folder, "the operator's folder is missing", missing)
+            continue
+        own = [store for store in stores if store.operator == operator]
+        for partition in range(layout[operator].partitions):
+            there = [store for store in own if store.partition == partition]
+            yield from _diagnose_partition(join(folder, str(partition)), there, layout[operator], record, missing)
+        yield from _diagnose_unread(folder, own, layout[operator], version, record.batch)
+
+
+def of_provider(store: StateStore, record: OffsetRecord) -> StateStore:
+    """The store with only the files that the state store provider of the checkpoint reads."""
+    kinds = _KINDS.get(provider_name(record) or "")
+    return store if kinds is None else replace(store, files=tuple(file for file in store.files if file.kind in kinds))
+
+
+def missing_class(record: OffsetRecord) -> str:
+    """The error class with which a batch fails whose state is not there."""
+    return NO_DELTA if provider_name(record) == HDFS else NO_FILE
+
+
+def provider_name(record: OffsetRecord) -> str | None:
+    """The state store provider that the checkpoint has fixed, without its package; None if it does not say."""
+    return record.conf[PROVIDER].rpartition(".")[2] if PROVIDER in record.conf else None
+
+
+def _diagnose_partition(
+    folder: str, there: Sequence[StateStore], layout: OperatorLayout, record: OffsetRecord, missing: str
+) -> Iterator[Finding]:
+    if not there:
+        yield refuses(folder, "the partition is missing", missing)
+        return
+    if not any(store.files for store in there):
+        yield refuses(folder, "the partition has no state", missing)
+        return
+    for name in layout.stores:
+        store = next((each for each in there if each.name == name), None)
+        if store is None:
+            yield refuses(join(folder, name), "the store is missing", missing)
+        elif not of_provider(store, record).files:
+            what = f"it has no file of {provider_name(record)}, which offsets/{record.batch} names"
+            yield refuses(store.folder, what, missing)
+
+
+def _diagnose_unread(
+    folder: str, own: Sequence[StateStore], layout: OperatorLayout, version: int, batch: int
+) -> Iterator[Finding]:
+    """Partitions beyond the number that the offset log fixes, with state of the version that is loaded next. A query
+    that was repartitioned to fewer has others, of older versions."""
+    for store in own:
+        if store.partition >= layout.partitions and store.newest >= version:
+            what = f"{OFFSETS}/{batch} fixes {layout.partitions} partitions, so this one is not read"
+            spark = "Spark starts without the state of this partition: its rows are missing from what it emits later."
+            next_step = f"restore {OFFSETS}/{batch} from a copy of the checkpoint"
+            yield loses_rows(join(folder, str(store.partition)), what, spark, next_step)
+            return

@@ -1,0 +1,1 @@
+"""The configuration: YAML files parsed, checked and turned into specs."""

@@ -1,0 +1,207 @@
+"""`config/` as validated data: streams, drills, thresholds. A broken file breaks its own stream, nothing else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from streamwarden.config.problems import ConfigFileError, Problem, in_order
+from streamwarden.config.rules import name_problems, resolved, rules_across, rules_of_one
+from streamwarden.config.schema import build, load, placed
+from streamwarden.config.thresholds import overrides
+from streamwarden.config.yaml_document import read_document
+from streamwarden.errors import ConfigError
+from streamwarden.health.thresholds import DEFAULTS, Thresholds
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.drills.spec import DrillSpec
+
+T = TypeVar("T")
+
+STREAMS: Final = Path("config/streams")
+DRILLS: Final = Path("config/drills")
+THRESHOLDS: Final = Path("config/thresholds.yaml")
+
+_SET_HERE: Final = ("project", "file")
+"""Fields of a spec that say where it came from: no keys of a file."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All streams of a project; `broken` is keyed by the stem of the file that cannot be used."""
+
+    streams: dict[str, StreamSpec] = field(default_factory=dict)
+    broken: dict[str, ConfigError] = field(default_factory=dict)
+
+    def get(self, name: str) -> StreamSpec:
+        """The stream, or the ConfigError of its broken file, or one that lists the streams there are."""
+        if name in self.streams:
+            return self.streams[name]
+        if name in self.broken:
+            raise self.broken[name]
+        raise unknown("stream", name, [*self.streams, *self.broken], "`streamwarden validate` lists all files")
+
+
+def unknown(what: str, name: str, known: Collection[str], next_step: str) -> ConfigError:
+    """The error for a name that stands nowhere, with the nearest one that does."""
+    near = difflib.get_close_matches(name, known, n=1)
+    shown = sorted(known)[:20]
+    names = ", ".join(shown) + (", …" if len(known) > len(shown) else "")
+    return ConfigError(
+        f"there is no {what} {name!r}",
+        expected=f"one of: {names}" if shown else f"a {what} (none is configured)",
+        next_step=f"did you mean {near[0]!r}?" if near else next_step,
+    )
+
+
+def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds = DEFAULTS) -> StreamSpec:
+    """The stream in `path`, checked in itself. Raises ConfigFileError (a ConfigError) with all its problems.
+
+    Args:
+        thresholds: the project's, which the stream's `health.thresholds` override.
+    """
+    document = read_document(path, file=_shown(path, project))
+    limits: list[Problem] = []
+    health = document.value.get("health")
+    if isinstance(health, dict) and "thresholds" in health:
+        at = ("health", "thresholds")
+        health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
+    raw, problems = build(StreamSpec, document, reserved=_SET_HERE)
+    problems += [placed(problem, document) for problem in limits]
+    spec = None
+    if raw is not None:
+        spec = resolved(raw, project=project, data=data, file=path)
+        seen = {problem.key for problem in problems}
+        found = rules_of_one(spec, raw, stem=path.stem, data=data, skip=seen)
+        problems += [placed(problem, document) for problem in found]
+    if problems or spec is None:
+        raise ConfigFileError(document.file, in_order(problems))
+    return spec
+
+
+def load_catalog(project: Path, data: Path) -> Catalog:
+    """Every stream of `project`. Raises ConfigError only if there is no folder `config/streams`."""
+    streams: dict[str, StreamSpec] = {}
+    broken: dict[str, ConfigError] = {}
+    try:
+        thresholds = load_thresholds(project)
+    except ConfigError:  # it breaks the health checks and `validate` tells it; the streams go on
+        thresholds = DEFAULTS
+    for path in _files(project, STREAMS, broken):
+        try:
+            streams[path.stem] = load_stream(path, project=project, data=data, thresholds=thresholds)
+        except ConfigError as error:
+            broken[path.stem] = error
+    for name, problems in rules_across(streams.values()).items():
+        broken[name] = ConfigFileError(_shown(Path(streams[name].file), project), problems)
+    return Catalog({name: spec for name, spec in streams.items() if name not in broken}, broken)
+
+
+def load_thresholds(project: Path) -> Thresholds:
+    """The defaults with `config/thresholds.yaml` on top, if there is one. Raises ConfigFileError with all problems."""
+    path = project / THRESHOLDS
+    if not path.exists() and not path.is_symlink():
+        return DEFAULTS
+    document = read_document(path, file=str(THRESHOLDS))
+    problems: list[Problem] = []
+    checked = overrides(document.value, (), problems)
+    if problems:
+        raise ConfigFileError(document.file, in_order(placed(problem, document) for problem in problems))
+    return DEFAULTS.with_overrides(checked)
+
+
+def load_drills(project: Path) -> tuple[dict[str, DrillSpec], dict[str, ConfigError]]:
+    """The drills of `project` and, by file stem, the files that cannot be used."""
+    drills: dict[str, DrillSpec] = {}
+    broken: dict[str, ConfigError] = {}
+    if (project / DRILLS).is_dir():
+        for path in _files(project, DRILLS, broken):
+            try:
+                drills[path.stem] = load_drill(path, project=project)
+            except ConfigError as error:
+                broken[path.stem] = error
+    return drills, broken
+
+
+def load_drill(path: Path, *, project: Path) -> DrillSpec:
+    """The drill in `path`. Raises ConfigFileError with all its problems. Whether its stream exists is not asked."""
+    from streamwarden.drills.spec import DRILL_NAME, DrillSpec
+
+    document = read_document(path, file=_shown(path, project))
+    spec, problems = build(DrillSpec, document, reserved=_SET_HERE)
+    seen = {problem.key for problem in problems}
+    name = document.value.get("name")
+    if isinstance(name, str) and ("name",) not in seen:
+        problems += [placed(problem, document) for problem in name_problems(name, path.stem, DRILL_NAME)]
+    if spec is not None:
+        problems += [placed(problem, document) for problem in _unknown_checks(spec)]
+    if problems or spec is None:
+        raise ConfigFileError(document.file, in_order(problems))
+    return replace(spec, file=str(path))
+
+
+def _unknown_checks(spec: DrillSpec) -> list[Problem]:
+    known = sorted(DEFAULTS.values)
+    return [
+        Problem(
+            key=("steady_state", "checks", index),
+            observed=f"there is no check {name!r}",
+            allowed=f"one of {', '.join(known)}",
+        )
+        for index, name in enumerate(spec.steady_state.checks)
+        if name not in known
+    ]
+
+
+def spec_to_dict(spec: StreamSpec) -> dict[str, Any]:
+    """`spec` as JSON-like data, paths resolved: what `spec.json` of a driver holds."""
+    return asdict(spec)
+
+
+def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
+    """The inverse of `spec_to_dict`, with the same strictness. Raises ConfigError."""
+    try:
+        return load(StreamSpec, value)
+    except ValidationError as error:
+        details = "; ".join(
+            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
+            for detail in error.errors(include_url=False, include_input=False)
+        )
+        raise ConfigError(
+            f"the stored spec does not fit this version: {details}",
+            where=str(value.get("name", "spec.json")),
+            next_step="start the stream again from its YAML file",
+        ) from error
+
+
+def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[Path]:
+    home = project / folder
+    if not home.is_dir():
+        raise ConfigError(
+            "there is no such folder",
+            expected="a folder with one YAML file a stream",
+            where=str(home),
+            next_step="run from a project's folder or set STREAMWARDEN_PROJECT",
+        )
+    paths = []
+    for path in sorted(home.iterdir()):
+        if path.name.startswith(".") or path.suffix not in {".yaml", ".yml", ".json"}:
+            continue
+        if path.suffix == ".yaml":
+            paths.append(path)
+        else:  # a stream that is silently left out would be worse than an error
+            problem = Problem(
+                observed=f"the extension {path.suffix}", allowed=".yaml", next_step=f"rename it to {path.stem}.yaml"
+            )
+            broken[path.name] = ConfigFileError(_shown(path, project), [problem])
+    return paths
+
+
+def _shown(path: Path, project: Path) -> str:
+    return str(path.relative_to(project)) if path.is_relative_to(project) else str(path)

@@ -1,0 +1,117 @@
+"""What a stream in real-time mode must satisfy, as far as its files tell it; the rest Spark says at the start.
+
+Source: Spark 4.3's guide of the mode and `RealTimeModeAllowlist`, its list of operators and sinks.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from streamwarden.config.problems import KeyPath, Problem, show
+from streamwarden.stream import Backend, OutputMode, SinkKind, SourceKind, StreamSpec
+from streamwarden.units import format_duration
+
+SHORTEST: Final = 5.0
+"""Seconds of a batch, Spark's `spark.sql.streaming.realTimeMode.minBatchDuration`."""
+
+UNSUPPORTED: Final = {
+    "transformWithState": "count with groupBy().agg(), drop repeats with dropDuplicates",
+    "transformWithStateInPandas": "count with groupBy().agg(), drop repeats with dropDuplicates",
+    "applyInPandasWithState": "count with groupBy().agg(), drop repeats with dropDuplicates",
+    "dropDuplicatesWithinWatermark": "withWatermark, and dropDuplicates with the event time among its columns",
+    "session_window": "windows of fixed length",
+    "foreachBatch": "return the DataFrame from build(); `sink` says where it goes",
+}
+"""What a job may not use -> what it may."""
+
+_LOCAL: Final = re.compile(r"local(?:\[(\d+)(?:,\s*\d+)?\])?")
+
+
+def real_time_problems(spec: StreamSpec) -> list[Problem]:
+    """Problems of a stream with `trigger.real_time`; none of any other stream."""
+    length = spec.trigger.real_time
+    if length is None:
+        return []
+    most = spec.source.max_offsets_per_trigger
+    wrong: list[tuple[KeyPath, object, bool, str]] = [
+        (("trigger", "real_time"), f"{length:g} s", length >= SHORTEST, f"at least {SHORTEST:g} s: Spark refuses less"),
+        (
+            ("source", "kind"),
+            str(spec.source.kind),
+            spec.source.kind is SourceKind.KAFKA,
+            "kafka: no other source of ours can be read in real-time mode",
+        ),
+        (
+            ("source", "max_offsets_per_trigger"),
+            most,
+            most is None,
+            "nothing: a batch reads whatever comes while it lasts",
+        ),
+        (
+            ("sink", "kind"),
+            str(spec.sink.kind),
+            spec.sink.kind is SinkKind.KAFKA,
+            "kafka: the other sinks take a batch as a whole",
+        ),
+        (("sink", "mode"), str(spec.sink.mode), spec.sink.mode is OutputMode.UPDATE, "update, the only mode there is"),
+        (
+            ("state", "backend"),
+            str(spec.state.backend),
+            spec.state.backend is Backend.ROCKSDB,
+            "rocksdb: the mode needs checkpoint format 2, which it alone has",
+        ),
+        (
+            ("stop", "batch_deadline"),
+            f"{spec.stop.batch_deadline:g} s",
+            spec.stop.batch_deadline > length,
+            f"more than `trigger.real_time`, {length:g} s: a batch lasts that long before it can be committed",
+        ),
+    ]
+    problems = [
+        Problem(key=key, observed=show(value), allowed=allowed) for key, value, holds, allowed in wrong if not holds
+    ]
+    return [*problems, *_slots(spec), *_job(spec)]
+
+
+def _slots(spec: StreamSpec) -> Iterator[Problem]:
+    """A task for each partition of the topic and one for each of the state run at the same time, for a whole batch.
+
+    What is kept aside is read beside them, by one task: without a slot of its own it stands in the way of theirs, and
+    Spark ends a query that cannot have all its slots when a batch begins.
+    """
+    local = _LOCAL.fullmatch(spec.spark.master)
+    state, aside = spec.state.shuffle_partitions, spec.quarantine is not None
+    least = 1 + state + aside
+    if local is not None and int(local[1] or 1) < least:
+        beside = ", and one for the quarantine" if aside else ""
+        yield Problem(
+            key=("spark", "master"),
+            observed=f"{show(spec.spark.master)}: {local[1] or 1} tasks at a time",
+            allowed=f"at least local[{least}]: {state} tasks for the state, one for each partition of the topic"
+            f"{beside}, all at once",
+            next_step="raise it (tasks mostly wait: there may be more of them than cores), or lower "
+            "`state.shuffle_partitions`",
+        )
+
+
+def _job(spec: StreamSpec) -> Iterator[Problem]:
+    """Operators that Spark refuses. What a job does by other ways than its own text is told by Spark, at the start."""
+    try:
+        tree = ast.parse(Path(spec.job).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return  # told elsewhere
+    for node in ast.walk(tree):
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if name in UNSUPPORTED:
+            yield Problem(
+                key=("job",),
+                observed=f"{show(name)} in line {node.lineno} of {Path(spec.job).name}",  # type: ignore[attr-defined]
+                allowed=f"native operators that real-time mode has: {UNSUPPORTED[name]}",
+                next_step="change the job, or take `processing_time` instead of "
+                f"`real_time: {format_duration(spec.trigger.real_time or 0)}`",
+            )
+            return

@@ -1,0 +1,473 @@
+"""What a well-typed stream must still satisfy: in itself, and beside the others. Pure but for looking at the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
+from streamwarden.config.paths import URL, resolve
+from streamwarden.config.problems import KeyPath, Problem, show
+from streamwarden.config.real_time import real_time_problems
+from streamwarden.lifecycle.heartbeat import SHORTEST_BOUND
+from streamwarden.stream import (
+    CONNECTION_PATTERN,
+    NAME_PATTERN,
+    RETRY_FOR,
+    OutputMode,
+    SinkKind,
+    SinkSpec,
+    SourceKind,
+    SourceSpec,
+    StreamSpec,
+)
+from streamwarden.units import format_duration
+
+_BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
+_GLOB: Final = re.compile(r"[*?\[\]{}]")
+_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
+
+RESERVED_FOLDERS: Final = ("drivers", "drills")
+"""Folders of the data root that Streamwarden fills itself."""
+
+
+def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
+    """The stream with every path absolute: `job` below the project, all others below the data folder."""
+    source, sink = spec.source, spec.sink
+    return replace(
+        spec,
+        job=resolve(spec.job, project),
+        checkpoint=resolve(spec.checkpoint, data),
+        queries={name: resolve(path, data) if path else path for name, path in spec.queries.items()},
+        source=replace(source, path=resolve(source.path, data)) if source.path else source,
+        sink=replace(sink, path=resolve(sink.path, data)) if sink.path else sink,
+        quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
+        spark=shipped(spec.spark, project),
+        project=str(project),
+        file=str(file),
+    )
+
+
+def rules_of_one(
+    spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path, skip: Collection[KeyPath] = ()
+) -> list[Problem]:
+    """Problems of one stream. `spec` has resolved paths, `raw` the paths as they were written.
+
+    Args:
+        skip: keys that are known to be wrong or missing already: nothing is concluded from them.
+    """
+    problems = [
+        *_name(raw.name, stem),
+        *_job(raw.job, spec.job),
+        *_spelling(raw),
+        *_numbers(spec),
+        *_queries(spec),
+        *_kinds(spec),
+        *real_time_problems(spec),
+        *cluster_problems(spec.spark),
+        *_disjoint(spec, data, skip),
+    ]
+    return [problem for problem in problems if problem.key not in skip]
+
+
+def name_problems(name: str, stem: str, pattern: re.Pattern[str]) -> list[Problem]:
+    """A name is safe as DAG id, folder and key, and it is the file's."""
+    if not pattern.fullmatch(name):
+        allowed = f"a name that matches {pattern.pattern}"
+        return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename it and its file")]
+    if name != stem:
+        allowed = f"the file's own name, {show(stem)}"
+        return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename the key or the file")]
+    return []
+
+
+def _name(name: str, stem: str) -> list[Problem]:
+    problems = name_problems(name, stem, NAME_PATTERN)
+    if not problems and "__" in name:
+        allowed = "a name without `__`: names such as `x__fork` belong to the copies that drills make"
+        return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename it and its file")]
+    return problems
+
+
+def _job(written: str, job: str) -> list[Problem]:
+    path = Path(job)
+    if path.suffix != ".py":
+        return [Problem(key=("job",), observed=show(written), allowed="a Python file, such as spark_jobs/NAME.py")]
+    if not path.is_file():
+        return [
+            Problem(
+                key=("job",),
+                observed=f"{show(written)}: there is no file {job}",
+                allowed="a Python file below the project folder",
+                next_step="create it or correct the path",
+            )
+        ]
+    return []
+
+
+def _locations(spec: StreamSpec) -> dict[KeyPath, str]:
+    found: dict[KeyPath, str | None] = {
+        ("checkpoint",): spec.checkpoint,
+        ("sink", "path"): spec.sink.path,
+        ("source", "path"): spec.source.path,
+        ("quarantine",): spec.quarantine,
+        **{("queries", name): path for name, path in spec.queries.items()},
+    }
+    return {key: path for key, path in found.items() if path is not None}
+
+
+def _spelling(raw: StreamSpec) -> list[Problem]:
+    problems = []
+    for key, path in _locations(raw).items():
+        if not path or path != path.strip() or any(ord(letter) < 32 for letter in path):
+            allowed = "a path, without blanks around it and control characters"
+            problems.append(Problem(key=key, observed=show(path), allowed=allowed))
+        elif path.startswith("~"):
+            observed, allowed = f"{show(path)}: ~ is not expanded", "an absolute path or one below the data folder"
+            problems.append(Problem(key=key, observed=observed, allowed=allowed))
+        elif key != ("source", "path") and _GLOB.search(path):
+            problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
+        elif URL.match(path) and ".." in PurePosixPath(path).parts:
+            problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
+        elif path.lower().startswith("s3a:") and not _BUCKET.match(path):
+            allowed = "s3a://BUCKET/FOLDER: a place is never a whole bucket"
+            problems.append(Problem(key=key, observed=show(path), allowed=allowed))
+    return problems
+
+
+def _numbers(spec: StreamSpec) -> list[Problem]:
+    restart, stop, state = spec.restart, spec.stop, spec.state
+    wrong: list[tuple[KeyPath, object, bool, str]] = [
+        (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
+        (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
+        (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
+        (("sink", "retry_for"), spec.sink.retry_for, spec.sink.retry_for >= 0, "a duration of 0 or more"),
+        (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
+        (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),
+        (("restart", "healthy_after"), restart.healthy_after, restart.healthy_after > 0, "a positive duration"),
+        (
+            ("restart", "unresponsive_after"),
+            restart.unresponsive_after,
+            restart.unresponsive_after >= SHORTEST_BOUND,
+            f"at least {SHORTEST_BOUND:.0f} s: a busy machine and a garbage collector pause for seconds",
+        ),
+        (("stop", "batch_deadline"), stop.batch_deadline, stop.batch_deadline > 0, "a positive duration"),
+        (("stop", "term_deadline"), stop.term_deadline, stop.term_deadline > 0, "a positive duration"),
+        (
+            ("spark", "driver_memory"),
+            spec.spark.driver_memory,
+            spec.spark.driver_memory >= LEAST_MEMORY,
+            f"at least {LEAST_MEMORY} bytes: Spark does not start with less",
+        ),
+    ]
+    return [
+        Problem(key=key, observed=show(value), allowed=allowed) for key, value, holds, allowed in wrong if not holds
+    ]
+
+
+def _queries(spec: StreamSpec) -> list[Problem]:
+    """A query's name becomes a part of a key of the store, of a URL and of a path."""
+    allowed = f"a query's name that matches {NAME_PATTERN.pattern}"
+    return [
+        Problem(key=("queries", name), observed=show(name), allowed=allowed)
+        for name in spec.queries
+        if not NAME_PATTERN.fullmatch(name)
+    ]
+
+
+def _parts(parts: tuple[str, ...]) -> list[Problem]:
+    problems = []
+    for index, part in enumerate(parts):
+        if not NAME_PATTERN.fullmatch(part):
+            allowed = f"a folder's name that matches {NAME_PATTERN.pattern}"
+            problems.append(Problem(key=("source", "parts", index), observed=show(part), allowed=allowed))
+        elif part in parts[:index]:
+            allowed = "each folder once"
+            problems.append(Problem(key=("source", "parts", index), observed=show(part), allowed=allowed))
+    return problems
+
+
+_SOURCE_KEYS: Final[Mapping[SourceKind, tuple[str, ...]]] = {
+    SourceKind.FILES: ("path",),
+    SourceKind.KAFKA: ("connection", "topic"),
+    SourceKind.RATE: (),
+    SourceKind.SCRIPT: (),
+}
+_SINK_KEYS: Final[Mapping[SinkKind, tuple[str, ...]]] = {
+    SinkKind.PARQUET: ("path",),
+    SinkKind.POSTGRESQL: ("connection", "table"),
+    SinkKind.KAFKA: ("connection", "topic"),
+    SinkKind.SCRIPT: (),
+}
+"""The keys that each kind needs; one that only other kinds need would be ignored, so it is refused."""
+
+_KEYED: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
+"""The kinds of sinks whose rows have a key."""
+
+
+def _needed(
+    side: str, kind: SourceKind | SinkKind, given: Mapping[str, str | None], needs: Collection[str]
+) -> list[Problem]:
+    problems = []
+    for key, value in given.items():
+        if key in needs and value is None:
+            allowed, step = f"what `kind: {kind}` needs", f"add `{key}: …`"
+            problems.append(Problem(key=(side, key), observed="missing", allowed=allowed, next_step=step))
+        elif key not in needs and value is not None:
+            problems.append(
+                Problem(key=(side, key), observed=show(value), allowed=f"nothing: `kind: {kind}` has no {key}")
+            )
+    return problems
+
+
+def _source_kind(source: SourceSpec) -> list[Problem]:
+    given = {"connection": source.connection, "path": source.path, "topic": source.topic}
+    problems = _needed("source", source.kind, given, _SOURCE_KEYS[source.kind])
+    problems += _parts(source.parts)
+    problems += _topic("source", source.topic)
+    if source.kind is SourceKind.KAFKA and source.format != "json":
+        allowed = "json: the values of the records are JSON objects"
+        problems.append(Problem(key=("source", "format"), observed=show(source.format), allowed=allowed))
+    for key, value, kind in (
+        ("max_files_per_trigger", source.max_files_per_trigger, SourceKind.FILES),
+        ("max_offsets_per_trigger", source.max_offsets_per_trigger, SourceKind.KAFKA),
+    ):
+        if value is not None and value < 1:
+            problems.append(Problem(key=("source", key), observed=show(value), allowed="at least 1"))
+        elif value is not None and source.kind is not kind:
+            allowed = f"nothing: it is for `kind: {kind}`"
+            problems.append(Problem(key=("source", key), observed=show(value), allowed=allowed))
+    return problems
+
+
+def _sink_kind(sink: SinkSpec) -> list[Problem]:
+    given = {"connection": sink.connection, "path": sink.path, "table": sink.table, "topic": sink.topic}
+    problems = _needed("sink", sink.kind, given, _SINK_KEYS[sink.kind])
+    if sink.table is not None and not _TABLE.fullmatch(sink.table):
+        allowed = "`table` or `schema.table`, each of lower-case letters, digits and _, at most 63"
+        problems.append(Problem(key=("sink", "table"), observed=show(sink.table), allowed=allowed))
+    problems += _topic("sink", sink.topic)
+    if sink.key and sink.kind not in _KEYED:
+        allowed = f"nothing: it is for `kind: {'` and `'.join(_KEYED)}`"
+        problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed=allowed))
+    if len(set(sink.key)) < len(sink.key):
+        problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="each column once"))
+    if sink.kind is SinkKind.PARQUET and sink.mode is not OutputMode.APPEND:
+        allowed = "append: the parquet sink knows no other mode"
+        problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+    if sink.kind is not SinkKind.POSTGRESQL and sink.retry_for != RETRY_FOR:
+        allowed = f"nothing: only a sink of kind {SinkKind.POSTGRESQL} tries a batch again by itself"
+        problems.append(Problem(key=("sink", "retry_for"), observed=format_duration(sink.retry_for), allowed=allowed))
+    if sink.kind is SinkKind.POSTGRESQL:
+        if sink.options:
+            allowed = "nothing: settings such as sslmode are in the connection's extra"
+            problems.append(Problem(key=("sink", "options"), observed=show(sink.options), allowed=allowed))
+        if sink.mode is OutputMode.COMPLETE:
+            allowed = "append or update: a table that is written anew each batch is never whole for its readers"
+            problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+        if sink.mode is OutputMode.UPDATE and not sink.key:
+            allowed = "the columns by which a row replaces an earlier one"
+            problems.append(
+                Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`")
+            )
+    if sink.kind is SinkKind.KAFKA:
+        problems += _topic_sink(sink)
+    return problems
+
+
+def _topic_sink(sink: SinkSpec) -> list[Problem]:
+    problems = []
+    if not sink.key:
+        allowed = "the columns that tell a row from all others: its record's key, and a part of its event id"
+        problems.append(Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`"))
+    if sink.mode is OutputMode.COMPLETE:
+        allowed = "append or update: a topic would get the whole result again with each batch"
+        problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
+    for name in sink.options:
+        if name.lower() == "topic":
+            allowed = "nothing: the topic is `sink.topic`"
+            problems.append(Problem(key=("sink", "options", name), observed=show(sink.options[name]), allowed=allowed))
+    return problems
+
+
+def _topic(side: str, topic: str | None) -> list[Problem]:
+    if topic is None or _TOPIC.fullmatch(topic):
+        return []
+    allowed = f"a topic's name that matches {_TOPIC.pattern}"
+    return [Problem(key=(side, "topic"), observed=show(topic), allowed=allowed)]
+
+
+def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
+    """A stream that reads what it writes never comes to an end."""
+    if sink.topic is None or (source.connection, source.topic) != (sink.connection, sink.topic):
+        return []
+    allowed = "another topic than source.topic: a stream that reads what it writes feeds itself"
+    return [Problem(key=("sink", "topic"), observed=show(sink.topic), allowed=allowed, next_step="name another topic")]
+
+
+def _kinds(spec: StreamSpec) -> list[Problem]:
+    problems = [*_source_kind(spec.source), *_sink_kind(spec.sink), *_circle(spec.source, spec.sink)]
+    sides = {"source": spec.source.connection, "sink": spec.sink.connection, "storage": spec.storage.connection}
+    for side, name in sides.items():
+        if name is not None and not CONNECTION_PATTERN.fullmatch(name):
+            allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
+            problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
+    if spec.storage.connection is not None and not spec.in_object_store:
+        observed, allowed = show(spec.storage.connection), "nothing: no path of this stream begins with s3a://"
+        problems.append(Problem(key=("storage", "connection"), observed=observed, allowed=allowed))
+    for name in spec.spark.conf:
+        if not name.startswith("spark."):
+            allowed = "a key that begins with spark.: spark-submit ignores every other"
+            problems.append(Problem(key=("spark", "conf", name), observed=show(name), allowed=allowed))
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder in one spelling, so that two of them can be compared: symbolic links followed, no trailing slash."""
+
+    scheme: str
+    parts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: str) -> _Place:
+        if URL.match(path):
+            scheme, _, rest = path.partition(":")
+            scheme = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}.get(scheme, scheme)
+            return cls(scheme, tuple(part for part in rest.split("/") if part))
+        return cls("file", Path(os.path.realpath(path)).parts)
+
+    def meets(self, other: _Place) -> bool:
+        """One is the other, or lies inside it."""
+        shared = min(len(self.parts), len(other.parts))
+        return self.scheme == other.scheme and self.parts[:shared] == other.parts[:shared]
+
+
+def _folder(path: str) -> str:
+    """The fixed part of a path that may hold a glob."""
+    head = _GLOB.split(path, maxsplit=1)[0]
+    return path if head == path else head.rpartition("/")[0] or "/"
+
+
+def _disjoint(spec: StreamSpec, data: Path, skip: Collection[KeyPath]) -> list[Problem]:
+    """Checkpoint, output, input and quarantine of a stream lie apart, and none in a folder of Streamwarden's own."""
+    problems = []
+    places = [(key, path, _Place.of(_folder(path))) for key, path in _locations(spec).items() if key not in skip]
+    own = [(name, _Place.of(str(data / name))) for name in RESERVED_FOLDERS]
+    for index, (key, path, place) in enumerate(places):
+        for other_key, other_path, other in places[:index]:
+            if place.meets(other) and not _holds_queries(key, place, other_key, other):
+                problems.append(
+                    Problem(
+                        key=key,
+                        observed=f"{show(path)} {_relation(place, other)} {'.'.join(map(str, other_key))} "
+                        f"{show(other_path)}",
+                        allowed="folders that lie apart: each of them is deleted, listed or copied on its own",
+                        next_step="give it a folder of its own",
+                    )
+                )
+        for name, other in own:
+            if place.meets(other):
+                observed = f"{show(path)} {_relation(place, other)} {data / name}, which Streamwarden fills itself"
+                problems.append(Problem(key=key, observed=observed, allowed="a folder apart from it"))
+    return problems
+
+
+def _holds_queries(key: KeyPath, place: _Place, other_key: KeyPath, other: _Place) -> bool:
+    """The stream's `checkpoint` may be that of one of its queries, or the folder in which theirs lie."""
+    pair = {key[0]: place, other_key[0]: other}
+    return set(pair) == {"checkpoint", "queries"} and len(pair["queries"].parts) >= len(pair["checkpoint"].parts)
+
+
+def _relation(place: _Place, other: _Place) -> str:
+    if place.parts == other.parts:
+        return "is also"
+    return "lies inside" if len(place.parts) > len(other.parts) else "contains"
+
+
+_CLASHES: Final[Mapping[tuple[str, str], str]] = {
+    ("checkpoint", "checkpoint"): "a checkpoint of its own: two writers of one checkpoint destroy it",
+    ("checkpoint", "sink"): "a checkpoint outside every output folder",
+    ("checkpoint", "source"): "a checkpoint outside every input folder",
+    ("checkpoint", "quarantine"): "a checkpoint outside every quarantine",
+    ("sink", "sink"): "an output folder of its own: two writers of one manifest lose rows",
+    ("quarantine", "sink"): "a quarantine outside every output folder",
+}
+"""Which locations of two different streams may not meet. An input inside an output is a chain of streams: allowed."""
+
+
+def _role(key: KeyPath) -> str:
+    """What the location at `key` is, as `_CLASHES` names it."""
+    return "checkpoint" if key[0] == "queries" else str(key[0])
+
+
+def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
+    """Streams that write where whose a row is could not be told.
+
+    A table says of a batch only its number, and each stream has one of that. A record of micro-batches names its query;
+    one of real-time mode does not, so its topic has no other writer.
+    """
+    writers: dict[tuple[str, str], list[StreamSpec]] = {}
+    for spec in specs:
+        place = spec.sink.table or spec.sink.topic
+        if spec.sink.connection is not None and place is not None:
+            public = spec.sink.table is not None and "." not in place
+            writers.setdefault((spec.sink.connection, f"public.{place}" if public else place), []).append(spec)
+    problems: dict[str, list[Problem]] = {}
+    for those in (each for each in writers.values() if len(each) > 1):
+        key = "table" if those[0].sink.table is not None else "topic"
+        if key == "topic" and all(spec.trigger.real_time is None for spec in those):
+            continue
+        for spec in those:
+            others = ", ".join(f"{other.name} ({Path(other.file).name})" for other in those if other is not spec)
+            problem = Problem(
+                key=("sink", key),
+                observed=f"{show(getattr(spec.sink, key))} is also the {key} of the stream {others}",
+                allowed=f"a {key} of its own: whose batch a row is from could not be told",
+                next_step="change one of the files",
+            )
+            problems.setdefault(spec.name, []).append(problem)
+    return problems
+
+
+def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
+    """Problems between streams, by stream: each party of a clash is broken, since none is known to be the right one."""
+    specs = tuple(specs)
+    by_place: dict[tuple[str, tuple[str, ...]], list[tuple[StreamSpec, KeyPath, str]]] = {}
+    placed = []
+    for spec in specs:
+        for key, path in _locations(spec).items():
+            place = _Place.of(_folder(path))
+            by_place.setdefault((place.scheme, place.parts), []).append((spec, key, path))
+            placed.append((spec, key, path, place))
+    problems = _shared_sinks(specs)
+
+    def clash(spec: StreamSpec, key: KeyPath, path: str, relation: str, other: StreamSpec, okey: KeyPath) -> None:
+        first, second = sorted((_role(key), _role(okey)))
+        allowed = _CLASHES.get((first, second))
+        if allowed is not None:
+            problems.setdefault(spec.name, []).append(
+                Problem(
+                    key=key,
+                    observed=f"{show(path)} {relation} {'.'.join(map(str, okey))} of the stream {other.name} "
+                    f"({Path(other.file).name})",
+                    allowed=allowed,
+                    next_step="change one of the two files",
+                )
+            )
+
+    for spec, key, path, place in placed:  # look up each folder above instead of comparing every pair
+        for depth in range(len(place.parts) + 1):
+            for other, okey, opath in by_place.get((place.scheme, place.parts[:depth]), ()):
+                if other.name == spec.name:
+                    continue
+                inside = depth < len(place.parts)
+                clash(spec, key, path, "lies inside" if inside else "is also", other, okey)
+                if inside:
+                    clash(other, okey, opath, "contains", spec, key)
+    return problems

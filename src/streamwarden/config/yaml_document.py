@@ -1,0 +1,225 @@
+"""One YAML file, read strictly: what is ambiguous or dangerous in YAML is refused instead of guessed.
+
+Values follow the core schema of YAML 1.2: only `true` and `false` are booleans (not `no` or `on`), `1:30` and
+`2026-01-02` are text, a leading zero means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+
+from streamwarden.config.problems import ConfigFileError, KeyPath, Problem, show
+
+MAX_BYTES: Final = 64 * 1024
+"""A file of a stream has about 40 lines; 64 KiB is 40 times that."""
+
+MAX_DEPTH: Final = 12
+"""Nesting of a document; the deepest key of a stream is at 4."""
+
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: 10 times as fast
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Scalars by the core schema of YAML 1.2 instead of PyYAML's 1.1."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML copies it
+
+
+_INT: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", _INT.pattern, list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})$"), _first)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The mapping in a file. `lines`: 1-based line of each key path."""
+
+    file: str
+    value: dict[str, Any]
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+
+
+def read_document(path: Path, *, file: str) -> Document:
+    """The one mapping in `path`; `file` is what messages call it. Raises ConfigFileError with all that is wrong."""
+    text = _text(path, file)
+    _refuse_traps(text, file)
+    node = _parsed(lambda: yaml.compose(text, Loader=_Loader), text, file)
+    if node is None:
+        raise ConfigFileError(file, [Problem(observed="the file is empty", allowed="keys and values")])
+    if not isinstance(node, yaml.MappingNode):
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else f"the single value {show(node.value)}"
+        raise ConfigFileError(
+            file, [Problem(observed=f"the file holds {kind}", allowed="a mapping: `key: value` lines")]
+        )
+    problems: list[Problem] = []
+    lines: dict[KeyPath, int] = {}
+    value = _construct(node, (), lines, problems)
+    if problems:
+        raise ConfigFileError(file, problems)
+    return Document(file, value, lines)
+
+
+def _text(path: Path, file: str) -> str:
+    try:
+        if not path.is_file():
+            observed = "is not a regular file" if path.exists() or path.is_symlink() else "no such file"
+            raise ConfigFileError(file, [Problem(observed=observed, allowed="a readable YAML file")])
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        problem = Problem(observed=f"cannot be read: {error.strerror}", allowed="a readable YAML file")
+        raise ConfigFileError(file, [problem]) from error
+    if len(raw) > MAX_BYTES:
+        raise ConfigFileError(file, [Problem(observed=f"larger than {MAX_BYTES} bytes", allowed="a small file")])
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problem = Problem(observed=f"byte {raw[error.start]:#04x} is no UTF-8", allowed="text in UTF-8", line=line)
+        raise ConfigFileError(file, [problem]) from error
+
+
+def _refuse_traps(text: str, file: str) -> None:
+    """Look at the flat events first: aliases (the anchor bomb) and deep nesting never become a tree."""
+
+    def scan() -> list[Problem]:
+        depth = documents = 0
+        events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+        for event in events:
+            line = event.start_mark.line + 1
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                what = "alias *" if isinstance(event, yaml.AliasEvent) else "anchor &"
+                return [
+                    Problem(
+                        observed=f"the {what}{event.anchor}",
+                        allowed="no anchors and aliases",
+                        next_step="write the value out",
+                        line=line,
+                    )
+                ]
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    observed, allowed = "a second document begins here", "one document a file"
+                    return [Problem(observed=observed, allowed=allowed, next_step="make it a file", line=line)]
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    observed = f"nested more than {MAX_DEPTH} deep"
+                    return [Problem(observed=observed, allowed="at most that", line=line)]
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+        return []
+
+    problems = _parsed(scan, text, file)
+    if problems:
+        raise ConfigFileError(file, problems)
+
+
+def _parsed(action: Any, text: str, file: str) -> Any:
+    try:
+        return action()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else None
+        tab = next((n for n, row in enumerate(text.splitlines(), 1) if row.lstrip(" ").startswith("\t")), None)
+        if tab is not None and (line is None or tab <= line):
+            problem = Problem(
+                observed="indented with a tab", allowed="spaces", next_step="replace tabs by spaces", line=tab
+            )
+        else:
+            reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+            context = getattr(error, "context", None)
+            problem = Problem(
+                observed=f"no YAML: {reason}{f' {context}' if context else ''}",
+                allowed="valid YAML",
+                next_step="look at this line and the one above: indentation, colon, quotes",
+                line=line,
+            )
+        raise ConfigFileError(file, [problem]) from error
+
+
+_SCALARS: Final = {f"tag:yaml.org,2002:{kind}": kind for kind in ("null", "bool", "int", "float", "str")}
+
+
+def _construct(node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems: list[Problem]) -> Any:
+    lines.setdefault(at, node.start_mark.line + 1)
+    tag: str = node.tag
+    if isinstance(node, yaml.MappingNode) and tag == "tag:yaml.org,2002:map":
+        return _mapping(node, at, lines, problems)
+    if isinstance(node, yaml.SequenceNode) and tag == "tag:yaml.org,2002:seq":
+        return [_construct(item, (*at, index), lines, problems) for index, item in enumerate(node.value)]
+    if isinstance(node, yaml.ScalarNode) and tag in _SCALARS:
+        try:
+            return _scalar(_SCALARS[tag], node.value)
+        except ValueError:
+            problems.append(
+                Problem(key=at, observed=f"{show(node.value)} is no {_SCALARS[tag]}", allowed="what its tag says")
+            )
+            return None
+    problems.append(
+        Problem(
+            key=at,
+            observed=f"the tag {show(tag)}",
+            allowed="plain text, numbers, true, false, null, lists and mappings",
+            next_step="remove the tag",
+            line=node.start_mark.line + 1,
+        )
+    )
+    return None
+
+
+def _mapping(node: yaml.MappingNode, at: KeyPath, lines: dict[KeyPath, int], problems: list[Problem]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
+            observed = f"the key {show(getattr(key_node, 'value', key_node))} is not text"
+            problems.append(
+                Problem(key=at, observed=observed, allowed="text as key", next_step="put it in quotes", line=line)
+            )
+            continue
+        key = key_node.value
+        if key in result:
+            problems.append(
+                Problem(
+                    key=(*at, key),
+                    observed=f"given twice, first on line {lines[(*at, key)]}",
+                    allowed="each key once",
+                    next_step="delete one of the two",
+                    line=line,
+                )
+            )
+            continue
+        lines[(*at, key)] = line
+        result[key] = _construct(value_node, (*at, key), lines, problems)
+    return result
+
+
+def _scalar(kind: Literal["null", "bool", "int", "float", "str"] | str, text: str) -> Any:
+    match kind:
+        case "null":
+            return None
+        case "bool":
+            return text.lower() == "true"
+        case "int":
+            return int(text, 8 if text.startswith("0o") else 16 if text.startswith("0x") else 10)
+        case "float":
+            return float(re.sub(r"\.(?=inf|nan)", "", text.lower()))
+        case _:
+            return text

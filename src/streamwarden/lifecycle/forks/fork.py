@@ -1,0 +1,93 @@
+"""A fork: a committed batch of a stream opened under a new checkpoint, with input and output of its own. Pure.
+
+Here: what a fork is, and its bounded input. Its spec: `lifecycle.fork_spec`. Where it lies: `lifecycle.fork_places`.
+What is copied from the origin: `lifecycle.fork_plan`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A whole input file: path below the source's folder, and bytes."""
+
+    name: str
+    size: int
+
+    @property
+    def seen_as(self) -> str:
+        """What Spark knows it by under `fileNameOnly`."""
+        return self.name.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedInput:
+    """What a fork reads until it ends. See `Fork` for the fields."""
+
+    what: str
+    total: int
+    unseen: int
+    longest_queue: int
+    digest: str
+    ranges: tuple[TopicRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A finished fork.
+
+    Args:
+        spec: the forked stream: reads the linked input, ends when it has read it (`availableNow`).
+        origin: name of the stream that it was made from.
+        batch: committed batch of the origin that it starts after; None: it starts from nothing.
+        query_id: its own; None for a fork from nothing (Spark makes one when it starts).
+        inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read.
+        what: what is counted, as one of them is called.
+        longest_queue: how many of these the source has that has the most: each source has its own limit.
+        batches_left: batches that these make; None if the source's limits do not say.
+        input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
+        copied: what the topic of its own was filled with; None: it reads its origin's input.
+        ranges: of its origin's topic, what it has yet to read; empty for files and for a copied topic.
+    """
+
+    spec: StreamSpec
+    origin: str
+    batch: int | None
+    query_id: str | None
+    inputs: int
+    unseen: int
+    longest_queue: int
+    batches_left: int | None
+    input_digest: str
+    what: str = "file"
+    copied: CopiedTopic | None = None
+    ranges: tuple[TopicRange, ...] = ()
+
+
+def require_distinct_names(files: Iterable[InputFile], source: str) -> None:
+    """Raises CheckpointError if two files share a name: a fork tells seen from unseen by names alone."""
+    by_name: dict[str, InputFile] = {}
+    for file in files:
+        other = by_name.setdefault(file.seen_as, file)
+        if other is not file:
+            raise CheckpointError(
+                f"two input files are called {file.seen_as}: {other.name} and {file.name}",
+                expected="distinct file names, by which a fork tells seen files from unseen ones",
+                where=source,
+                next_step="name input files uniquely",
+            )
+
+
+def input_digest(files: Iterable[InputFile]) -> str:
+    """SHA-256 over the sorted list of names and sizes."""
+    text = "".join(f"{file.name}\t{file.size}\n" for file in sorted(files, key=lambda file: file.name))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,74 @@
+"""Reads the operators of a query that has run from what it left in its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
+from streamwarden.lint.facts import Bound, Kind, Operator
+from streamwarden.lint.finding import Origin
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "stateStoreSave": Kind.AGGREGATION,
+    "sessionWindowStateStoreSaveExec": Kind.AGGREGATION,
+    "dedupe": Kind.DEDUPLICATION,
+    "dedupeWithinWatermark": Kind.DEDUPLICATION,
+    "symmetricHashJoin": Kind.JOIN,
+    "transformWithStateExec": Kind.PROCESSOR,
+    "transformWithStateInPandasExec": Kind.PROCESSOR,
+    "transformWithStateInPySparkExec": Kind.PROCESSOR,
+    "flatMapGroupsWithState": Kind.GROUP_STATE,
+    "applyInPandasWithState": Kind.GROUP_STATE,
+}
+_BY_ITSELF: Final = frozenset({"dedupeWithinWatermark", "sessionWindowStateStoreSaveExec"})
+"""Operators that Spark only runs with a watermark, or that close their rows by it."""
+
+
+def operators_of(report: CheckpointReport) -> tuple[Operator, ...]:
+    """The stateful operators. One without a name (its checkpoint is older than Spark 4, and its schema cannot be read)
+    is not judged."""
+    return tuple(_operator(each, report.watermark_ms is not None) for each in report.operators)
+
+
+def _operator(each: OperatorReport, watermark: bool) -> Operator:
+    kind = _KINDS.get(each.name or "", Kind.AGGREGATION)
+    bound, why = _bound(each, kind, watermark)
+    if each.name is None:
+        bound, why = Bound.UNKNOWN, "the checkpoint names no operators, and the state's schema cannot be read"
+    return Operator(
+        kind=kind,
+        name=each.name or "an operator without a name",
+        bound=bound,
+        why=why,
+        origin=Origin.CHECKPOINT,
+        where=f"state/{each.operator}",
+    )
+
+
+def _bound(each: OperatorReport, kind: Kind, watermark: bool) -> tuple[Bound, str]:
+    if kind is Kind.PROCESSOR:
+        return _processor(each)
+    if kind is Kind.GROUP_STATE:
+        return Bound.UNKNOWN, "its timeout is not in the checkpoint"
+    keys = [key for schema in each.schemas for family in schema.families for key in family.key]
+    if kind is Kind.AGGREGATION and each.schemas and not keys:
+        return Bound.ONE_ROW, "its key has no fields"
+    if not watermark:
+        return Bound.NONE, "the query has committed without a watermark, so nothing ever leaves its state"
+    windowed = any(key.partition(" ")[0] in ("window", "session_window") for key in keys)
+    if each.name in _BY_ITSELF or windowed:
+        return Bound.WATERMARK, "the query has a watermark, and its key is a window"
+    return Bound.UNKNOWN, "the query has a watermark; whether this operator uses it is not in the checkpoint"
+
+
+def _processor(each: OperatorReport) -> tuple[Bound, str]:
+    families = [family for schema in each.schemas for family in schema.families]
+    variables = [family for family in families if family.kind is not None]
+    if variables and all("expires" in (family.kind or "") for family in variables):
+        return Bound.TTL, "all its state variables have a time to live"
+    if any(family.name.startswith("$") and "Timers" in family.name for family in families):
+        return Bound.UNKNOWN, "it may register timers; whether they clear its state is not in the checkpoint"
+    if variables:
+        return Bound.NONE, "it has neither timers nor a time to live for " + ", ".join(each.name for each in variables)
+    return Bound.UNKNOWN, "its state variables are not in the checkpoint"

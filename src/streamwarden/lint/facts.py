@@ -1,0 +1,208 @@
+"""What the rules look at: one stream's declaration, job, plan, checkpoint and history, gathered once.
+
+None always means that it was not read, or could not be; an empty tuple, that there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from streamwarden.lint.finding import Origin
+from streamwarden.stream import StreamSpec
+
+
+class Kind(StrEnum):
+    """The stateful operators, as people call them."""
+
+    AGGREGATION = "aggregation"
+    DEDUPLICATION = "deduplication"
+    JOIN = "stream-stream join"
+    PROCESSOR = "transformWithState"
+    GROUP_STATE = "state of groups"
+
+
+class Bound(StrEnum):
+    """What removes rows from an operator's state."""
+
+    WATERMARK = "the watermark"
+    TTL = "a time to live"
+    TIMERS = "timers"
+    TIMEOUT = "a timeout"
+    ONE_ROW = "there is one row only"
+    NONE = "nothing"
+    UNCLEARED = "timers that clear nothing"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One stateful operator.
+
+    Args:
+        name: as it is written where it was read: `dropDuplicates`, `Deduplicate`, `dedupe`.
+        why: what the bound was told from, for a person.
+        where: line of the job, node of the plan, folder of the checkpoint.
+    """
+
+    kind: Kind
+    name: str
+    bound: Bound
+    why: str
+    origin: Origin
+    where: str
+
+    @property
+    def by_event_time(self) -> bool:
+        return self.bound is Bound.WATERMARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkUse:
+    """A `writeStream` of the job.
+
+    Args:
+        format: `parquet`, `kafka`, …, `foreachBatch`, `foreach`; None if it is not a constant.
+        uses_batch_id: of foreachBatch: whether the function looks at the batch's id; None if it was not found.
+    """
+
+    format: str | None
+    line: int
+    uses_batch_id: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """What the text of a job says.
+
+    Args:
+        problem: why it could not be read; then nothing else is known.
+        followed: whether every step from the source to the result was understood; if not, there may be more operators.
+        documented: whether its docstring has a part on its state.
+        parsed: whether the text is Python at all.
+        module: it has a top-level `build`, so the runner starts its one query.
+        queries: how many queries it starts; None where its text does not tell (a loop over what only a run knows, one
+            branch of an `if`, a function that is not in sight).
+    """
+
+    path: str
+    problem: str = ""
+    followed: bool = False
+    documented: bool = False
+    parsed: bool = True
+    module: bool = False
+    queries: int | None = None
+    operators: tuple[Operator, ...] = ()
+    sinks: tuple[SinkUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFacts:
+    """What the analyzed logical plan of the job's query says."""
+
+    operators: tuple[Operator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFacts:
+    """What the checkpoint says of a query that has run.
+
+    Args:
+        committed: newest committed batch.
+        state_bytes: under `state/`, all versions that are kept.
+    """
+
+    path: str
+    committed: int | None
+    state_bytes: int
+    operators: tuple[Operator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillFacts:
+    """A drill that is declared for the stream.
+
+    Args:
+        rewind: batches that its fork does again; None: all of them, which needs no old version.
+        last_at, last_passed: of its newest run that completed; None: none has. Only meaningful with a history.
+    """
+
+    name: str
+    schedule: str | None
+    rewind: int | None = None
+    last_at: float | None = None
+    last_passed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What the store knows of the newest batches. Times in seconds.
+
+    Args:
+        batches: committed batches that were looked at; unreported: those whose report is lost.
+        state_memory: bytes that the state takes in memory (HDFS-backed: on the heap), of the newest report.
+        rows_first, rows_last: state rows of the oldest and newest report; rows_removed: of all reports together.
+        batch, checkpoint: median wall time of a batch, and of its part that is the checkpoint; None with no report.
+    """
+
+    now: float
+    batches: int = 0
+    unreported: int = 0
+    state_memory: int | None = None
+    rows_first: int = 0
+    rows_last: int = 0
+    rows_removed: int = 0
+    batch: float | None = None
+    checkpoint: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Args:
+    conf: Spark's settings in force, as the runner submits them.
+    plan: None unless it was asked for.
+    drills: that are declared for this stream; None if no file of a drill was looked at.
+    """
+
+    spec: StreamSpec
+    conf: Mapping[str, str]
+    job: JobFacts
+    plan: PlanFacts | None = None
+    checkpoint: CheckpointFacts | None = None
+    drills: Sequence[DrillFacts] | None = None
+    history: History | None = None
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def file(self) -> str:
+        """Where the declaration stands, for a finding."""
+        return self.spec.file or self.spec.name
+
+    @property
+    def all_known(self) -> bool:
+        """Whether some source tells all stateful operators: plan, a job that was followed, or a query that has run."""
+        has_run = self.checkpoint is not None and self.checkpoint.committed is not None
+        return self.plan is not None or (not self.job.problem and self.job.followed) or has_run
+
+    def operators(self) -> tuple[Operator, ...] | None:
+        """The stateful operators by the best source there is: plan, a job that was followed, checkpoint, job.
+
+        What a job that was not followed to its end surely does wrong stands beside what its checkpoint tells. None: no
+        source tells any.
+        """
+        if self.plan is not None:
+            return tuple(self._with_processor(each) for each in self.plan.operators)
+        if not self.job.problem and self.job.followed:
+            return self.job.operators
+        if self.checkpoint is not None and self.checkpoint.committed is not None:
+            wrong = (each for each in self.job.operators if each.bound in (Bound.NONE, Bound.UNCLEARED))
+            return (*self.checkpoint.operators, *wrong)
+        return self.job.operators or None
+
+    def _with_processor(self, planned: Operator) -> Operator:
+        """What a processor written in Python clears is in its class, not in the plan."""
+        written = [each for each in self.job.operators if each.kind is Kind.PROCESSOR]
+        if planned.kind is Kind.PROCESSOR and planned.bound is Bound.UNKNOWN and len(written) == 1:
+            return written[0]
+        return planned

@@ -1,0 +1,157 @@
+"""Reads the stateful operators out of an analyzed logical plan, as Spark prints it.
+
+One node a line; the tree is drawn with `+- ` and `:  `, three characters a level. A node of a streaming part has a
+tilde before its name. A column that carries a watermark ends with the delay: `event_time#1-T600000ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from streamwarden.lint.facts import Bound, Kind, Operator, PlanFacts
+from streamwarden.lint.finding import Origin
+from streamwarden.stream import OutputMode
+
+_LINE: Final = re.compile(r"(?P<tree>[ :+\-|]*)(?P<streaming>~?)(?P<name>[A-Za-z]\w*)(?P<rest>.*)")
+_MARKED: Final = re.compile(r"([\w.]+)#(\d+)L?-T\d+ms")
+_LEVEL: Final = 3
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "Aggregate": Kind.AGGREGATION,
+    "Distinct": Kind.DEDUPLICATION,
+    "Deduplicate": Kind.DEDUPLICATION,
+    "DeduplicateWithinWatermark": Kind.DEDUPLICATION,
+    "Join": Kind.JOIN,
+    "TransformWithState": Kind.PROCESSOR,
+    "TransformWithStateInPandas": Kind.PROCESSOR,
+    "TransformWithStateInPySpark": Kind.PROCESSOR,
+    "FlatMapGroupsWithState": Kind.GROUP_STATE,
+    "FlatMapGroupsInPandasWithState": Kind.GROUP_STATE,
+}
+
+
+@dataclass
+class _Node:
+    name: str
+    streaming: bool
+    text: str
+    level: int
+    children: list[_Node] = field(default_factory=list)
+
+    def below(self) -> Iterator[_Node]:
+        yield self
+        for child in self.children:
+            yield from child.below()
+
+
+def read_plan(text: str, mode: OutputMode) -> PlanFacts:
+    """The stateful operators of a plan, from the result down. A plan that is no tree has none."""
+    return PlanFacts(
+        operators=tuple(
+            _operator(node, _KINDS[node.name], mode)
+            for root in _trees(text)
+            for node in root.below()
+            if node.name in _KINDS and _keeps_state(node)
+        )
+    )
+
+
+def _trees(text: str) -> list[_Node]:
+    roots: list[_Node] = []
+    path: list[_Node] = []
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        level = len(match["tree"]) // _LEVEL
+        node = _Node(match["name"], bool(match["streaming"]), match["rest"].strip(), level)
+        while path and path[-1].level >= level:
+            path.pop()
+        (path[-1].children if path else roots).append(node)
+        path.append(node)
+    return roots
+
+
+def _keeps_state(node: _Node) -> bool:
+    """A streaming node; a join only if both its sides are streams."""
+    if node.name == "Join":
+        return len(node.children) == 2 and all(_is_stream(child) for child in node.children)
+    return node.streaming
+
+
+def _is_stream(node: _Node) -> bool:
+    return any(each.streaming or each.name.startswith("Streaming") for each in node.below())
+
+
+def _operator(node: _Node, kind: Kind, mode: OutputMode) -> Operator:
+    bound, why = _bound(node, kind, mode)
+    where = f"{node.name} {node.text}"
+    where = where if len(where) <= 100 else f"{where[:99]}…"
+    return Operator(kind=kind, name=node.name, bound=bound, why=why, origin=Origin.PLAN, where=where)
+
+
+def _bound(node: _Node, kind: Kind, mode: OutputMode) -> tuple[Bound, str]:
+    match kind:
+        case Kind.AGGREGATION:
+            return _aggregate(_first_list(node.text), mode)
+        case Kind.DEDUPLICATION:
+            return _deduplicate(node)
+        case Kind.JOIN:
+            return _join(node)
+        case Kind.GROUP_STATE:
+            timeout = next((each for each in ("NoTimeout", "ProcessingTime", "EventTime") if each in node.text), None)
+            if timeout is None:
+                return Bound.UNKNOWN, "the plan does not name its timeout"
+            return (Bound.NONE if timeout == "NoTimeout" else Bound.TIMEOUT), f"its timeout is {timeout}"
+        case _:
+            return Bound.UNKNOWN, "what its processor clears is not in the plan"
+
+
+def _aggregate(keys: str, mode: OutputMode) -> tuple[Bound, str]:
+    marked = _names(keys)
+    if not keys.strip():
+        return Bound.ONE_ROW, "it groups by nothing"
+    if mode is OutputMode.COMPLETE:
+        return Bound.NONE, "in output mode complete every group stays, watermark or not"
+    if marked:
+        return Bound.WATERMARK, f"the watermark on {marked} closes its groups"
+    return Bound.NONE, "no column that it groups by has a watermark"
+
+
+def _deduplicate(node: _Node) -> tuple[Bound, str]:
+    if not any(each.name == "EventTimeWatermark" for each in node.below()):
+        return Bound.NONE, "there is no watermark below it"
+    if node.name != "Deduplicate":
+        return Bound.WATERMARK, "there is a watermark below it"
+    marked = _names(_first_list(node.text))
+    if marked:
+        return Bound.WATERMARK, f"the watermark on {marked} ends it"
+    return Bound.NONE, "the watermark's column is not among its columns"
+
+
+def _join(node: _Node) -> tuple[Bound, str]:
+    left, right = (
+        {each[1] for part in child.below() for each in _MARKED.findall(part.text)} for child in node.children
+    )
+    used = {each[1] for each in _MARKED.findall(node.text)}
+    if used & left and used & right:
+        return Bound.WATERMARK, f"its condition names {_names(node.text)}, with a watermark on both sides"
+    return Bound.NONE, "its condition sets no bound between columns with a watermark of both sides"
+
+
+def _names(text: str) -> str:
+    return ", ".join(sorted({name for name, _ in _MARKED.findall(text)}))
+
+
+def _first_list(text: str) -> str:
+    """What stands between the first `[` and its `]`."""
+    start = text.find("[")
+    depth = 0
+    for position in range(max(start, 0), len(text)):
+        depth += {"[": 1, "]": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[start + 1 : position]
+    return ""

@@ -1,0 +1,34 @@
+"""The rules, one module each. The order is the order in which people see them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamwarden.lint.rule import Rule
+from streamwarden.lint.rules import (
+    backend,
+    cleanup,
+    documentation,
+    drills,
+    encoding,
+    metrics,
+    queries,
+    sink,
+    snapshots,
+    unbounded,
+    versions,
+)
+
+RULES: Final[tuple[Rule, ...]] = (
+    unbounded.RULE,
+    backend.RULE,
+    snapshots.RULE,
+    metrics.RULE,
+    versions.RULE,
+    cleanup.RULE,
+    drills.RULE,
+    encoding.RULE,
+    sink.RULE,
+    documentation.RULE,
+    queries.RULE,
+)

@@ -1,0 +1,101 @@
+"""SW102: a state backend that does not fit the state's size, or where the stream runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_heap, flag
+from streamwarden.lint.facts import Bound, Facts, Kind
+from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.rule import Rule
+from streamwarden.stream import Backend, Manager, SparkSpec
+from streamwarden.units import MB, format_size
+
+SNAPSHOT_EACH_COMMIT: Final = 100 * MB
+"""State from which a whole snapshot with each commit is too much: a second of a local disk, in every batch."""
+
+_REMOTE: Final = re.compile(r"(?!file:)[a-zA-Z][\w+.-]*:/")
+
+
+def judge(facts: Facts) -> Iterable[Finding]:
+    """What the backend cannot do, or what it costs here."""
+    spec, backend = facts.spec, facts.spec.state.backend
+    operators = facts.operators() or ()
+    where = f"{facts.file}: state.backend"
+    remote = _REMOTE.match(spec.checkpoint) is not None
+    if not spec.spark.master.startswith("local") and not remote:
+        told = (
+            f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: a "
+            "folder of one host's disk fails, one that all hosts mount serves"
+        )
+        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: checkpoint")
+    if backend is Backend.HDFS:
+        for each in operators:
+            if each.kind is Kind.PROCESSOR:
+                told = f"{each.name} runs on RocksDB only, and the backend is hdfs"
+                yield RULE.finding(facts, told, each.origin, each.where, severity=Severity.ERROR)
+        memory = facts.history.state_memory if facts.history else None
+        heap = _heap(spec.spark)
+        if memory is not None and heap is not None and memory > HEAP_SHARE * heap:
+            told = (
+                f"HDFS-backed state takes {format_size(memory)} of a heap of {format_size(heap)}, more than "
+                f"{HEAP_SHARE:.0%}"
+            )
+            yield RULE.finding(facts, told, Origin.HISTORY, where)
+        growing = [each for each in operators if each.bound is Bound.NONE]
+        for each in growing:
+            told = f"the state of {each.name} grows without end on the heap (backend hdfs): RocksDB would spill to disk"
+            yield RULE.finding(facts, told, each.origin, each.where)
+    elif backend is Backend.ROCKSDB:
+        yield from _rocksdb(facts, remote)
+    else:
+        told = f"{backend} is a provider of somebody's own: what it keeps where is not known"
+        yield RULE.unknown(facts, told, Origin.DECLARATION, where)
+
+
+def _heap(spark: SparkSpec) -> int | None:
+    """Bytes of heap for state: the driver's, or that of all executors; None: nobody says how many there will be."""
+    if spark.manager is Manager.LOCAL:
+        return spark.driver_memory
+    return None if spark.executors.instances is None else spark.executors.instances * executor_heap(spark)
+
+
+def _rocksdb(facts: Facts, remote: bool) -> Iterable[Finding]:
+    if not flag(facts.conf, f"{STATE_STORE}.rocksdb.boundedMemoryUsage", False):
+        told = "RocksDB takes memory outside the heap without a limit (boundedMemoryUsage is false)"
+        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: spark.conf")
+    if flag(facts.conf, f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled", False):
+        return
+    where = f"{facts.file}: state.changelog"
+    if remote:
+        told = "without changelogs each commit uploads a snapshot to remote storage"
+        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    elif facts.checkpoint is not None and facts.checkpoint.state_bytes > SNAPSHOT_EACH_COMMIT:
+        told = f"without changelogs each commit writes a snapshot; {format_size(facts.checkpoint.state_bytes)} are kept"
+        yield RULE.finding(facts, told, Origin.CHECKPOINT, facts.checkpoint.path)
+
+
+RULE = Rule(
+    id="SW102",
+    title="Backend unfit for the state or the deployment",
+    severity=Severity.WARNING,
+    reason=(
+        "HDFS-backed state lies on the heap, several versions of it: large state ends in garbage collection, then out "
+        "of memory. RocksDB keeps it on disk, but takes native memory without a limit unless it is given one."
+    ),
+    reads=(
+        "`state.backend`, `state.changelog`, `checkpoint`, `spark.master`, `spark.driver_memory` or, on a cluster, "
+        "`spark.executors`; Spark's settings in force; the operators; `memoryUsedBytes` of the newest report (more "
+        f"than {HEAP_SHARE:.0%} of the heap is too much for HDFS-backed); bytes under `state/` (more than "
+        f"{format_size(SNAPSHOT_EACH_COMMIT)} is too much for a snapshot with each commit). transformWithState on the "
+        "HDFS-backed provider is an error: the query fails. Whether a folder under a cluster's master is one that all "
+        "hosts mount cannot be told from here: it is named."
+    ),
+    remedy=(
+        "`state: {backend: rocksdb, changelog: true}`; a checkpoint that all executors see; leave `boundedMemoryUsage` "
+        "as the runner sets it. A new backend needs a new checkpoint."
+    ),
+    judge=judge,
+)

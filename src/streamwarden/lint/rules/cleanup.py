@@ -1,0 +1,61 @@
+"""SW106: state that has a bound, and is not cleaned up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from streamwarden.lifecycle.settings import MAINTENANCE, flag, seconds
+from streamwarden.lint.facts import Bound, Facts
+from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.rule import Rule
+from streamwarden.units import format_duration
+
+NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+MOST_MAINTENANCE: Final = 600.0
+"""Seconds between two removals of old versions from disk: ten times Spark's default."""
+
+FEWEST: Final = 100
+"""Batches without a single removed row from which on growth is no beginning any more."""
+
+
+def judge(facts: Facts) -> Iterable[Finding]:
+    """The bound is declared; what would apply it is off, late or missing."""
+    operators = facts.operators() or ()
+    where = f"{facts.file}: spark.conf"
+    for each in operators:
+        if each.bound is Bound.UNCLEARED:
+            yield RULE.finding(facts, f"{each.name}: {each.why}", each.origin, each.where, severity=Severity.ERROR)
+    if any(each.by_event_time for each in operators) and not flag(facts.conf, NO_DATA, True):
+        told = f"{NO_DATA} is false: what the last rows closed stays until others come"
+        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    interval = seconds(facts.conf, MAINTENANCE)
+    if operators and interval > MOST_MAINTENANCE:
+        told = f"old versions are removed each {format_duration(interval)} only"
+        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    history = facts.history
+    bounded = any(each.bound not in (Bound.NONE, Bound.ONE_ROW, Bound.UNKNOWN) for each in operators)
+    if history is not None and bounded and history.batches >= FEWEST:
+        grown = history.rows_last - history.rows_first
+        if history.rows_removed == 0 and grown > 0:
+            told = f"in {history.batches} batches {grown:,} rows came to the state and none was removed"
+            yield RULE.finding(facts, told, Origin.HISTORY, "the store")
+
+
+RULE = Rule(
+    id="SW106",
+    title="Cleanup missing",
+    severity=Severity.WARNING,
+    reason="A watermark, a timeout or a timer bounds state only if something runs that removes what is past it.",
+    reads=(
+        f"Processors that register timers and clear nothing; `{NO_DATA}` where state ends by event time; "
+        f"`maintenanceInterval` (at most {format_duration(MOST_MAINTENANCE)}); from the history, rows removed in "
+        f"at least "
+        f"{FEWEST} batches in which the state grew."
+    ),
+    remedy=(
+        "Clear the state in `handleExpiredTimer`; leave no-data batches on; shorten the maintenance interval. Where "
+        "nothing is ever removed, look at the watermark: `streamwarden check STREAM` shows whether it moves."
+    ),
+    judge=judge,
+)

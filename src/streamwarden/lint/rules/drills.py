@@ -1,0 +1,71 @@
+"""SW107: a recovery that nobody has tried, or not lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from streamwarden.lint.facts import DrillFacts, Facts
+from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.rule import Rule
+from streamwarden.units import format_duration
+
+_DAY: Final = 86400.0
+_PRESETS: Final = {"@hourly": 3600.0, "@daily": _DAY, "@weekly": 7 * _DAY, "@monthly": 31 * _DAY, "@yearly": 366 * _DAY}
+LONGEST: Final = 31 * _DAY
+"""Seconds between two drills where the schedule is a cron expression, or there is none."""
+
+LATE: Final = 2.0
+"""Intervals that may pass between two drills before the next one is overdue."""
+
+
+def judge(facts: Facts) -> Iterable[Finding]:
+    """Declared, run, run lately, and passed: the first that fails is told, for each drill."""
+    if facts.drills is None:
+        yield RULE.unknown(facts, "the drills were not read", Origin.DECLARATION, "config/drills")
+        return
+    if not facts.drills:
+        told = "no drill is declared for this stream"
+        yield RULE.finding(facts, told, Origin.DECLARATION, "config/drills")
+        return
+    if facts.history is None or facts.history.batches == 0:
+        return  # a stream that never ran has nothing to drill yet
+    for drill in facts.drills:
+        told = _late(drill, facts.history.now)
+        if told:
+            yield RULE.finding(facts, told, Origin.HISTORY, f"drill {drill.name}")
+
+
+def interval(schedule: str | None) -> float:
+    """Seconds between two runs that `schedule` asks for, at most `LONGEST` where that is not a preset."""
+    return _PRESETS.get(schedule or "", LONGEST)
+
+
+def _late(drill: DrillFacts, now: float) -> str:
+    if drill.last_at is None:
+        return f"the drill {drill.name} is declared and was never completed"
+    age = now - drill.last_at
+    if age > LATE * interval(drill.schedule):
+        return (
+            f"the drill {drill.name} was last completed {format_duration(age)} ago ({drill.schedule or 'no schedule'})"
+        )
+    if drill.last_passed is False:
+        return f"the drill {drill.name} deviated when it was last run"
+    return ""
+
+
+RULE = Rule(
+    id="SW107",
+    title="Never drilled, or drill overdue",
+    severity=Severity.WARNING,
+    reason="A recovery that was never tried is a hope: the first time should not be the night on which it is needed.",
+    reads=(
+        "`config/drills`: a drill that names the stream; from the history of a stream that has run, its newest "
+        "completed "
+        f"run: not older than {LATE:.0f} intervals of its schedule ({format_duration(LONGEST)} where it is no "
+        f"preset), and "
+        "not deviated."
+    ),
+    remedy="Declare a drill in `config/drills` with a schedule, and run it: `streamwarden drill run NAME`.",
+    judge=judge,
+)

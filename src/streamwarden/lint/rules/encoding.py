@@ -1,0 +1,42 @@
+"""SW108: an encoding in which state cannot change its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamwarden.lifecycle.settings import STATE_STORE, flag
+from streamwarden.lint.facts import Facts, Kind
+from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.rule import Rule
+
+
+def judge(facts: Facts) -> Iterable[Finding]:
+    """Only custom state can evolve: native operators derive theirs from the query, whatever the encoding."""
+    operators = facts.operators() or ()
+    encoding = facts.conf.get(f"{STATE_STORE}.encodingFormat", facts.spec.state.encoding.value).lower()
+    for each in operators:
+        if each.kind is Kind.PROCESSOR and encoding != "avro":
+            told = f"the state of {each.name} is encoded as {encoding}: no field can be added to it or taken from it"
+            yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: state.encoding")
+    if operators and not flag(facts.conf, f"{STATE_STORE}.stateSchemaCheck", True):
+        told = "stateSchemaCheck is false: a changed schema reads old state as garbage instead of stopping"
+        where = f"{facts.file}: spark.conf"
+        yield RULE.finding(facts, told, Origin.DECLARATION, where, severity=Severity.ERROR)
+
+
+RULE = Rule(
+    id="SW108",
+    title="Encoding not evolvable",
+    severity=Severity.WARNING,
+    reason=(
+        "Custom state outlives the code that wrote it. As UnsafeRow its fields are fixed: a new field means a new "
+        "checkpoint, and the state is lost. Avro carries the schema of each row along."
+    ),
+    reads="`state.encoding` where the job uses transformWithState; `stateSchemaCheck`.",
+    remedy=(
+        "`state: {encoding: avro}` before the first batch: an encoding cannot be changed in a checkpoint. Keep "
+        "unsaferow "
+        "where its speed is needed and losing the state at a change is accepted."
+    ),
+    judge=judge,
+)

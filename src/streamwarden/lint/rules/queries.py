@@ -1,0 +1,49 @@
+"""SW111: a script whose queries are not those that its stream declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamwarden.lint.facts import Facts
+from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.rule import Rule
+
+
+def judge(facts: Facts) -> Iterable[Finding]:
+    """Whether the job is Python at all, and whether its text starts what the file declares."""
+    job, declared = facts.job, facts.spec.queries
+    if not job.parsed:
+        yield RULE.finding(facts, job.problem, Origin.JOB, job.path, severity=Severity.ERROR)
+    elif job.module and declared:
+        observed = f"the job has `build`, so the stream has one query, and the file declares {', '.join(declared)}"
+        yield RULE.finding(facts, observed, Origin.DECLARATION, f"{facts.file}: queries", severity=Severity.ERROR)
+    elif declared and job.queries is not None and job.queries != len(declared):
+        observed = f"the script's text starts {_count(job.queries)}, and the file declares {_count(len(declared))}"
+        yield RULE.finding(facts, observed, Origin.JOB, job.path, severity=Severity.ERROR)
+    elif not declared and (job.queries or 1) > 1:
+        observed = f"the script's text starts {_count(job.queries or 1)}, and the file declares none of them"
+        yield RULE.finding(facts, observed, Origin.JOB, job.path)
+
+
+def _count(number: int) -> str:
+    return f"{number} quer{'y' if number == 1 else 'ies'}"
+
+
+RULE = Rule(
+    id="SW111",
+    title="Undeclared queries",
+    severity=Severity.WARNING,
+    reason=(
+        "A declared query has its checkpoint claimed before the driver is launched, keeps its name whatever the script "
+        "calls it, and is missed when it does not start. An undeclared one is known only once it has started."
+    ),
+    reads=(
+        "The job's text: whether it can be parsed, whether it has `build`, and how often it calls `start()` or "
+        "`toTable()` on a `writeStream`. Loops over a literal and both branches of an `if` that start equally many are "
+        "counted; where the text does not tell, nothing is concluded. Beside it `queries` of the stream's file."
+    ),
+    remedy=(
+        "Write each query of the script into `queries`: its name, and its checkpoint. Correct a job that is no Python."
+    ),
+    judge=judge,
+)

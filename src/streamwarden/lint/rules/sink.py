@@ -1,0 +1,76 @@
+"""SW109: a sink that writes twice what runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from streamwarden.lint.facts import Facts, SinkUse
+from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.rule import Rule
+from streamwarden.stream import SinkKind
+from streamwarden.verification.events import EVENT_ID
+
+EXACTLY_ONCE: Final = frozenset({"parquet", "orc", "json", "csv", "text", "delta", "iceberg", "hudi"})
+"""Formats whose sink takes a batch once: by a manifest, or by a transaction that knows the batch."""
+
+_WHY: Final = {
+    "kafka": "writes a batch again that runs again: at least once",
+    "foreach": "calls the writer again for a batch that runs again",
+    "console": "prints, and keeps nothing",
+    "memory": "keeps rows in the driver's memory: a restart loses them",
+    "noop": "writes nothing",
+}
+_UNKNOWN: Final = "is not known to take a batch once"
+
+
+def judge(facts: Facts) -> Iterable[Finding]:
+    """The job's own writers, and the declared sink where the job has none."""
+    for use in facts.job.sinks:
+        yield from _of_job(facts, use)
+    if facts.job.sinks:
+        return
+    kind, where = facts.spec.sink.kind, f"{facts.file}: sink.kind"
+    if kind is SinkKind.SCRIPT:
+        told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
+        yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
+    elif kind is SinkKind.KAFKA:
+        told = f"the sink kafka {_WHY['kafka']}; a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
+        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
+        yield RULE.finding(facts, f"the sink {kind.value} {_WHY.get(kind.value, _UNKNOWN)}", Origin.DECLARATION, where)
+
+
+def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
+    where = f"{facts.job.path}:{use.line}"
+    if use.format is None:
+        yield RULE.unknown(facts, "the format of the sink is no constant", Origin.JOB, where)
+    elif use.format == "foreachBatch":
+        if use.uses_batch_id is None:
+            yield RULE.unknown(facts, "the function of foreachBatch was not found", Origin.JOB, where)
+        elif not use.uses_batch_id:
+            told = "foreachBatch does not look at the batch's id: what it writes for a batch that runs again is doubled"
+            yield RULE.finding(facts, told, Origin.JOB, where, severity=Severity.ERROR)
+    elif use.format == "table":
+        yield RULE.unknown(facts, "toTable: the table's format is not known here", Origin.JOB, where)
+    elif use.format not in EXACTLY_ONCE:
+        told = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
+        yield RULE.finding(facts, told, Origin.JOB, where)
+
+
+RULE = Rule(
+    id="SW109",
+    title="Non-idempotent sink",
+    severity=Severity.WARNING,
+    reason="After a kill the last planned batch runs again. A sink that does not know the batch writes its rows twice.",
+    reads=(
+        "`sink.kind`, or each `writeStream` of the job: its format, and for foreachBatch whether the function uses the "
+        "batch's id at all (whether it uses it rightly only a drill tells)."
+    ),
+    remedy=(
+        "Write with the parquet sink (readers honour `_spark_metadata`) or the PostgreSQL sink, or tie each batch to "
+        "its id in one transaction of the target. Where at-least-once is meant, let the readers drop repeats by a key "
+        "(the Kafka sink, `kind: kafka`, gives each record an id for that), and say so in the job."
+    ),
+    judge=judge,
+)

@@ -1,0 +1,1 @@
+"""Gathers the facts that lint and tuning judge."""

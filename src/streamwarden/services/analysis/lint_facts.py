@@ -1,0 +1,179 @@
+"""Gathers what the rules look at: the stream's file and job always, checkpoint, store and plan as asked."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
+from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import CheckpointError, StreamwardenError
+from streamwarden.health.series import batch_seconds, checkpoint_seconds, has_run
+from streamwarden.lifecycle.queries import Part, units
+from streamwarden.lifecycle.submission import spark_conf
+from streamwarden.lint.checkpoint_reader import operators_of
+from streamwarden.lint.facts import CheckpointFacts, DrillFacts, Facts, History, JobFacts, PlanFacts
+from streamwarden.lint.finding import Finding
+from streamwarden.lint.job_reader import read_job
+from streamwarden.lint.judge import lint
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+LOOK_BACK: Final = 300
+"""Batches of the history that are looked at."""
+
+_SIBLINGS: Final = 200_000
+"""Bytes up to which a module beside the job is read: it is code, not data."""
+
+
+def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple[Finding, ...]:
+    """What the stream's file, its job and the drills' files show: reads nothing else, and never raises.
+
+    Args:
+        drills: all drills of the project; None if they were not read.
+    """
+    return lint(declared(spec, drills))
+
+
+def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> Facts:
+    """The facts of files that people write."""
+    mine = None if drills is None else tuple(_drill(each) for each in drills if each.stream == spec.name)
+    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), drills=mine)
+
+
+def gathered(
+    spec: StreamSpec, drills: Sequence[DrillSpec], store: Store | None, now: float, plan: PlanFacts | None = None
+) -> Facts:
+    """`declared`, with what the checkpoint and the store know. Raises StoreError.
+
+    Args:
+        store: None if there is none yet: nothing has run.
+        plan: of the job's query, if somebody built it.
+    """
+    facts = declared(spec, drills)
+    queries = _queries(spec, store, now)
+    seen = [_checkpoint(each) for each in queries]
+    # batches of several queries are not one history: each of them has another state and another trigger
+    history = None if store is None or len(queries) > 1 else _history(spec, store, now)
+    return Facts(
+        spec=spec,
+        conf=facts.conf,
+        job=facts.job,
+        plan=plan,
+        checkpoint=_together([found for found, _ in seen if found is not None]),
+        drills=facts.drills if store is None else tuple(_drilled(each, spec, store) for each in facts.drills or ()),
+        history=history,
+        problems=tuple(problem for _, problem in seen if problem),
+    )
+
+
+def job_facts(spec: StreamSpec) -> JobFacts:
+    """What the job's text says; a file that cannot be read is a problem, not an error."""
+    job = Path(spec.job)
+    try:
+        text = job.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return JobFacts(path=spec.job, problem=f"it cannot be read: {error}")
+    return read_job(spec.job, text, spec, _beside(job.parent))
+
+
+def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSpec]:
+    """The stream, or each of its queries with its own checkpoint."""
+    parts = units(spec, () if store is None else store.queries.of(spec.name), now)
+    return [part.spec for part in parts if part.part is not Part.DRIVER]
+
+
+def _together(found: Sequence[CheckpointFacts]) -> CheckpointFacts | None:
+    """What the checkpoints of all queries of a script have; the job's text is one, too."""
+    if len(found) < 2:
+        return found[0] if found else None
+    return CheckpointFacts(
+        path=", ".join(each.path for each in found),
+        committed=min((each.committed for each in found if each.committed is not None), default=None),
+        state_bytes=sum(each.state_bytes for each in found),
+        operators=tuple(operator for each in found for operator in each.operators),
+    )
+
+
+def _beside(folder: Path) -> Callable[[str], str | None]:
+    """Reads the modules that lie beside a job."""
+
+    def read(module: str) -> str | None:
+        return _text(folder.joinpath(*module.split(".")).with_suffix(".py"))
+
+    return read
+
+
+@lru_cache(maxsize=256)
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8") if file.stat().st_size <= _SIBLINGS else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _drill(spec: DrillSpec) -> DrillFacts:
+    rewind = spec.fork.rewind
+    return DrillFacts(name=spec.name, schedule=spec.schedule, rewind=rewind if isinstance(rewind, int) else None)
+
+
+def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
+    """With its newest completed run."""
+    runs = store.journals.recent(drill.name, spec.name)
+    last = next((run for run in runs if run.status is DrillStatus.COMPLETED), None)
+    if last is None:
+        return drill
+    return DrillFacts(
+        name=drill.name,
+        schedule=drill.schedule,
+        rewind=drill.rewind,
+        last_at=last.ended_at or last.started_at,
+        last_passed=last.passed,
+    )
+
+
+def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
+    """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
+    try:
+        report = read_checkpoint(*open_path(spec.checkpoint, spec.storage.connection))
+    except StreamwardenError as error:
+        missing = isinstance(error, CheckpointError) and "there is no such folder" in error.observed
+        return None, "" if missing else str(error)
+    return checkpoint_facts(report), ""
+
+
+def checkpoint_facts(report: CheckpointReport) -> CheckpointFacts:
+    """What the rules need of a report."""
+    return CheckpointFacts(
+        path=report.path,
+        committed=report.position.committed,
+        state_bytes=report.state_bytes,
+        operators=operators_of(report),
+    )
+
+
+def _history(spec: StreamSpec, store: Store, now: float) -> History:
+    window = store.batches.window(spec.name, LOOK_BACK)
+    newest = window[-1].query_id if window else ""
+    batches = [each for each in window if each.query_id == newest]
+    reports = [each.progress for each in batches if each.progress is not None and has_run(each.progress)]
+    done = [each for each in batches if each.committed_at is not None or each.progress in reports]
+    rows = [sum(operator.rows_total for operator in report.operators) for report in reports]
+    return History(
+        now=now,
+        batches=len(done),
+        unreported=len(done) - len(reports),
+        state_memory=sum(each.memory_used_bytes for each in reports[-1].operators) if reports else None,
+        rows_first=rows[0] if rows else 0,
+        rows_last=rows[-1] if rows else 0,
+        rows_removed=sum(operator.rows_removed for report in reports for operator in report.operators),
+        batch=statistics.median(batch_seconds(batches)) if reports else None,
+        checkpoint=statistics.median(checkpoint_seconds(spec, reports)) if reports else None,
+    )

@@ -1,0 +1,85 @@
+"""The logical plan of a job's query, from a Spark that builds it and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters.jvm import class_archive
+from streamwarden.adapters.jvm.connectors import with_connector
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
+from streamwarden.config.loading import spec_to_dict
+from streamwarden.errors import JobError
+from streamwarden.lifecycle.submission import properties_text, spark_conf
+from streamwarden.stream import SourceKind, StreamSpec
+
+TIMEOUT: Final = 180.0
+"""Seconds; it takes some ten on two idle cores."""
+
+_INSTEAD: Final = "the job's text was read instead"
+
+
+def logical_plan(spec: StreamSpec) -> str:
+    """The analyzed plan, as Spark prints it. The job's `build` runs, in a process of its own; its query does not.
+
+    Raises:
+        JobError: the plan cannot be had: the job is a script, its build fails, or Spark does.
+        ProcessError: there is no usable Java, or the jars that the source needs are not on this host.
+    """
+    if spec.source.kind is SourceKind.SCRIPT:
+        raise _none(spec, "the job is a script that starts its own query: there is no plan without running it")
+    java = find_java()
+    with tempfile.TemporaryDirectory(prefix="streamwarden-plan-") as scratch:
+        folder = Path(scratch)
+        (folder / "spec.json").write_text(json.dumps(spec_to_dict(spec)), encoding="utf-8")
+        try:
+            done = subprocess.run(
+                _command(spec, folder, java),
+                env=spark_environment(java),
+                cwd=scratch,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _none(spec, f"build() took longer than {TIMEOUT:.0f} s") from error
+        plan, problem = folder / "plan.txt", folder / "problem.txt"
+        if plan.exists():
+            return plan.read_text(encoding="utf-8")
+        if problem.exists():
+            raise _none(spec, problem.read_text(encoding="utf-8").strip())
+        raise _none(spec, f"Spark ended with {done.returncode}: {done.stderr[-1000:].strip()}")
+
+
+def _command(spec: StreamSpec, folder: Path, java: Path) -> list[str]:
+    archive = class_archive.find(java)
+    flags = ["-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={folder}"]
+    flags += class_archive.flags(archive) if archive is not None else ()
+    conf = spark_conf(spec) | {
+        "spark.master": "local[1]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "700m",
+        "spark.driver.extraJavaOptions": " ".join(flags),
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    properties = folder / "spark.properties"
+    properties.write_text(properties_text(with_connector(spec, conf)))
+    program = Path(__file__).parents[2] / "spark" / "planning.py"
+    submit = str(spark_home() / "bin" / "spark-submit")
+    return [submit, "--properties-file", str(properties), str(program), str(folder)]
+
+
+def _none(spec: StreamSpec, observed: str) -> JobError:
+    return JobError(
+        f"no logical plan: {observed}",
+        expected="a job with build(spark, spec) that returns a streaming DataFrame or a DataStreamWriter",
+        where=spec.job,
+        next_step=_INSTEAD,
+    )

@@ -1,0 +1,113 @@
+"""Gathers a stream's history for advice: store, checkpoint, and the drills' recovery targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
+from streamwarden.checkpoint.state import StateFile, StateStore, state_stores
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle.queries import owner
+from streamwarden.lifecycle.submission import spark_conf
+from streamwarden.stream import StreamSpec
+from streamwarden.tuning.history import History, StateFiles
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+LOOK_BACK: Final = 300
+"""Batches of the history that are looked at."""
+
+_DAY: Final = 86400.0
+_DRIVERS: Final = 30 * _DAY
+_SAMPLE: Final = 8
+"""Versions whose changelogs are looked into, evenly spread: compression and row sizes are of these."""
+_ROWS: Final = 250
+"""Rows that are read of each of those files."""
+
+
+def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: float) -> History:
+    """All that advice on `spec` is made from. What cannot be read is a problem of the history. Raises StoreError."""
+    window = store.batches.window(spec.name, LOOK_BACK)
+    query = window[-1].query_id if window else None
+    files: StateFiles | None = None
+    problems: tuple[str, ...] = ()
+    try:
+        fs, path = open_path(spec.checkpoint, spec.storage.connection)
+        query = read_query_id(fs, path) or query
+        files = state_files(fs, path)
+        if not files.instances:
+            files, problems = None, (f"there is no state under {spec.checkpoint}",)
+    except (StreamwardenError, OSError) as error:
+        problems = (str(error),)
+    targets = [
+        (each.recovery.target, f"recovery target of the drill {each.name}")
+        for each in drills
+        if each.stream == owner(spec.name)
+    ]
+    accepted = {"acceptable_recovery": min(targets)} if targets else {}
+    return History(
+        spec=spec,
+        conf=spark_conf(spec),
+        now=now,
+        batches=tuple(each for each in window if each.query_id == query),
+        drivers=tuple(store.drivers.history(owner(spec.name), now - _DRIVERS)),
+        measurements=store.measurements.recent(spec.name, now - _DAY),
+        files=files,
+        problems=problems,
+        **accepted,
+    )
+
+
+def state_files(fs: FileSystem, path: str) -> StateFiles:
+    """What the state directory holds, and how large its rows are. Raises CheckpointError, OSError."""
+    stores = state_stores(fs, path)
+    by_partition: dict[int, int] = {}
+    for store in stores:
+        by_partition[store.partition] = by_partition.get(store.partition, 0) + store.bytes
+    files = [(store, file) for store in stores for file in store.files]
+    versions = sorted({file.version for _, file in files})
+    changed, sizes = _changes(fs, path, files)
+    return StateFiles(
+        bytes=sum(store.bytes for store in stores),
+        by_partition=by_partition,
+        instances=len(stores),
+        snapshots=tuple(store.snapshots for store in stores),
+        oldest=versions[0] if versions else 0,
+        newest=versions[-1] if versions else 0,
+        rows=sizes.rows,
+        keys=sizes.keys,
+        values=sizes.values,
+        changed=changed,
+    )
+
+
+def _changes(
+    fs: FileSystem, path: str, files: Sequence[tuple[StateStore, StateFile]]
+) -> tuple[dict[int, tuple[int, int]], RowSizes]:
+    """(version -> stored and plain bytes, sampled rows) of some of the changes. A file that is no LZ4 stream (another
+    codec, or one that is just being replaced) tells nothing."""
+    changes = [(store, file) for store, file in files if not file.kind.is_snapshot]
+    versions = sorted({file.version for _, file in changes})
+    step = max(1.0, (len(versions) - 1) / (_SAMPLE - 1))
+    chosen = {versions[round(index * step)] for index in range(min(_SAMPLE, len(versions)))}
+    changed: dict[int, tuple[int, int]] = {}
+    sizes = RowSizes()
+    for store, file in changes:
+        if file.version not in chosen:
+            continue
+        where = join(path, store.folder, file.name)
+        try:
+            plain = plain_bytes(fs, where)
+            sizes += sample_rows(fs, where, _ROWS)
+        except (Damaged, FileNotFoundError):
+            continue
+        stored, before = changed.get(file.version, (0, 0))
+        changed[file.version] = (stored + file.size, before + plain)
+    return changed, sizes

@@ -1,0 +1,1 @@
+"""Binds the drill engine's ports to the real world."""

@@ -1,0 +1,148 @@
+"""What a drill reads from its fork's checkpoint: positions, times, batches, uploaded snapshots.
+
+Times are those of the files. An object store may tell them in whole seconds, and by its own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.layout import COMMITS, OFFSETS
+from streamwarden.checkpoint.logs import (
+    LogPosition,
+    committed_times,
+    log_position,
+    planned_times,
+    unreadable,
+    written_at,
+)
+from streamwarden.checkpoint.sources import source_entries
+from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
+from streamwarden.checkpoint.uris import file_name
+from streamwarden.config.loading import spec_from_dict
+from streamwarden.drills.ports import BatchFact, ForkView
+from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.stream import SourceKind
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.progress import Progress
+
+_MOST: Final = 10_000
+"""Batches of one fork that are read back from the store."""
+
+
+class ForkCheckpoint:
+    """Implements `drills.ports.CheckpointFacts`. Never writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def position(self, fork: ForkView) -> LogPosition:
+        """Where the fork stands now."""
+        return log_position(*_checkpoint(fork))
+
+    def commit_time(self, fork: ForkView, batch: int) -> float | None:
+        """When `commits/batch` was written, Unix seconds."""
+        return _written_at(fork, COMMITS, batch)
+
+    def is_planned(self, fork: ForkView, batch: int) -> bool:
+        """Whether `offsets/batch` is there; Spark publishes it whole, by a rename."""
+        return _written_at(fork, OFFSETS, batch) is not None
+
+    def is_committed(self, fork: ForkView, batch: int) -> bool:
+        """Whether `commits/batch` is there."""
+        return _written_at(fork, COMMITS, batch) is not None
+
+    def unplanned(self, fork: ForkView) -> int:
+        """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
+        spec = spec_from_dict(dict(fork.spec))
+        if spec.source.kind is SourceKind.KAFKA:
+            from streamwarden.sources.kafka.lag import topic_input
+
+            return topic_input(spec, fork.checkpoint).unseen
+        fs, checkpoint = _checkpoint(fork)
+        try:
+            planned = {
+                file_name(file.path)
+                for source in range(len(spec.source.folders))
+                for files in source_entries(fs, checkpoint, source).values()
+                for file in files
+            }
+            inputs = [
+                entry.name
+                for folder in spec.source.folders
+                for fs, place in (open_path(folder, spec.storage.connection),)
+                for entry in fs.entries(place)
+                if not entry.is_dir and not entry.name.startswith((".", "_"))
+            ]
+        except OSError as error:
+            raise unreadable(checkpoint, error) from error
+        return sum(name not in planned for name in inputs)  # names are distinct: a fork needs that
+
+    def batches(self, fork: ForkView) -> Sequence[BatchFact]:
+        """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
+        checkpoint = _checkpoint(fork)
+        planned, committed = planned_times(*checkpoint), committed_times(*checkpoint)
+        query = log_position(*checkpoint).query_id  # a fork that began anew had another one before
+        reports = {
+            batch.batch_id: batch.progress
+            for batch in self._store.batches.window(fork.stream, _MOST)
+            if batch.progress is not None and batch.progress.query_id == query
+        }
+        first = 0 if fork.batch is None else fork.batch + 1
+        return tuple(
+            _fact(batch, planned.get(batch), committed.get(batch), reports.get(batch))
+            for batch in sorted(planned.keys() | committed.keys())
+            if batch >= first
+        )
+
+    def snapshot(self, fork: ForkView) -> SnapshotFacts:
+        """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
+        backend = spec_from_dict(dict(fork.spec)).state.backend
+        stores = state_stores(*_checkpoint(fork))
+        newest = [_newest_snapshot(store) for store in stores]
+        known = [file for file in newest if file is not None]
+        complete = bool(known) and len(known) == len(newest)
+        return SnapshotFacts(
+            backend=backend,
+            version=min(file.version for file in known) if complete else None,
+            size=sum(file.size for file in known) + sum(_table_bytes(store) for store in stores),
+        )
+
+
+def _checkpoint(fork: ForkView) -> tuple[FileSystem, str]:
+    return open_path(fork.checkpoint, fork.spec["storage"]["connection"])
+
+
+def _written_at(fork: ForkView, log: str, batch: int) -> float | None:
+    fs, checkpoint = _checkpoint(fork)
+    try:
+        return written_at(fs, checkpoint, log, batch)
+    except OSError as error:
+        raise unreadable(checkpoint, error) from error
+
+
+def _newest_snapshot(store: StateStore) -> StateFile | None:
+    return max((file for file in store.files if file.kind.is_snapshot), key=lambda file: file.version, default=None)
+
+
+def _table_bytes(store: StateStore) -> int:
+    """All SSTs of a RocksDB store. Its snapshots share them, so this is at least what the newest one names."""
+    return sum(size for name, size in store.other.items() if name.startswith(SSTS))
+
+
+def _fact(batch: int, planned: float | None, committed: float | None, report: Progress | None) -> BatchFact:
+    changed = None
+    if report is not None:
+        changed = sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
+    return BatchFact(
+        batch_id=batch,
+        planned_at=planned,
+        committed_at=committed,
+        rows=report.rows if report is not None else None,
+        rows_changed=changed,
+    )

@@ -1,0 +1,64 @@
+"""The drill engine with every port bound to the real thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden.drills.engine import Engine
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.spec import DrillSpec, FaultKind
+from streamwarden.services.drilling.archive import DrillArchive, SystemClock
+from streamwarden.services.drilling.checkpoint import ForkCheckpoint
+from streamwarden.services.drilling.database import ForkDatabase
+from streamwarden.services.drilling.drivers import ForkDrivers
+from streamwarden.services.drilling.executors import ForkExecutors
+from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth, ForkVerifier
+from streamwarden.services.drilling.outages import ForkServices
+from streamwarden.services.drilling.source import ForkSource
+from streamwarden.services.drilling.topic import ForkTopic
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.services.fleet.fleet import Fleet
+    from streamwarden.services.monitoring.health_monitor import HealthMonitor
+
+
+def build_engine(
+    drills: Mapping[str, DrillSpec],
+    *,
+    stream: Callable[[str], StreamSpec],
+    store: Store,
+    fleet: Fleet,
+    health_monitor: HealthMonitor,
+    project: Path,
+    data: Path,
+    faults: Mapping[FaultKind, Fault] = FAULTS,
+) -> Engine:
+    """The engine over a project's valid drills.
+
+    Args:
+        stream: the production stream's spec by name; raises ConfigError for one that is not there.
+        data: absolute data folder; a drill's own folder is below it.
+    """
+    archive = DrillArchive(data)
+    ports = Ports(
+        forks=DrillForks(archive, stream),
+        drivers=ForkDrivers(fleet, store),
+        checkpoint=ForkCheckpoint(store),
+        database=ForkDatabase(),
+        topic=ForkTopic(),
+        source=ForkSource(),
+        executors=ForkExecutors(),
+        services=ForkServices(project),
+        health=ForkHealth(health_monitor),
+        verifier=ForkVerifier(store, stream),
+        judge=ExpectationsJudge(),
+        archive=archive,
+        clock=SystemClock(),
+    )
+    return Engine(drills, store.journals, ports, faults=faults)

@@ -1,0 +1,100 @@
+"""The services that a fork lives on: asked by their own clients, taken away and brought back by a drill's commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.adapters.connections import connection
+from streamwarden.config.loading import spec_from_dict
+from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
+from streamwarden.drills.spec import Service
+from streamwarden.stream import SinkKind
+from streamwarden.units import Seconds
+
+ANSWERS_WITHIN: Final = 3
+"""Seconds in which a service that is there answers. A port that is open is no answer: a server may hang."""
+
+_TOLD: Final = 2_000
+"""Characters of a command's output that are kept."""
+
+
+class ForkServices:
+    """Implements `drills.ports.Services`.
+
+    Args:
+        project: folder in which the commands run.
+        answers_within: seconds in which a service that is there answers.
+    """
+
+    def __init__(self, project: Path, *, answers_within: int = ANSWERS_WITHIN) -> None:
+        self._project = project
+        self._answers_within = answers_within
+
+    def look(self, fork: ForkView, service: Service) -> ServiceStatus:
+        """A topic's broker is asked for its topics, a table's database for 1."""
+        spec = spec_from_dict(dict(fork.spec))
+        if service is Service.SOURCE:
+            return _broker(spec.source.connection or "", self._answers_within)
+        if spec.sink.kind is SinkKind.KAFKA:
+            return _broker(spec.sink.connection or "", self._answers_within)
+        return _database(spec.sink.connection or "", self._answers_within)
+
+    def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult:
+        """Waits for the command, not for what it leaves running. One that cannot be started has the status 127."""
+        with tempfile.TemporaryFile() as output:
+            try:
+                process = subprocess.Popen(
+                    list(command),
+                    cwd=self._project,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return CommandResult(status=127, output=str(error))
+            status: int | None
+            try:
+                status = process.wait(timeout=within)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                status = None
+            output.seek(0)
+            return CommandResult(status=status, output=output.read().decode(errors="replace")[-_TOLD:])
+
+
+def _broker(name: str, within: int) -> ServiceStatus:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    from streamwarden.adapters.kafka.brokers import QUIET, client_settings
+
+    settings: dict[str, Any] = {**client_settings(connection(name)), "logger": QUIET}
+    shown = f"the broker {settings['bootstrap.servers']} (connection {name})"
+    try:
+        known = AdminClient(settings).list_topics(timeout=within)
+    except KafkaException as error:
+        return ServiceStatus(name=shown, answers=False, said=str(error.args[0].str()))
+    return ServiceStatus(name=shown, answers=True, said=f"{len(known.topics)} topics")
+
+
+def _database(name: str, within: int) -> ServiceStatus:
+    import psycopg
+
+    from streamwarden.adapters.postgresql.access import access
+
+    parameters = dict(access(name).parameters)
+    shown = f"the database {parameters.get('host')}:{parameters.get('port') or 5432} (connection {name})"
+    try:
+        with psycopg.connect(**{**parameters, "connect_timeout": within}) as session:
+            session.execute("SELECT 1")
+    except psycopg.OperationalError as error:
+        return ServiceStatus(name=shown, answers=False, said=" ".join(str(error).split()))
+    return ServiceStatus(name=shown, answers=True)

@@ -1,0 +1,1 @@
+"""Starts, finds and stops drivers, and records their exits."""

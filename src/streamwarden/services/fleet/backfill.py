@@ -1,0 +1,70 @@
+"""Progress that the store did not get: spilled beside the driver, or filled in from the checkpoint's own logs.
+
+Both are idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import committed_times, planned_times
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle import folder as files
+from streamwarden.progress import Progress, parse_progress
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+
+def spill(folder: Path, progress: Progress) -> None:
+    """Keep one progress report beside the driver. Raises OSError if the disk does not take it either."""
+    files.append_line(folder / files.SPILL, progress.raw)
+
+
+def load_spill(folder: Path, name_of: Callable[[str], str], store: Store) -> int:
+    """Load what was spilled into the store and remove the file; returns the number of reports.
+
+    A report that was loaded before is only written again. Raises StoreError if the store is (still) down: the file
+    then stays as it is.
+
+    Args:
+        name_of: query id -> the stream or query under which its batches are kept.
+    """
+    path = folder / files.SPILL
+    parsed = (_parsed(document) for document in files.read_lines(path))
+    reports = [progress for progress in parsed if progress is not None]
+    for query_id in dict.fromkeys(each.query_id for each in reports):
+        store.batches.upsert_many(name_of(query_id), [each for each in reports if each.query_id == query_id])
+    path.unlink(missing_ok=True)
+    return len(reports)
+
+
+def fill_from_logs(store: Store, stream: str, query_id: str, checkpoint: str, connection: str | None = None) -> int:
+    """Add the batches that the checkpoint's logs know and the store does not; returns how many. Raises StoreError.
+
+    Args:
+        connection: to the object store that the checkpoint is in; see `open_path`.
+    """
+    try:
+        fs, path = open_path(checkpoint, connection)
+        planned, committed = planned_times(fs, path), committed_times(fs, path)
+    except (OSError, StreamwardenError):
+        return 0
+    batches = sorted({*planned, *committed})
+    if not batches:
+        return 0
+    wanted = set(store.batches.missing(stream, query_id, batches[-1], since=batches[0]))
+    filled = [batch for batch in batches if batch in wanted]
+    for batch in filled:
+        store.batches.upsert_logged(stream, query_id, batch, planned.get(batch), committed.get(batch))
+    return len(filled)
+
+
+def _parsed(document: Mapping[str, Any]) -> Progress | None:
+    try:
+        return parse_progress(document)
+    except StreamwardenError:
+        return None

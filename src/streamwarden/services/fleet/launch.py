@@ -1,0 +1,166 @@
+"""Launches one driver: its folder, its environment, and the keeper that starts and outlives nothing but it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from streamwarden.adapters.connections import PREFIX
+from streamwarden.adapters.jvm import class_archive
+from streamwarden.adapters.jvm.connectors import with_connector
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import spark_home
+from streamwarden.adapters.storage import object_stores
+from streamwarden.errors import ProcessError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
+from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
+from streamwarden.services.fleet import supervisor_process
+from streamwarden.stream import StreamSpec
+
+RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"
+"""The application of every driver."""
+
+SPAWN_TIMEOUT: Final = 20.0
+"""Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
+
+
+def driver_environment(
+    spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
+) -> dict[str, str]:
+    """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java, and
+    ConfigError for a connection to an object store that is not there or cannot be used.
+
+    Args:
+        own_spark: the driver runs on the Spark that was installed with this package, not on one that somebody named.
+    """
+    merged = {**os.environ, **(more or {})}
+    merged["JAVA_HOME"] = str(find_java(merged))
+    merged["STREAMWARDEN_STORE_URL"] = store_url
+    merged["STREAMWARDEN_DATA"] = str(data)
+    if spec.project:
+        merged["STREAMWARDEN_PROJECT"] = spec.project
+    merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    merged["PYTHONUNBUFFERED"] = "1"
+    # Spark's launcher is a JVM of its own that lives a second: let it compile cheaply.
+    merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    if own_spark:
+        merged["SPARK_HOME"] = str(spark_home())
+    for name, value in _store_environment(spec, merged).items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _store_environment(spec: StreamSpec, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The variables by which a driver finds the object store of its stream's connection; see `object_stores`."""
+    name = spec.storage.connection
+    return {} if name is None else object_stores.environment(object_stores.access(name, environ))
+
+
+def write_folder(
+    spec: StreamSpec,
+    folder: Path,
+    data: Path,
+    lease: Lease,
+    environment: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """What the driver reads at its start: spec, lease, Spark's properties, `more` of them. Only its owner can read it.
+
+    Raises ProcessError if the stream needs jars that are not there.
+    """
+    from streamwarden.config.loading import spec_to_dict  # pydantic: who only observes does not pay for it
+
+    (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
+    folder.chmod(0o700)
+    files.write_document(folder / files.SPEC, spec_to_dict(spec))
+    files.write_lease(folder, lease)
+    archive = class_archive.find(Path(environment["JAVA_HOME"]))
+    flags = class_archive.flags(archive) if archive is not None else ()
+    conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
+    if spec.in_object_store:
+        conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
+    files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
+
+
+def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
+    """Settings that give a driver in cluster mode what `driver_environment` gives one of this host. Raises ConfigError.
+
+    Connections hold passwords; so does the store's URL, if there is one in it, and the key of an object store is one.
+    """
+    own = {"STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    if spec.project:
+        own["STREAMWARDEN_PROJECT"] = spec.project
+    there = _store_environment(spec, {**os.environ, **more})
+    own |= {name: value for name, value in there.items() if value is not None}
+    secret = [*object_stores.SECRETS, *(name for name in more if name.startswith(PREFIX))]
+    if urlsplit(store_url).password:
+        secret.append("STREAMWARDEN_STORE_URL")
+    return cluster_environment(spec, {**more, **own}, secret=secret)
+
+
+def store_settings(spec: StreamSpec, known: object_stores.Access) -> dict[str, str]:
+    """Spark's settings for a stream in an object store.
+
+    Spark's own way to publish a file of a log is to write it under another name and to rename it, which such a store
+    does by a copy: slower, and two objects. The other way, an upload that becomes visible whole when it is completed,
+    is used for every log of the query, so it is chosen where all of them are there.
+    """
+    settings = object_stores.spark_settings(known)
+    logs = {"checkpoint", "sink"} if spec.sink.path is not None else {"checkpoint"}
+    return settings | {CHECKPOINT_FILES: WHOLE_UPLOADS} if logs <= spec.in_object_store else settings
+
+
+def spawn(
+    spec: StreamSpec, folder: Path, data: Path, command: Sequence[str] | None, environment: Mapping[str, str]
+) -> ProcessIdentity | None:
+    """Start the keeper and wait until it has started the driver. None: it did, and the driver ended at once.
+
+    Raises:
+        ProcessError: the keeper did not start a driver in time.
+    """
+    argv = submit_command(
+        spec,
+        folder,
+        runner=RUNNER,
+        spark_submit=str(spark_home() / "bin" / "spark-submit"),
+        prefix=command,
+    )
+    work = spec.project if spec.project and Path(spec.project).is_dir() else str(data)
+    launch = subprocess.Popen(
+        [sys.executable, "-m", supervisor_process.__name__, str(folder), "--", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+        cwd=work,
+        env=dict(environment),
+    )
+    launch.wait(timeout=SPAWN_TIMEOUT)  # the keeper detaches itself at once
+    deadline = time.monotonic() + SPAWN_TIMEOUT
+    while time.monotonic() < deadline:
+        process = files.read_process(folder)
+        if process is not None:
+            return process
+        if (folder / files.EXIT).exists():
+            return None
+        time.sleep(0.02)
+    raise ProcessError(
+        "the keeper did not start the driver",
+        expected=f"{files.PROCESS} within {SPAWN_TIMEOUT:.0f} s",
+        where=str(folder),
+        next_step=f"read {files.LOG} there, then start the stream again",
+    )

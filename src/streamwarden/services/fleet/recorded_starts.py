@@ -1,0 +1,87 @@
+"""Where drivers started: the launcher reads the logs before it launches one, and keeps what it saw with the driver.
+
+The reading is evidence that the driver under test did not write, so it is taken before the driver exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.sink import newest_entry
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.stream import SinkKind, StreamSpec
+from streamwarden.verification.starts import Start
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+LOGS_AT_LAUNCH: Final = "logs_at_launch"
+"""Kind of the event that names the checkpoint and its newest batches as text: `planned`, `committed`, `sink`. A log
+without a batch is left out."""
+
+ATTEMPTS: Final = 3
+PAUSE: Final = 0.5
+"""Seconds between two attempts to read the logs and to keep what was seen: an object store or a database may fail for a
+moment, and the driver waits for this."""
+
+
+def look(spec: StreamSpec, *, at: float) -> Start:
+    """The logs as they are. Raises CheckpointError or OSError if the storage cannot be read."""
+    connection = spec.storage.connection
+    position = log_position(*open_path(spec.checkpoint, connection))
+    sink = None
+    if spec.sink.kind is SinkKind.PARQUET and spec.sink.path is not None:
+        sink = newest_entry(*open_path(spec.sink.path, connection))
+    return Start(at=at, planned=position.planned, committed=position.committed, sink=sink)
+
+
+def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> None:
+    """Record where the driver is about to start. The launch does not fail if the logs cannot be read, or the record
+    cannot be kept, in `ATTEMPTS` attempts: a verification then knows that the driver started, and not where."""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE)
+        with contextlib.suppress(StreamwardenError, OSError):
+            _keep(store, spec, driver_id, at)
+            return
+
+
+def _keep(store: Store, spec: StreamSpec, driver_id: str, at: float) -> None:
+    seen = look(spec, at=at)
+    numbers = {"planned": seen.planned, "committed": seen.committed, "sink": seen.sink}
+    known = {name: str(number) for name, number in numbers.items() if number is not None}
+    detail = {"checkpoint": spec.checkpoint, **known}
+    store.drivers.event(DriverEvent(driver_id=driver_id, at=at, kind=LOGS_AT_LAUNCH, detail=detail))
+
+
+def starts_of(store: Store, stream: str, checkpoint: str) -> tuple[Start, ...]:
+    """The starts of a stream's drivers on this checkpoint, oldest first, those without a record of the logs included.
+    Raises StoreError."""
+    events = {event.driver_id: event for event in store.drivers.events_of(stream, LOGS_AT_LAUNCH)}
+    return tuple(
+        _start(record, events.get(record.driver_id))
+        for record in store.drivers.history(stream, 0.0)
+        if record.checkpoint == checkpoint
+    )
+
+
+def _start(record: DriverRecord, event: DriverEvent | None) -> Start:
+    ended = None if record.exit is None else record.exit.ended_at
+    if event is None:
+        return Start(at=record.launched_at, planned=None, committed=None, ended=ended, logs_known=False)
+    return Start(
+        at=event.at,
+        planned=_number(event, "planned"),
+        committed=_number(event, "committed"),
+        sink=_number(event, "sink"),
+        ended=ended,
+    )
+
+
+def _number(event: DriverEvent, name: str) -> int | None:
+    return int(event.detail[name]) if name in event.detail else None

@@ -1,0 +1,1 @@
+"""Makes and removes copies of streams."""

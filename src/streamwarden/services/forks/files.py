@@ -1,0 +1,139 @@
+"""The files of a fork, on this host or in the object store of its origin: how they get there, and how they go."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, download, open_path
+from streamwarden.checkpoint.filesystem import FileSystem, join, walk
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.plan import Link, Step, Write
+from streamwarden.stream import OBJECT_STORE
+
+_NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
+"""Another device, a protected file, too many links, a file system without links: copy instead."""
+
+
+def carry_out(steps: Iterable[Step], origin: FileSystem, connection: str | None) -> None:
+    """Write, link and copy, in the order of the steps.
+
+    Args:
+        origin: the file system that the links' sources are on. What goes into an object store comes from that store.
+        connection: to that store.
+    """
+    made: set[Path] = set()
+    for step in steps:
+        if OBJECT_STORE.match(step.target):
+            store = _store(step.target, connection)
+            match step:
+                case Write(text=text):
+                    store.write(step.target, text.encode())
+                case Link(source=source):
+                    store.copy(source, step.target)
+            continue
+        target = Path(step.target)
+        if target.parent not in made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.add(target.parent)
+        match step:
+            case Write(text=text):
+                target.write_text(text, encoding="utf-8")
+            case Link(source=source):
+                if isinstance(origin, LocalFiles):
+                    _link(source, step.target)
+                else:
+                    download(origin, source, target)
+
+
+def require_empty(path: str, connection: str | None = None) -> None:
+    """Raises CheckpointError if there is something at `path`, or nobody can tell."""
+    fs, place = open_path(path, connection)
+    try:
+        if not fs.names(place):
+            return
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        pass
+    except OSError as error:
+        raise _unusable(path, error) from error
+    raise CheckpointError(
+        "the fork's folder is not empty",
+        expected="a folder that does not exist yet or is empty",
+        where=path,
+        next_step="remove what an earlier fork left, or choose another folder",
+    )
+
+
+def bring_home(path: str, into: Path, connection: str | None, *, skip: Collection[str] = ()) -> None:
+    """Copy a folder of the store to this host, if it is there. Files that are here already are copied again.
+
+    Args:
+        skip: names of files and folders that are left out.
+
+    Raises CheckpointError if the store does not let it, or there is no room.
+    """
+    fs, place = open_path(path, connection)
+    try:
+        for name, _ in walk(fs, place, skip=lambda name: name in skip):
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
+            download(fs, join(place, name), into / name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def remove_stored(path: str, connection: str | None) -> bool:
+    """Remove a folder of the store with all that is in it; False: it was not there.
+
+    Raises CheckpointError if the store does not let it.
+    """
+    try:
+        return _store(path, connection).remove(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def remove_empty(path: str, connection: str | None) -> None:
+    """Remove the sign of a folder of the store in which nothing is: a client leaves one when it removes the last file.
+
+    Raises CheckpointError if the store does not let it.
+    """
+    store = _store(path, connection)
+    try:
+        if not store.names(path):
+            store.remove(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _store(path: str, connection: str | None) -> FsspecFiles:
+    fs, _ = open_path(path, connection)
+    assert isinstance(fs, FsspecFiles)  # the path is a URL of a store
+    return fs
+
+
+def _unusable(path: str, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"the fork's folder cannot be used: {error}",
+        expected="a place that this key may list, read, write and delete, and room on this host",
+        where=path,
+        next_step="see that the object store runs and what the key may do there, or name another folder (`fork.at`)",
+    )
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copy2(source, target)  # with its modification time: a file source orders its input by it

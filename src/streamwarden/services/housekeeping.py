@@ -1,0 +1,56 @@
+"""Removes the folders of old drills, and of the drivers of their forks. What a drill found stays in the store."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.lifecycle.forks.spec import SUFFIX
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+KEEP: Final = 30 * 86400.0
+"""Seconds after the end of a drill in which its folder (journal, report, fork) can be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Folders that were removed."""
+
+    drills: int
+    fork_drivers: int
+
+
+def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Swept:
+    """Remove what ended more than `keep` seconds ago. What still runs, or never told its end, is left alone.
+
+    Raises StoreError if the store is down: then nothing was removed that it might still need.
+    """
+    drills = [folder for folder in _folders(data / "drills") if _drill_is_over(store, folder, now - keep)]
+    forks = [
+        folder
+        for folder in _folders(data / "drivers")
+        if SUFFIX in folder.name and _drivers_are_over(store, folder, now - keep)
+    ]
+    for folder in (*drills, *forks):
+        shutil.rmtree(folder, ignore_errors=True)
+    return Swept(
+        drills=sum(not folder.exists() for folder in drills), fork_drivers=sum(not folder.exists() for folder in forks)
+    )
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+
+
+def _drill_is_over(store: Store, folder: Path, before: float) -> bool:
+    run = store.journals.get(folder.name)
+    return run is not None and run.ended_at is not None and run.ended_at < before
+
+
+def _drivers_are_over(store: Store, folder: Path, before: float) -> bool:
+    latest = store.drivers.latest(folder.name)
+    return latest is not None and latest.exit is not None and latest.exit.ended_at < before

@@ -1,0 +1,1 @@
+"""Probes streams, runs their checks, keeps incidents and notifies."""

@@ -1,0 +1,343 @@
+"""The health monitor: looks at streams (store, checkpoint, input), runs all checks, keeps verdicts and incidents."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from streamwarden.adapters.processes import is_alive
+from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.errors import CheckpointError, StoreError
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.checks.state_growth import HOURLY
+from streamwarden.health.evaluate import evaluate
+from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
+from streamwarden.health.series import has_run
+from streamwarden.health.services import measurement
+from streamwarden.health.stream_incidents import ended
+from streamwarden.health.thresholds import DEFAULTS, Thresholds
+from streamwarden.health.verdict import Status, Verdict, worst
+from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.lease import Liveness, is_held
+from streamwarden.lifecycle.queries import Unit, owner, units
+from streamwarden.services.fleet.lease_grace import GRACE
+from streamwarden.services.monitoring.notifiers import Notification, compose
+from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.monitoring.reachability import Services
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+LOOK_BACK: Final = 100
+"""Batches of a stream that are read from the store; hourly numbers tell what is older."""
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 50
+"""Streams whose windows are in memory at once (a hundred reports are some 600 kB), and whose verdicts are kept at once:
+an evaluation that is ended early has told of those before."""
+_NAMES: Final = frozenset(check.name for check in CHECKS)
+_LOOKING: Final = 16
+"""Streams that are surveyed at the same time: one whose storage or broker is slow holds up few others."""
+_MEASURED: Final = 900.0
+"""Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
+_HISTORY: Final = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamHealth:
+    """One stream's verdicts, in the checks' order; `problems`: what could not be looked at, and why."""
+
+    stream: str
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """The worst verdict."""
+        return worst(self.verdicts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One evaluation.
+
+    Args:
+        at: Unix seconds.
+        due: what somebody must hear of now; nothing is claimed or sent yet (`notify.deliver` does that).
+        seconds: wall time of its phases: `read` (store and checkpoints), `check`, `save`.
+    """
+
+    at: float
+    streams: Mapping[str, StreamHealth]
+    changes: Changes = field(default_factory=Changes)
+    due: tuple[Notification, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for health in self.streams.values() for verdict in health.verdicts)
+
+
+class HealthMonitor:
+    """Evaluates streams. Reading a damaged or missing checkpoint makes verdicts UNKNOWN, never an error.
+
+    Args:
+        store: verdicts and incidents are kept there, batches and measurements read.
+        thresholds: the project's; each stream's own come on top.
+        alive: tells whether a driver's process lives.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        thresholds: Thresholds = DEFAULTS,
+        policy: IncidentPolicy | None = None,
+        alive: Liveness = is_alive,
+        look_back: int = LOOK_BACK,
+    ) -> None:
+        self._store = store
+        self._thresholds = thresholds
+        self._policy = policy or IncidentPolicy()
+        self._alive = alive
+        self._look_back = look_back
+
+    def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
+        """The verdicts on one stream (or fork) at `now`, kept nowhere. Raises StoreError."""
+        parts = self._units([spec], now)
+        looked = self._look(parts, now, self._previous(parts), Services())
+        return tuple(verdict for window, _ in looked for verdict in evaluate(window, self._thresholds))
+
+    def window(self, spec: StreamSpec, now: float) -> Window:
+        """What the checks would look at: of a stream with several queries, its driver. Raises StoreError."""
+        first = self._units([spec], now)[:1]
+        ((window, _),) = self._look(first, now, self._previous(first), Services())
+        return window
+
+    def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
+        """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError.
+
+        That is done for some streams after the other: what was judged before an error or a time limit is kept. Of a
+        stream with several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
+        """
+        given = list(specs)
+        wanted = self._units(given, now)
+        seconds = dict.fromkeys(("read", "check", "save"), 0.0)
+        streams: dict[str, StreamHealth] = {}
+        changes = Changes()
+        previous = self._previous(wanted)
+        services = Services()
+        for first in range(0, len(wanted), _AT_ONCE):
+            started = time.perf_counter()
+            checking = 0.0
+            verdicts: list[Verdict] = []
+            attempts: list[Measurement] = []
+            running: set[str] = set()
+            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous, services):
+                name = window.spec.name
+                before = time.perf_counter()
+                verdicts_of_one = evaluate(window, self._thresholds)
+                checking += time.perf_counter() - before
+                streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
+                verdicts += verdicts_of_one
+                attempts += _attempts(window)
+                if window.driver_alive:
+                    running.add(name)
+            judged = time.perf_counter()
+            changes += self._keep(verdicts, [*attempts, *_state_bytes(verdicts, running)], now)
+            seconds["read"] += judged - started - checking
+            seconds["check"] += checking
+            seconds["save"] += time.perf_counter() - judged
+        judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
+        self._forget({spec.name for spec in given}, previous, judged_now, now)
+        notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
+        return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
+
+    def _units(self, specs: Sequence[StreamSpec], now: float) -> list[Unit]:
+        """What there is to judge: each stream, or its driver and its queries."""
+        records = self._store.queries.of_many([spec.name for spec in specs])
+        return [unit for spec in specs for unit in units(spec, records[spec.name], now)]
+
+    def _forget(
+        self, given: Set[str], previous: Mapping[str, Mapping[str, Verdict]], judged: Set[tuple[str, str]], now: float
+    ) -> None:
+        """Verdicts and incidents of what is judged no more: of a query that its script no longer starts, or of a stream
+        that was its only query until a second one came. They would stay for ever."""
+        old = {(name, check) for name, verdicts in previous.items() for check in verdicts if owner(name) in given}
+        if gone := old - judged:
+            self._store.verdicts.forget(gone)
+        for incident in self._store.incidents.open():
+            key = incident.stream, incident.check
+            if owner(incident.stream) in given and incident.check in _NAMES and key not in judged:
+                self._store.incidents.save(ended(incident, "the stream no longer has this query", now))
+
+    def _keep(self, verdicts: Sequence[Verdict], measured: Sequence[Measurement], now: float) -> Changes:
+        self._store.verdicts.save(verdicts)
+        self._store.measurements.add(measured)
+        return self._advance(verdicts, now)
+
+    def _previous(self, parts: Sequence[Unit]) -> dict[str, dict[str, Verdict]]:
+        """stream -> check -> the verdict before."""
+        found: dict[str, dict[str, Verdict]] = {}
+        for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
+            found.setdefault(verdict.stream, {})[verdict.check] = verdict
+        return found
+
+    def _look(
+        self,
+        parts: Sequence[Unit],
+        now: float,
+        previous: Mapping[str, Mapping[str, Verdict]],
+        services: Services,
+    ) -> Iterator[tuple[Window, tuple[str, ...]]]:
+        """Each part's window, and what could not be looked at. `services`: see `survey`."""
+        specs = [part.spec for part in parts]
+        names = [spec.name for spec in specs]
+        streams = sorted({owner(name) for name in names})
+        with ThreadPoolExecutor(_LOOKING) as pool:
+            seen = dict(zip(names, pool.map(partial(survey, services=services), specs), strict=True))
+        store = self._store
+        batches = store.batches.windows(names, self._look_back)
+        filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
+        batches |= store.batches.windows(filled, self._look_back)
+        drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
+        wanted_stopped = store.stops.wanted_stopped()
+        measurements = store.measurements.recents(names, now - _MEASURED)
+        hourly = store.measurements.hourlies(names, now - _HISTORY)
+        for part in parts:
+            spec, stream = part.spec, owner(part.spec.name)
+            surroundings = seen[spec.name]
+            history = self._drivers(stream, drivers[stream])
+            before = previous.get(spec.name, {})
+            window = Window(
+                spec=spec,
+                now=now,
+                batches=_of_this_checkpoint(batches.pop(spec.name), surroundings.log),
+                hourly=hourly[spec.name],
+                measurements=measurements[spec.name],
+                drivers=history,
+                log=surroundings.log,
+                driver_alive=self._is_alive(history, now, before),
+                wanted_stopped=stream in wanted_stopped,
+                state=surroundings.state,
+                waiting=surroundings.waiting,
+                answers=surroundings.answers,
+                previous=before,
+                part=part.part,
+                query=part.query,
+            )
+            yield window, surroundings.problems
+
+    def _fill_in(self, spec: StreamSpec, seen: Surroundings, known: Sequence[Batch]) -> bool:
+        """Batches whose report a kill lost come from the logs; True if there were any.
+
+        The runner does it too; this is for dead ones. `known` is what was read already: only a gap in it costs a query.
+        """
+        log = seen.log
+        if log is None or log.query_id is None or log.committed is None:
+            return False
+        since = max(0, log.committed - self._look_back + 1)
+        told = {each.batch_id for each in known if each.query_id == log.query_id and _is_told(each)}
+        if all(batch in told for batch in range(since, log.committed + 1)):
+            return False
+        missing = self._store.batches.missing(spec.name, log.query_id, log.committed, since)
+        try:
+            planned, committed = seen.times() if missing else ({}, {})
+        except CheckpointError as error:  # it could be read a moment ago: the next evaluation looks again
+            _log.warning("%s: the times of %d batches were not filled in: %s", spec.name, len(missing), error)
+            return False
+        lost = [batch for batch in missing if batch in committed]
+        for batch in lost:
+            self._store.batches.upsert_logged(spec.name, log.query_id, batch, planned.get(batch), committed[batch])
+        return bool(lost)
+
+    def _drivers(self, stream: str, recent: Sequence[DriverRecord]) -> tuple[DriverRecord, ...]:
+        """The drivers of the last day; at least the newest, which may have been launched weeks ago."""
+        if recent:
+            return tuple(recent)
+        newest = self._store.drivers.latest(stream)
+        return () if newest is None else (newest,)
+
+    def _is_alive(self, drivers: Sequence[DriverRecord], now: float, before: Mapping[str, Verdict]) -> bool | None:
+        if not drivers:
+            return None
+        newest = drivers[-1]
+        if newest.exit is not None:
+            return False
+        seen = self._alive(newest.process) if newest.process is not None else None
+        if seen is not None:
+            return seen
+        # another host, or a launch that is not bound yet: the lease decides
+        lease = self._store.leases.current(newest.checkpoint)
+        if is_held(lease, now=now, alive=self._alive):
+            return True
+        if lease is None or lease.released_at is not None:
+            return False
+        # Right after an outage nobody has renewed yet; a lease that had lapsed at the last verdict has no such excuse.
+        return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+
+    def _advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
+        streams = {verdict.stream for verdict in verdicts}
+        known = [incident for incident in self._store.incidents.open() if incident.stream in streams]
+        changes = advance(known, verdicts, now, self._policy, lambda: uuid4().hex)
+        opened = tuple(incident for incident in changes.opened if self._open(incident))
+        for incident in (*changes.updated, *changes.resolved):
+            self._store.incidents.save(incident)
+        return Changes(opened=opened, updated=changes.updated, resolved=changes.resolved)
+
+    def _open(self, incident: Incident) -> bool:
+        """False if another process opened the incident of this stream and check at the same moment: theirs stands."""
+        try:
+            self._store.incidents.save(incident)
+        except StoreError:
+            if any(each.check == incident.check for each in self._store.incidents.open(incident.stream)):
+                return False
+            raise
+        return True
+
+    def _due(self, streams: Mapping[str, StreamHealth], now: float) -> tuple[Incident, ...]:
+        """Read anew, so that what others claimed meanwhile is seen; also ends that nobody announced."""
+        found = to_tell(self._store.incidents, now, self._policy.resend_interval)
+        return tuple(incident for incident in found if incident.stream in streams)
+
+
+def _is_told(batch: Batch) -> bool:
+    return batch.committed_at is not None or (batch.progress is not None and has_run(batch.progress))
+
+
+def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:
+    """The batches of the checkpoint's query: after a new checkpoint the old query's say nothing of it."""
+    if log is None or log.query_id is None:
+        return tuple(batches)
+    return tuple(batch for batch in batches if batch.query_id == log.query_id)
+
+
+def _attempts(window: Window) -> list[Measurement]:
+    """This evaluation's attempts to reach the stream's services: an outage is read from their history."""
+    found = (measurement(each, window.spec.name, window.now) for each in window.answers)
+    return [each for each in found if each is not None]
+
+
+def _state_bytes(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:
+    """The size of live state as a measurement: the store rolls it up, and the growth forecast reads that."""
+    return [
+        Measurement(
+            stream=verdict.stream,
+            name=HOURLY,
+            at=verdict.at,
+            value=verdict.value,
+            unit="bytes",
+            source="check state_size",
+        )
+        for verdict in verdicts
+        if verdict.check == "state_size" and verdict.value is not None and verdict.stream in running
+    ]

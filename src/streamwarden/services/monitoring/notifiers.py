@@ -1,0 +1,171 @@
+"""Notifications: what a person reads at 3 a.m., sent once by whoever claims it, through Apprise or anything else."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from streamwarden.errors import ConfigError, StreamwardenError
+from streamwarden.health.incident import Incident, IncidentRepository
+from streamwarden.health.verdict import Status
+from streamwarden.units import format_duration
+
+URLS_VARIABLE: Final = "STREAMWARDEN_NOTIFY_URLS"
+"""Apprise URLs, separated by spaces, commas or line ends. They hold secrets: no message and no log line shows them."""
+
+RETRY: Final = 60.0
+"""Seconds after which a notification that could not be sent is due again."""
+
+_log = logging.getLogger(__name__)
+
+
+class NotificationError(StreamwardenError):
+    """A notification could not be sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """Plain text about one incident, for any channel."""
+
+    title: str
+    body: str
+    incident: Incident
+
+
+Send = Callable[[Notification], None]
+"""Sends one notification or raises StreamwardenError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What became of the due notifications. `taken`: another process sends or sent them; `failed`: with the reason."""
+
+    sent: tuple[Notification, ...] = ()
+    taken: tuple[Notification, ...] = ()
+    failed: tuple[tuple[Notification, str], ...] = ()
+
+
+def compose(incident: Incident, now: float) -> Notification:
+    """The text: which stream, what is wrong against which limit, since when, what to do, where to look."""
+    check = incident.check.replace("_", " ")
+    if incident.resolved_at is not None:
+        lasted = format_duration(max(0.0, incident.resolved_at - incident.opened_at))
+        title = f"RESOLVED: {incident.stream}: {check}"
+        lines = [
+            f"The incident of {incident.stream} is over: {incident.reason}",
+            f"It lasted {lasted}, from {_moment(incident.opened_at)} to {_moment(incident.resolved_at)}; "
+            f"at worst it was {incident.peak}.",
+        ]
+    else:
+        title = f"{incident.status}: {incident.stream}: {check}"
+        lines = [
+            f"{incident.stream}: {incident.reason}",
+            f"Open for {format_duration(max(0.0, now - incident.opened_at))}, since {_moment(incident.opened_at)}"
+            + (f"; at worst it was {incident.peak}." if incident.peak is not incident.status else "."),
+        ]
+        if incident.advice:
+            lines.append(f"What to do: {incident.advice}")
+        lines.append(f"Look: streamwarden check {incident.stream}; streamwarden status {incident.stream}")
+    lines.append(f"Incident {incident.incident_id}")
+    return Notification(title=title, body="\n".join(lines), incident=incident)
+
+
+def deliver(
+    due: Iterable[Notification], send: Send, book: IncidentRepository, *, now: float, resend_interval: float
+) -> Delivery:
+    """Send what is due, each by exactly one process: the one whose claim the store grants.
+
+    A claim is taken before the send, so a process that dies in between costs one interval, never a second message. A
+    send that fails gives the claim back: the notification is due again within a minute. Raises StoreError.
+    """
+    sent: list[Notification] = []
+    taken: list[Notification] = []
+    failed: list[tuple[Notification, str]] = []
+    for notification in due:
+        incident = notification.incident
+        if not book.claim_notification(incident, before=incident.notified_at, now=now):
+            taken.append(notification)
+            continue
+        try:
+            send(notification)
+        except StreamwardenError as error:
+            failed.append((notification, str(error)))
+            _log.error("notification %r was not sent: %s", notification.title, error)
+            known = replace(incident, status=incident.notified_status or incident.status)
+            book.claim_notification(known, before=now, now=now - resend_interval + RETRY)
+        else:
+            sent.append(notification)
+    return Delivery(sent=tuple(sent), taken=tuple(taken), failed=tuple(failed))
+
+
+class AppriseNotifier:
+    """Sends through Apprise (mail, chat, pagers, webhooks).
+
+    Args:
+        urls: Apprise URLs. Raises ConfigError, without showing the URL, for one that Apprise does not understand.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        import apprise
+
+        self._apprise = apprise.Apprise()
+        for position, url in enumerate(urls, start=1):
+            with _silent():
+                understood = self._apprise.add(url)
+            if not understood:
+                raise ConfigError(
+                    f"URL {position} of {len(urls)} is not one that Apprise understands",
+                    expected="a URL such as mailto://, slack://, pagerduty:// or json://",
+                    where=URLS_VARIABLE,
+                    next_step="correct it; https://appriseit.com/services/ lists the forms",
+                )
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> AppriseNotifier | None:
+        """The notifier for STREAMWARDEN_NOTIFY_URLS; None if it is not set. Raises ConfigError."""
+        urls = (os.environ if environ is None else environ).get(URLS_VARIABLE, "").replace(",", " ").split()
+        return cls(urls) if urls else None
+
+    def __repr__(self) -> str:
+        return f"AppriseNotifier({len(self._apprise)} URLs)"
+
+    def __call__(self, notification: Notification) -> None:
+        """Send to every URL. Raises NotificationError if one of them did not take it."""
+        import apprise
+
+        kinds = {
+            Status.CRITICAL: apprise.NotifyType.FAILURE,
+            Status.WARNING: apprise.NotifyType.WARNING,
+            Status.OK: apprise.NotifyType.SUCCESS,
+        }
+        kind = kinds.get(notification.incident.status, apprise.NotifyType.INFO)
+        with _silent():
+            done = self._apprise.notify(title=notification.title, body=notification.body, notify_type=kind)
+        if not done:
+            raise NotificationError(
+                f"at least one of {len(self._apprise)} URLs did not take the message",
+                expected="every URL to answer with success",
+                where=URLS_VARIABLE,
+                next_step="try each URL with the command line tool `apprise`",
+            )
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Apprise's own log lines may hold hosts, users and URLs."""
+    logger = logging.getLogger("apprise")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,1 @@
+"""Publishes the demo's input, to files or to a topic."""

@@ -1,0 +1,1 @@
+"""Compares the output of a stream with what its oracle expects."""

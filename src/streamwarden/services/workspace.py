@@ -1,0 +1,240 @@
+"""A workspace: one project folder and one data folder, and what is built on them. Opening one reads nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.config.paths import resolve
+from streamwarden.errors import ConfigError, StoreError
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, units
+
+if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
+    from types import TracebackType
+    from typing import Self
+
+    from streamwarden.adapters.store import Store
+    from streamwarden.config.loading import Catalog
+    from streamwarden.drills.engine import Engine
+    from streamwarden.drills.faults import Fault
+    from streamwarden.drills.spec import DrillSpec, FaultKind
+    from streamwarden.health.thresholds import Thresholds
+    from streamwarden.services.fleet.fleet import Fleet
+    from streamwarden.services.monitoring.health_monitor import HealthMonitor
+    from streamwarden.stream import StreamSpec
+
+PROJECT_VARIABLE: Final = "STREAMWARDEN_PROJECT"
+DATA_VARIABLE: Final = "STREAMWARDEN_DATA"
+STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
+
+_PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@/]*@")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where everything of a project is.
+
+    Args:
+        project: absolute folder that holds `config/`, `spark_jobs/` and `dags/`.
+        data: absolute folder of input, output, checkpoints, drivers, drills and the embedded store.
+        store_url: SQLAlchemy URL of the store; it may hold a password, so the repr masks it.
+    """
+
+    project: Path
+    data: Path
+    store_url: str
+
+    @classmethod
+    def open(
+        cls,
+        project: Path | str | None = None,
+        data: Path | str | None = None,
+        store_url: str | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Workspace:
+        """An argument wins over the environment, the environment over the default. Touches no file but to look.
+
+        Raises ConfigError, with every place that was tried, if there is no project.
+        """
+        env = os.environ if environ is None else environ
+        here = Path.cwd() if cwd is None else cwd
+        home = _project(project or env.get(PROJECT_VARIABLE), here)
+        root = Path(os.path.normpath(here / (data or env.get(DATA_VARIABLE) or home / "var")))
+        url = store_url or env.get(STORE_VARIABLE) or f"sqlite:///{root / 'streamwarden.db'}"
+        return cls(home, root, url)
+
+    def __repr__(self) -> str:
+        url = _PASSWORD.sub(r"\1***@", self.store_url)
+        return f"Workspace(project={str(self.project)!r}, data={str(self.data)!r}, store_url={url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def environment(self) -> dict[str, str]:
+        """The variables with which another process opens this same workspace."""
+        return {
+            PROJECT_VARIABLE: str(self.project),
+            DATA_VARIABLE: str(self.data),
+            STORE_VARIABLE: self.store_url,
+        }
+
+    def catalog(self) -> Catalog:
+        """All streams, read anew: a file that was added or corrected counts at once."""
+        from streamwarden.config.loading import load_catalog
+
+        return load_catalog(self.project, self.data)
+
+    def stream(self, name: str) -> StreamSpec:
+        """One stream. Raises ConfigError if it is not there or its file is broken."""
+        return self.catalog().get(name)
+
+    def query(self, name: str) -> StreamSpec:
+        """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
+
+        A store that is down hides only what no file declares. Raises ConfigError if there is none of this name, or
+        several of which none is named; StoreError if only the store could say.
+        """
+        from streamwarden.config.loading import unknown
+
+        spec = self.stream(owner(name))
+        records: tuple[QueryRecord, ...] = ()
+        try:
+            records = self.store.queries.of(spec.name) if self._has_store() else ()
+        except StoreError:
+            if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
+                raise
+        parts = {part.spec.name: part for part in units(spec, records, time.time())}
+        queries = [each for each, part in parts.items() if part.part is Part.QUERY]
+        if name not in parts or parts[name].part is Part.DRIVER:
+            raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
+        return parts[name].spec
+
+    def _has_store(self) -> bool:
+        """Whether something has been kept yet: a look at a checkpoint makes no store."""
+        embedded = self.store_url.removeprefix("sqlite:///")
+        return embedded == self.store_url or Path(embedded).exists()
+
+    def drills(self) -> dict[str, DrillSpec]:
+        """All drills with a correct file, by name."""
+        from streamwarden.config.loading import load_drills
+
+        return load_drills(self.project)[0]
+
+    def drill(self, name: str) -> DrillSpec:
+        """One drill. Raises ConfigError if it is not there or its file is broken."""
+        from streamwarden.config.loading import load_drills, unknown
+
+        drills, broken = load_drills(self.project)
+        if name in drills:
+            return drills[name]
+        if name in broken:
+            raise broken[name]
+        raise unknown("drill", name, [*drills, *broken], "`streamwarden drill list` shows all")
+
+    def thresholds(self) -> Thresholds:
+        """Defaults of the checks with the project's `config/thresholds.yaml` over them. Raises ConfigError."""
+        from streamwarden.config.loading import load_thresholds
+
+        return load_thresholds(self.project)
+
+    @cached_property
+    def store(self) -> Store:
+        """The progress store, migrated to this version. Raises StoreError if it cannot be reached."""
+        from streamwarden.adapters.store import Store
+
+        if self.store_url.startswith("sqlite:///"):
+            self._ensure(Path(self.store_url.removeprefix("sqlite:///")).parent)
+        store = Store(self.store_url)
+        store.migrate()
+        return store
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Starts, observes and stops the drivers of this workspace."""
+        from streamwarden.services.fleet.fleet import Fleet
+
+        self._ensure(self.data)
+        return Fleet(self.store, self.data)
+
+    def health_monitor(self) -> HealthMonitor:
+        """Looks at streams and judges them. Raises ConfigError for a broken thresholds file, StoreError."""
+        from streamwarden.services.monitoring.health_monitor import HealthMonitor
+
+        return HealthMonitor(self.store, thresholds=self.thresholds())
+
+    def drill_engine(self, faults: Mapping[FaultKind, Fault] | None = None) -> Engine:
+        """Runs the drills of this workspace. Raises ConfigError, StoreError.
+
+        Args:
+            faults: None: every fault that there is.
+        """
+        from streamwarden.drills.faults import FAULTS
+        from streamwarden.services.drilling.engine import build_engine
+
+        return build_engine(
+            self.drills(),
+            stream=self.stream,
+            store=self.store,
+            fleet=self.fleet,
+            health_monitor=self.health_monitor(),
+            project=self.project,
+            data=self.data,
+            faults=FAULTS if faults is None else faults,
+        )
+
+    def _ensure(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"the folder cannot be made: {error.strerror}",
+                expected="a folder that this user may write to",
+                where=str(folder),
+                next_step=f"correct its permissions or set {DATA_VARIABLE}",
+            ) from error
+
+    def locate(self, text: str) -> str:
+        """A path of the command line or a form: below the data folder unless absolute or a URL."""
+        return resolve(text, self.data)
+
+    def close(self) -> None:
+        """Let go of the store; harmless if it was never opened."""
+        store = self.__dict__.pop("store", None)
+        self.__dict__.pop("fleet", None)
+        if store is not None:
+            store.close()
+
+
+def _project(given: Path | str | None, here: Path) -> Path:
+    if given is not None:
+        home = Path(os.path.normpath(here / Path(given)))
+        if not (home / "config" / "streams").is_dir():
+            raise ConfigError(
+                "this is no project: it has no folder config/streams",
+                expected="a folder that holds config/streams",
+                where=str(home),
+                next_step=f"correct --project or {PROJECT_VARIABLE}",
+            )
+        return home
+    for folder in (here, *here.parents):
+        if (folder / "config" / "streams").is_dir():
+            return folder
+    raise ConfigError(
+        "no project found",
+        expected=f"a folder config/streams in {here} or in a folder above it",
+        where=f"{PROJECT_VARIABLE} is not set",
+        next_step=f"change into the project's folder, or set {PROJECT_VARIABLE}",
+    )

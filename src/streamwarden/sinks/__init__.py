@@ -1,0 +1,1 @@
+"""The kinds of sink: one module each."""

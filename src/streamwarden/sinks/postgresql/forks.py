@@ -1,0 +1,147 @@
+"""The table of a fork: a copy of the origin's, as of one of its batches, in a schema of the fork's own.
+
+psycopg is imported when a fork has a table: a fork of files needs no database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.places import SCHEMA
+from streamwarden.stream import OutputMode, StreamSpec
+
+if TYPE_CHECKING:
+    from psycopg import Cursor
+
+    from streamwarden.adapters.postgresql.table import Table
+
+
+def make_empty(origin: StreamSpec, forked: StreamSpec) -> None:
+    """The fork's schema, with an empty table like the origin's (if there is one; else the fork's driver makes it).
+
+    Raises CheckpointError if the database does not let it.
+    """
+    with _session(forked) as cursor:
+        _make(cursor, _table(cursor, origin), _table(cursor, forked))
+
+
+def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int:
+    """The fork's schema, with the origin's rows up to `rewind` batches before its newest, and a ledger that says so.
+
+    Args:
+        query_id: the fork's.
+
+    Returns the origin's newest batch in the table: the checkpoint has it, or will have it in a moment.
+
+    Raises CheckpointError if there is no such batch, or its rows are gone: in update mode each was replaced by a later
+    one. Also if the database does not let it.
+    """
+    from streamwarden.adapters.postgresql import ledger
+    from streamwarden.adapters.storage.files import open_path
+
+    if rewind and origin.sink.mode is OutputMode.UPDATE:
+        raise CheckpointError(
+            f"the table of {rewind} batches ago cannot be had: in update mode a row replaces the earlier one",
+            expected="rewind: 0, or rewind: all",
+            where=origin.file or origin.name,
+            next_step="fork where the stream stands (`rewind: 0`), or from the beginning (`rewind: all`)",
+        )
+    with _session(forked) as cursor:
+        source, target = _table(cursor, origin), _table(cursor, forked)
+        position = ledger.read(
+            cursor, source, read_query_id(*open_path(origin.checkpoint, origin.storage.connection)) or ""
+        )
+        newest = None if position is None else position.batch
+        if newest is None or newest < rewind:
+            raise CheckpointError(
+                "the query has written no batch to the table yet"
+                if newest is None
+                else f"the table has batches 0 to {newest}, and none {rewind} before that",
+                expected="a batch to fork at",
+                where=str(source),
+                next_step="wait for the next batches, or fork from the beginning (`rewind: all`)",
+            )
+        _make(cursor, source, target)
+        _copy_rows(cursor, source, target, newest - rewind)
+        ledger.make(cursor, target.schema)
+        ledger.claim(cursor, target, query_id, stream=forked.name, token=0)
+        ledger.note(cursor, target, query_id, batch=newest - rewind, plan="", rows=0)
+    return newest
+
+
+def drop(forked: StreamSpec) -> str | None:
+    """Drop the fork's schema with all that is in it; returns its name, None if it was not there.
+
+    Raises CheckpointError if the database does not let it, or the table is in no schema of a fork.
+    """
+    from psycopg import sql
+
+    with _session(forked) as cursor:
+        schema = _table(cursor, forked).schema
+        if not schema.startswith(SCHEMA):
+            raise CheckpointError(f"{schema} is no schema of a fork", expected=f"{SCHEMA}…", where=forked.name)
+        if cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
+            return None
+        cursor.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+        return schema
+
+
+@contextmanager
+def _session(forked: StreamSpec) -> Iterator[Cursor[Any]]:
+    """A transaction that sees the database as of one moment; a refusal is a CheckpointError."""
+    import psycopg
+
+    from streamwarden.adapters.postgresql.access import access, explain
+
+    connection = forked.sink.connection or ""
+    try:
+        with access(connection).open(f"fork {forked.name}") as session, session.cursor() as cursor:
+            session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            yield cursor
+    except psycopg.Error as error:
+        told = explain(error, connection=connection, where=f"{forked.sink.table} (connection {connection})")
+        raise CheckpointError(
+            f"the fork's table cannot be had: {told.observed}",
+            expected="a user that may create a schema in the database, and read the stream's table",
+            where=told.where,
+            next_step=f"grant it (GRANT CREATE ON DATABASE …), or {told.next_step}",
+        ) from error
+
+
+def _table(cursor: Cursor[Any], spec: StreamSpec) -> Table:
+    from streamwarden.adapters.postgresql.table import Table, find_schema, split
+
+    schema, name = split(spec.sink.table or "")
+    return Table(schema=find_schema(cursor, schema), name=name, oids=())
+
+
+def _make(cursor: Cursor[Any], source: Table, target: Table) -> None:
+    from psycopg import sql
+
+    cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(target.schema)))
+    if cursor.execute("SELECT to_regclass(%s)", (source.identifier.as_string(cursor),)).fetchone() != (None,):
+        cursor.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(target.identifier, source.identifier))
+
+
+def _copy_rows(cursor: Cursor[Any], source: Table, target: Table, batch: int) -> None:
+    """All columns but those that the table computes itself."""
+    from psycopg import sql
+
+    from streamwarden.adapters.postgresql.table import BATCH
+
+    names = cursor.execute(
+        sql.SQL(
+            "SELECT attname FROM pg_attribute WHERE attrelid = {}::regclass AND attnum > 0 AND NOT attisdropped"
+            " AND attgenerated = '' ORDER BY attnum"
+        ).format(sql.Literal(source.identifier.as_string(cursor)))
+    ).fetchall()
+    columns = sql.SQL(", ").join(sql.Identifier(name) for (name,) in names)
+    cursor.execute(
+        sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {} WHERE {} <= {}").format(
+            target.identifier, columns, columns, source.identifier, sql.Identifier(BATCH), sql.Literal(batch)
+        )
+    )

@@ -1,0 +1,82 @@
+"""Reads what a stream wrote into its table, and holds the ledger against the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import sql
+
+from streamwarden.adapters.postgresql import ledger
+from streamwarden.adapters.postgresql.access import access, explain
+from streamwarden.adapters.postgresql.table import BATCH, Table, find_schema, split
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.errors import VerificationError
+from streamwarden.sinks.output import Output
+from streamwarden.sinks.output_types import postgresql_type
+from streamwarden.stream import StreamSpec
+
+
+def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Output:
+    """The rows of the stream's batches; rows without a batch are somebody else's.
+
+    Args:
+        committed: the query's newest committed batch: the ledger must say the same.
+        first: first batch whose rows are read.
+
+    Raises VerificationError if the table cannot be read.
+    """
+    sink = spec.sink
+    assert sink.connection is not None  # the stream's file was checked
+    assert sink.table is not None
+    place, name = split(sink.table)
+    where = f"{sink.table} (connection {sink.connection})"
+    try:
+        with access(sink.connection).open(f"verify {spec.name}") as session, session.cursor(binary=True) as cursor:
+            # Rows and ledger as of one moment.
+            session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            table = Table(schema=find_schema(cursor, place), name=name, oids=())
+            rows = cursor.execute(
+                sql.SQL("SELECT * FROM {} WHERE {} >= {}").format(
+                    table.identifier, sql.Identifier(BATCH), sql.Literal(first)
+                )
+            ).fetchall()
+            described = tuple(cursor.description or ())
+            position = ledger.read(
+                cursor, table, read_query_id(*open_path(spec.checkpoint, spec.storage.connection)) or ""
+            )
+    except psycopg.DataError as error:
+        raise VerificationError(
+            f"a value of the table cannot be read here: {error}",
+            expected="instants and days of the years 1 to 9999",
+            where=where,
+            next_step="verify this stream by hand",
+        ) from error
+    except psycopg.Error as error:
+        told = explain(error, connection=sink.connection, where=where)
+        raise VerificationError(
+            told.observed, expected=told.expected, where=told.where, next_step=told.next_step
+        ) from error
+    return _output(described, rows, _contradictions(position, committed, table))
+
+
+def _output(
+    described: Sequence[psycopg.Column], rows: Sequence[tuple[object, ...]], problems: tuple[str, ...]
+) -> Output:
+    """Rows and columns without the sink's own number of the batch."""
+    kept = [index for index, column in enumerate(described) if column.name != BATCH]
+    return Output(
+        columns=tuple(described[index].name for index in kept),
+        rows=[tuple([row[index] for index in kept]) for row in rows],
+        types={described[index].name: (postgresql_type(described[index].type_display),) for index in kept},
+        problems=problems,
+    )
+
+
+def _contradictions(position: ledger.Position | None, committed: int | None, table: Table) -> tuple[str, ...]:
+    there = position.batch if position is not None else None
+    if there == committed:
+        return ()
+    said = f"has batches up to {there}" if there is not None else "has no batch of this query"
+    return (f"the ledger of {table} {said}, and the checkpoint has committed batch {committed}",)

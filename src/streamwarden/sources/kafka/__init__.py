@@ -1,0 +1,1 @@
+"""The source that reads topics of a Kafka broker."""

@@ -1,0 +1,60 @@
+"""Can the stream catch up after a restart? What came while it was down must be read beside what goes on coming.
+
+In `CATCH_UP` seconds after a restart of D seconds, lambda x (D + CATCH_UP) rows are to be read, at lambda rows a second
+that come: the rate needed is lambda x (1 + D / CATCH_UP).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamwarden.health.series import percentile
+from streamwarden.tuning.advice import Advice, Number, Status, unknown
+from streamwarden.tuning.history import History, arrivals
+from streamwarden.tuning.rates import cost_of_batches
+from streamwarden.tuning.restarts import restart_seconds
+from streamwarden.units import format_duration
+
+TOPIC: Final = "capacity"
+CATCH_UP: Final = 1800.0
+"""Seconds within which the stream shall have caught up."""
+
+
+def needed(rate: float, down: float, within: float = CATCH_UP) -> float:
+    """Rows a second to read so that a stream of `rate` rows a second catches up `within` seconds of `down` seconds."""
+    return rate * (1 + down / within)
+
+
+def advise(history: History) -> Advice:
+    """The rate needed beside the best that the stream has shown."""
+    reports = history.with_rows()
+    too_few = history.too_few(reports)
+    if too_few:
+        return unknown(TOPIC, too_few)
+    if history.spec.trigger.real_time is not None:
+        return unknown(TOPIC, "in real-time mode a batch tells how many rows came while it lasted, not how many could")
+    restart, rate, cost = restart_seconds(history), arrivals(reports), cost_of_batches(reports)
+    if restart is None:
+        return unknown(TOPIC, "no restart was measured: no driver's first batch is in the history")
+    if rate is None or cost is None:
+        return unknown(TOPIC, "all batches came at one instant: how many rows come in a second is not known")
+    most = percentile([each.rows / (each.duration_ms / 1000) for each in reports if each.duration_ms > 0], 0.95)
+    want = needed(rate, restart[0])
+    numbers = (
+        Number(
+            "rows a second", rate, "rows", f"read in {len(reports)} batches; while a backlog is read, more than comes"
+        ),
+        Number("restart", restart[0], "seconds", restart[1]),
+        Number("rate needed", want, "rows", f"rows a second x (1 + restart / {CATCH_UP:.0f} s)"),
+        Number("rate seen", most, "rows", "95th percentile of rows / duration of a batch"),
+        Number("cost of a row", cost.per_row, "seconds", cost.source),
+    )
+    goal = f"to catch up within {format_duration(CATCH_UP)} of a restart of {format_duration(restart[0])}"
+    if most >= want:
+        says = f"{want:,.0f} rows a second are needed {goal}; {most:,.0f} were seen: enough, {most / want:.1f} times."
+        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+    says = (
+        f"{want:,.0f} rows a second are needed {goal}, and {most:,.0f} is the best that was seen: give it "
+        f"{want / most:.1f} times the cores (and partitions), or larger batches."
+    )
+    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)

@@ -1,0 +1,117 @@
+"""How much memory the process needs that holds the state: the driver, or each executor of a cluster."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.health.executors import has_executors, looks
+from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
+from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
+from streamwarden.stream import Backend
+from streamwarden.tuning.advice import Advice, Number, Status, unknown
+from streamwarden.tuning.history import History
+from streamwarden.units import format_size
+
+TOPIC: Final = "memory"
+HEADROOM: Final = 1.25
+"""Times the largest resident memory seen, as a limit for the process; the least limit is `least_limit`."""
+
+_MIB: Final = 2**20
+_OVERHEAD: Final = 0.1
+_LEAST_OVERHEAD: Final = 384 * _MIB
+"""Of the heap, and at least: what a JVM takes beside it (Spark's `spark.driver.memoryOverhead`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holder:
+    """A process that holds state. Bytes; `given` is the limit it has, None: not known; `parts` are such processes."""
+
+    name: str
+    heap: int
+    setting: str
+    peak: float
+    seen: str
+    given: float | None = None
+    parts: int = 1
+
+
+def least_limit(heap: int, backend: Backend | str) -> int:
+    """Bytes that a process needs once its heap is full, as it will be some day: a smaller limit kills it then.
+
+    Heap, Spark's own allowance for what is beside it, and RocksDB's bounded memory where that is the backend.
+    """
+    native = ROCKSDB_MEMORY_MB * _MIB if backend is Backend.ROCKSDB else 0
+    return heap + max(round(_OVERHEAD * heap), _LEAST_OVERHEAD) + native
+
+
+def advise(history: History) -> Advice:
+    """From the resident memory that the runner measures, and the state's memory in the reports."""
+    holder = _executor(history) if has_executors(history.spec) else _driver(history)
+    reports = [each for each in history.reports() if each.operators]
+    if holder is None or not reports:
+        whose = " of the executors" if has_executors(history.spec) else ""
+        what = f"no measurement of resident memory{whose}" if holder is None else "no batch with state was reported"
+        return unknown(TOPIC, f"too little history: {what} in the last day")
+    state = max(sum(each.memory_used_bytes for each in report.operators) for report in reports) / holder.parts
+    backend, heap = history.spec.state.backend, holder.heap
+    full = backend is Backend.HDFS and state > HEAP_SHARE * heap
+    wanted = math.ceil(state / HEAP_SHARE / _MIB)
+    heap_wanted = wanted * _MIB if full else heap
+    least = least_limit(heap_wanted, backend)
+    limit = max(HEADROOM * holder.peak, least)
+    spread = f", spread evenly over {holder.parts} executors" if holder.parts > 1 else ""
+    numbers = (
+        Number("resident memory", holder.peak, "bytes", holder.seen),
+        Number("state in memory", state, "bytes", f"`memoryUsedBytes`, largest of {len(reports)} reports{spread}"),
+        Number("heap", heap, "bytes", holder.setting),
+        Number("full heap", least, "bytes", "heap, Spark's overhead (10 %, 384 MiB at least), RocksDB's bound"),
+        Number("limit", limit, "bytes", f"the larger of resident memory x {HEADROOM} and a full heap"),
+    )
+    settings: dict[str, str] = {}
+    if full:
+        settings[holder.setting] = f"{wanted} MiB"
+        says = (
+            f"state takes {format_size(state)} of a heap of {format_size(heap)}, more than {HEAP_SHARE:.0%}: take "
+            f"{wanted} MiB, or RocksDB with a new checkpoint."
+        )
+    else:
+        where = "on the heap" if backend is Backend.HDFS else "beside the heap"
+        says = f"state takes {format_size(state)} {where}; a heap of {format_size(heap)} is enough."
+    says += f" Give {holder.name} {format_size(limit)}: the largest seen was {format_size(holder.peak)}."
+    if holder.given is not None and holder.given < limit:
+        says += f" It has {format_size(holder.given)}, and is killed when it passes that."
+        if holder.given + heap_wanted - heap < limit:  # a larger heap raises the limit by as much
+            settings["spark.executors.memory_overhead"] = f"{math.ceil((limit - heap_wanted) / _MIB)} MiB"
+    status = Status.CHANGE if settings else Status.KEEP
+    return Advice(topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings)
+
+
+def _driver(history: History) -> _Holder | None:
+    resident = [each.value for each in history.measurements if each.name == "resident_bytes"]
+    if not resident:
+        return None
+    return _Holder(
+        name="the process (container, cgroup)",
+        heap=history.spec.spark.driver_memory,
+        setting="spark.driver_memory",
+        peak=max(resident),
+        seen=f"largest of {len(resident)} measurements of the last day: JVM, Python",
+    )
+
+
+def _executor(history: History) -> _Holder | None:
+    """The fullest one: where a share of the state may be larger than the others'."""
+    found = [look for look in looks(history.measurements) if look.memory]
+    if not found:
+        return None
+    return _Holder(
+        name="each executor, heap and overhead together,",
+        heap=executor_heap(history.spec.spark),
+        setting="spark.executors.memory",
+        peak=max(used for look in found for used, _ in look.memory.values()),
+        seen=f"of the fullest executor, at {len(found)} looks of the last day: JVM, Python",
+        given=max(limit for _, limit in found[-1].memory.values()),
+        parts=max(1, found[-1].active),
+    )

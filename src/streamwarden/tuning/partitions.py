@@ -1,0 +1,61 @@
+"""How many partitions the state should have: one for each core, more only where one of them is too large to copy."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from streamwarden.health.series import cores
+from streamwarden.tuning.advice import Advice, Number, Status, unknown
+from streamwarden.tuning.history import History
+from streamwarden.units import MB, format_size
+
+TOPIC: Final = "partitions"
+LARGEST: Final = 500 * MB
+"""Bytes of a partition from which its copy takes 5 s at 100 MB/s, alone, before the first batch."""
+
+SPARE: Final = 4
+"""Times the number of cores up to which more partitions cost little. Measured: 2 to 8 on two cores alike; 200, Spark's
+default, make a small batch and a restart 2 to 10 times longer."""
+
+
+def advise(history: History) -> Advice:
+    """From bytes, cores and skew; the count that a checkpoint has fixed is changed offline only."""
+    reports = [each for each in history.reports() if each.operators]
+    if not reports:
+        return unknown(TOPIC, "too little history: no batch with state was reported")
+    # in real-time mode the cores are slots, which the topic's partitions take as well: only the size is judged
+    files, known = history.files, None if history.spec.trigger.real_time is not None else cores(history.spec)
+    if files is None or not files.by_partition:
+        return unknown(TOPIC, "the checkpoint could not be read, or holds no state yet")
+    now = reports[-1].operators[0].partitions or len(files.by_partition)
+    at_once = known or history.spec.state.shuffle_partitions
+    by_size = math.ceil(files.bytes / LARGEST)
+    wanted = at_once * max(1, math.ceil(by_size / at_once))
+    largest, mean = max(files.by_partition.values()), files.bytes / len(files.by_partition)
+    skew = largest / mean if mean else 1.0
+    numbers = (
+        Number("partitions now", now, "", "`numShufflePartitions` of the newest report"),
+        Number("cores", at_once, "", "`spark.master`, or the executors' settings" if known else "not known: as many"),
+        Number("state", files.bytes, "bytes", "under `state/`, all kept versions"),
+        Number("largest partition", largest, "bytes", "under `state/`"),
+        Number("skew", skew, "", "largest partition / mean"),
+        Number("partitions by size", by_size, "", f"at most {format_size(LARGEST)} each: 5 s to copy at 100 MB/s"),
+    )
+    uneven = (
+        f" One partition has {skew:.1f} times the mean: more of them do not help, another key does." if skew > 2 else ""
+    )
+    if wanted <= now <= max(SPARE * at_once, wanted):
+        says = f"{now} partitions on {at_once} cores for {format_size(files.bytes)}: leave them.{uneven}"
+        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+    what = (
+        "each batch and each restart pays for all of them"
+        if now > wanted
+        else "some cores have nothing to do, or too much"
+    )
+    says = (
+        f"{now} partitions on {at_once} cores: {what}. Take {wanted}. A checkpoint keeps the count it was begun with: "
+        f"start a new one, or repartition it offline while the stream is stopped.{uneven}"
+    )
+    settings = {"state.shuffle_partitions": str(wanted)}
+    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)

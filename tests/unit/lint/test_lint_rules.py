@@ -1,0 +1,401 @@
+"""Each rule with what breaks it and what keeps it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from streamwarden.lint.facts import CheckpointFacts, DrillFacts, Facts, History, JobFacts, PlanFacts
+from streamwarden.lint.finding import Origin, Severity
+from streamwarden.lint.judge import lint
+from streamwarden.lint.plan_reader import read_plan
+from streamwarden.lint.rules import RULES
+from streamwarden.stream import (
+    Backend,
+    Encoding,
+    ExecutorsSpec,
+    OutputMode,
+    SinkKind,
+    SinkSpec,
+    SparkSpec,
+    StateSpec,
+    StreamSpec,
+    TriggerSpec,
+)
+from support.lint import BOUNDED, facts, found, job, spec
+
+STORE = "spark.sql.streaming.stateStore"
+DAY = 86400.0
+NOW = 1_800_000_000.0
+UNBOUNDED = 'events.dropDuplicates(["id"])'
+COUNTS = """
+    def build(spark, spec):
+        events = spark.readStream.schema("x").json("in")
+        return events.groupBy("id").transformWithState(Counts(), "o STRING", "Append", "ProcessingTime")
+
+    class Counts:
+        def init(self, handle):
+            self._count = handle.getValueState("count", "n INT")
+
+        def handleInputRows(self, key, rows, timerValues):
+            handle.registerTimer(1)
+
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+            {expired}
+"""
+DOCUMENTED = '"""Counts.\n\nState, by id: a count."""\n'
+CLEARED, UNCLEARED = COUNTS.format(expired="self._count.clear()"), COUNTS.format(expired="return iter(())")
+
+
+def conf(**settings: str) -> Facts:
+    return facts(of=spec(conf={f"{STORE}.{key}": value for key, value in settings.items()}))
+
+
+def stream(**changes: Any) -> Facts:
+    return facts(of=spec(**changes))
+
+
+def history(**changes: Any) -> History:
+    return History(**{"now": NOW, "batches": 200, **changes})
+
+
+def processor(text: str, **state: Any) -> Facts:
+    of = spec(state=StateSpec(**state))
+    return facts(of=of, job=job(text, of))
+
+
+def drilled(**changes: Any) -> tuple[DrillFacts, ...]:
+    return (DrillFacts(**{"name": "kill", "schedule": "@daily", "last_at": NOW - DAY, "last_passed": True, **changes}),)
+
+
+def several(count: int, of: StreamSpec | None = None) -> Facts:
+    """A script that starts so many queries."""
+    text = "rows = spark.readStream.json('in')\n" + "rows.writeStream.format('parquet').start()\n" * count
+    return facts(of=of, job=job(text, of))
+
+
+def broken(text: str) -> Facts:
+    return facts(job=job(text))
+
+
+def on_executors(count: int) -> Any:
+    executors = ExecutorsSpec(instances=count, memory=2**30)
+    checkpoint = "hdfs://name/checkpoint"
+    spark = SparkSpec(master="spark://m:7077", executors=executors)
+    return spec(checkpoint=checkpoint, state=StateSpec(backend=Backend.HDFS), spark=spark)
+
+
+def script(sink: str) -> Facts:
+    of = spec(sink=SinkSpec(kind=SinkKind.SCRIPT))
+    write = "def write(rows, batch):\n    rows.save()\n"
+    return facts(of=of, job=job(f"frame = spark.readStream.json('in')\n{write}frame.writeStream{sink}.start()\n", of))
+
+
+def kept(operators: Any = (), **changes: Any) -> CheckpointFacts:
+    return CheckpointFacts(
+        **{"path": "/data/orders", "committed": 9, "state_bytes": 1, "operators": operators, **changes}
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: str
+    bad: Facts
+    good: Facts
+    says: str
+    severity: Severity = Severity.WARNING
+    origin: Origin = Origin.DECLARATION
+
+
+REMOTE = {"checkpoint": "s3://bucket/orders"}
+CASES = {
+    "deduplication without a watermark": Case(
+        "SW101", facts(UNBOUNDED), facts(), "remembers every row", Severity.ERROR, Origin.JOB
+    ),
+    "bounded by what the declaration says": Case(
+        "SW101",
+        facts(UNBOUNDED, of=spec(state=StateSpec(bounded_by="the number of customers"))),
+        facts(),
+        "declared to be bounded by the number of customers",
+        origin=Origin.JOB,
+    ),
+    "the plan wins over the text": Case(
+        "SW101",
+        facts(plan=read_plan("~Deduplicate [id#0]\n+- StreamingRelation x, [id#0]", OutputMode.APPEND)),
+        facts(UNBOUNDED, plan=PlanFacts()),
+        "no watermark below",
+        Severity.ERROR,
+        Origin.PLAN,
+    ),
+    "nothing tells the operators": Case(
+        "SW101",
+        facts(job=JobFacts(path="x", problem="it cannot be read")),
+        facts(job=JobFacts(path="x", problem="it cannot be read"), checkpoint=kept()),
+        "is not known",
+        Severity.UNKNOWN,
+        Origin.JOB,
+    ),
+    "a processor on the heap": Case(
+        "SW102",
+        processor(CLEARED, backend=Backend.HDFS),
+        processor(CLEARED),
+        "RocksDB only",
+        Severity.ERROR,
+        Origin.JOB,
+    ),
+    "large state on the heap": Case(
+        "SW102",
+        facts(of=spec(state=StateSpec(backend=Backend.HDFS)), history=history(state_memory=10**9)),
+        facts(of=spec(state=StateSpec(backend=Backend.HDFS)), history=history(state_memory=10**8)),
+        "more than 25%",
+        origin=Origin.HISTORY,
+    ),
+    "large state on the heaps of executors": Case(
+        "SW102",
+        facts(of=on_executors(2), history=history(state_memory=2**30)),
+        facts(of=on_executors(4), history=history(state_memory=2**30)),
+        "a heap of 2.1 GB",
+        origin=Origin.HISTORY,
+    ),
+    "a local checkpoint under a cluster": Case(
+        "SW102",
+        stream(spark=SparkSpec(master="yarn")),
+        stream(spark=SparkSpec(master="yarn"), **REMOTE),
+        "one that all hosts mount serves",
+    ),
+    "a snapshot to remote storage with each commit": Case(
+        "SW102", stream(state=StateSpec(changelog=False), **REMOTE), stream(**REMOTE), "uploads a snapshot"
+    ),
+    "a large snapshot with each commit": Case(
+        "SW102",
+        facts(of=spec(state=StateSpec(changelog=False)), checkpoint=kept(state_bytes=2 * 10**8)),
+        facts(of=spec(state=StateSpec(changelog=False)), checkpoint=kept(state_bytes=10**7)),
+        "writes a snapshot",
+        origin=Origin.CHECKPOINT,
+    ),
+    "native memory without a limit": Case(
+        "SW102",
+        conf(**{"rocksdb.boundedMemoryUsage": "false"}),
+        conf(**{"rocksdb.boundedMemoryUsage": "true"}),
+        "without a limit",
+    ),
+    "snapshots too seldom": Case(
+        "SW103", conf(minDeltasForSnapshot="60"), conf(minDeltasForSnapshot="50"), "after 60 batches"
+    ),
+    "snapshots uploaded too late": Case(
+        "SW103", conf(maintenanceInterval="120s"), conf(maintenanceInterval="60000"), "each 2m"
+    ),
+    "no trigger": Case(
+        "SW103",
+        stream(trigger=TriggerSpec(processing_time=0.0)),
+        stream(trigger=TriggerSpec(processing_time=0.0, available_now=True)),
+        "no trigger interval",
+    ),
+    "mostly checkpoint": Case(
+        "SW103",
+        facts(history=history(batch=1.0, checkpoint=0.6)),
+        facts(history=history(batch=1.0, checkpoint=0.5)),
+        "60% of a batch",
+        origin=Origin.HISTORY,
+    ),
+    "rows are not counted": Case(
+        "SW104",
+        conf(**{"rocksdb.trackTotalNumberOfRows": "false"}),
+        conf(**{"rocksdb.trackTotalNumberOfRows": "true"}),
+        "0 rows",
+    ),
+    "snapshots are not reported": Case(
+        "SW104",
+        conf(numStateStoreInstanceMetricsToReport="0"),
+        conf(numStateStoreInstanceMetricsToReport="1"),
+        "which snapshot",
+    ),
+    "reports are lost": Case(
+        "SW104",
+        facts(history=history(batches=10, unreported=3)),
+        facts(history=history(batches=10, unreported=2)),
+        "3 of the newest 10",
+        origin=Origin.HISTORY,
+    ),
+    "few batches are kept": Case(
+        "SW105",
+        stream(conf={"spark.sql.streaming.minBatchesToRetain": "20"}),
+        stream(conf={"spark.sql.streaming.minBatchesToRetain": "100"}),
+        "some 40 s",
+    ),
+    "fewer than a drill goes back": Case(
+        "SW105",
+        facts(drills=drilled(rewind=100)),
+        facts(drills=drilled(rewind=99)),
+        "goes 100 back",
+        Severity.ERROR,
+    ),
+    "timers that clear nothing": Case(
+        "SW106", processor(UNCLEARED), processor(CLEARED), "never clears", Severity.ERROR, Origin.JOB
+    ),
+    "no batches without data": Case(
+        "SW106",
+        stream(conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
+        processor(CLEARED),
+        "until others come",
+    ),
+    "old versions stay": Case("SW106", conf(maintenanceInterval="1h"), conf(maintenanceInterval="10m"), "each 1h"),
+    "nothing is ever removed": Case(
+        "SW106",
+        facts(history=history(rows_first=10, rows_last=1000)),
+        facts(history=history(rows_first=10, rows_last=1000, rows_removed=1)),
+        "none was removed",
+        origin=Origin.HISTORY,
+    ),
+    "no drill": Case("SW107", facts(drills=()), facts(drills=drilled()), "no drill is declared"),
+    "never drilled": Case(
+        "SW107",
+        facts(drills=drilled(last_at=None), history=history()),
+        facts(drills=drilled(last_at=None), history=history(batches=0)),
+        "never completed",
+        origin=Origin.HISTORY,
+    ),
+    "overdue": Case(
+        "SW107",
+        facts(drills=drilled(last_at=NOW - 2.1 * DAY), history=history()),
+        facts(drills=drilled(last_at=NOW - 1.9 * DAY), history=history()),
+        "last completed 2d",
+        origin=Origin.HISTORY,
+    ),
+    "deviated": Case(
+        "SW107",
+        facts(drills=drilled(last_passed=False), history=history()),
+        facts(drills=drilled(), history=history()),
+        "deviated",
+        origin=Origin.HISTORY,
+    ),
+    "custom state as UnsafeRow": Case(
+        "SW108", processor(CLEARED), processor(CLEARED, encoding=Encoding.AVRO), "unsaferow"
+    ),
+    "the schema is not checked": Case(
+        "SW108", conf(stateSchemaCheck="false"), conf(stateSchemaCheck="true"), "garbage", Severity.ERROR
+    ),
+    "a sink that is written again": Case(
+        "SW109", script('.format("kafka")'), script('.format("delta")'), "at least once", origin=Origin.JOB
+    ),
+    "the same beside the sink that is a table": Case(
+        "SW109",
+        script('.format("kafka")'),
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="t"))),
+        "at least once",
+        origin=Origin.JOB,
+    ),
+    "the same where it is declared": Case(
+        "SW109",
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",)))),
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.PARQUET, path="/out"))),
+        "drops the ids (streamwarden-event-id)",
+    ),
+    "foreachBatch without the batch": Case(
+        "SW109",
+        script(".foreachBatch(write)"),
+        script(".foreachBatch(lambda rows, batch: merge(rows, batch))"),
+        "does not look at the batch's id",
+        Severity.ERROR,
+        Origin.JOB,
+    ),
+    "a script whose sink is not found": Case(
+        "SW109",
+        facts(of=spec(sink=SinkSpec(kind=SinkKind.SCRIPT))),
+        facts(),
+        "no writeStream was found",
+        Severity.UNKNOWN,
+        Origin.JOB,
+    ),
+    "a docstring that does not tell of state": Case(
+        "SW110",
+        processor(CLEARED),
+        processor(DOCUMENTED + CLEARED.replace("\n    ", "\n")),
+        "no paragraph",
+        origin=Origin.JOB,
+    ),
+    "a job that is no Python": Case(
+        "SW111", broken("def build(:"), facts(), "it cannot be parsed", Severity.ERROR, Origin.JOB
+    ),
+    "a script with two queries, none of them declared": Case(
+        "SW111",
+        several(2),
+        several(2, of=spec(queries={"a": "/a", "b": "/b"})),
+        "starts 2 queries, and the file declares none",
+        origin=Origin.JOB,
+    ),
+    "a script that starts another number than is declared": Case(
+        "SW111",
+        several(3, of=spec(queries={"a": "/a", "b": None})),
+        several(3),
+        "starts 3 queries, and the file declares 2 queries",
+        Severity.ERROR,
+        Origin.JOB,
+    ),
+    "queries of a job that has one": Case(
+        "SW111",
+        facts(of=spec(queries={"a": "/a"})),
+        facts(),
+        "the job has `build`",
+        Severity.ERROR,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bad_example_is_found_and_the_good_one_is_not(name: str) -> None:
+    case = CASES[name]
+    told = [each for each in found(case.bad, case.rule) if case.says in each.observed]
+    assert [(each.severity, each.origin) for each in told] == [(case.severity, case.origin)], found(case.bad, case.rule)
+    assert told[0].remedy
+    assert told[0].where
+    assert [each for each in found(case.good, case.rule) if case.says in each.observed] == []
+
+
+def test_every_rule_has_an_example() -> None:
+    assert {case.rule for case in CASES.values()} == {rule.id for rule in RULES}
+    assert len(RULES) == 11
+
+
+def test_a_good_stream_is_clean() -> None:
+    assert lint(facts(BOUNDED, drills=drilled(), history=history(rows_removed=5))) == ()
+
+
+def test_a_stream_without_state_is_not_asked_for_what_only_state_needs() -> None:
+    """Neither snapshots nor an encoding nor a docstring on state."""
+    stateless = facts('events.where("id > 1")', of=spec(conf={f"{STORE}.minDeltasForSnapshot": "99"}), drills=drilled())
+    assert lint(stateless) == ()
+
+
+def test_what_is_surely_wrong_is_told_of_a_job_that_is_not_followed_too() -> None:
+    """One frame is unbounded, another is made elsewhere; the checkpoint does not take the first away."""
+    text = """
+        def build(spark, spec):
+            spark.readStream.json("in").dropDuplicates(["id"])
+            return elsewhere(spark)
+    """
+    severities = [each.severity for each in found(facts(job=job(text)), "SW101")]
+    assert severities == [Severity.ERROR, Severity.UNKNOWN]
+    assert [each.severity for each in found(facts(job=job(text), checkpoint=kept()), "SW101")] == [Severity.ERROR]
+
+
+def test_drills_that_nobody_read_are_unknown_not_missing() -> None:
+    (finding,) = found(facts(), "SW107")
+    assert finding.severity is Severity.UNKNOWN
+
+
+def test_a_provider_of_ones_own_is_unknown() -> None:
+    (finding,) = found(stream(state=StateSpec(backend="com.example.Provider")), "SW102")
+    assert finding.severity is Severity.UNKNOWN
+
+
+def test_the_gravest_comes_first() -> None:
+    severities = [each.severity.rank for each in lint(facts(UNBOUNDED, drills=(), job=job("x = 1"), checkpoint=None))]
+    assert severities == sorted(severities, reverse=True)
+
+
+def test_a_rule_that_fails_is_unknown_and_the_others_are_still_asked() -> None:
+    broken = facts(UNBOUNDED, drills=drilled(), history=None, conf=None)
+    findings = lint(broken)
+    assert "SW101" in {each.rule for each in findings if each.severity is Severity.ERROR}
+    assert any("the rule itself failed" in each.observed for each in findings)

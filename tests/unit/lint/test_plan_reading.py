@@ -1,0 +1,100 @@
+"""The stateful operators in logical plans, as Spark 4.3 printed them."""
+
+import pytest
+
+from streamwarden.lint.facts import Bound, Kind
+from streamwarden.lint.plan_reader import read_plan
+from streamwarden.stream import OutputMode
+from support.lint import facts, job
+
+SOURCE = "StreamingRelation FileSource[/in], [id#0, at#1], name=<Unassigned>"
+WATERMARK = "~EventTimeWatermark d291c03f-7712-475c-8481-d0e21673b1fb, at#1: timestamp, 6 hours"
+WINDOWS = f"""\
+~Project [window#31-T7200000ms.start AS window_start#32, origin#2, flights#17L]
++- ~Aggregate [window#31-T7200000ms, origin#2], [window#31-T7200000ms, origin#2, count(1) AS flights#17L]
+   +- ~Filter isnotnull(at#1-T7200000ms)
+      +- ~Expand [[named_struct(start, at#1-T7200000ms), id#0]], [window#31-T7200000ms, id#0]
+         +- {WATERMARK}
+            +- {SOURCE}
+"""
+PROCESSOR = f"""\
+~TransformWithStateInPySpark transformWithStateUDF(id#0)#22, 1, [id#23], Append, ProcessingTime, python_row, false, 0
+:- ~Project [id#0, id#0]
+:  +- ~Union false, false
+:     :- ~Project [id#0]
+:     :  +- {SOURCE}
+:     +- ~Project [0 AS id#18]
+:        +- ~StreamingRelationV2 org.apache.spark.sql.execution.streaming.sources.RateStreamProvider@1a5, rate, []
++- LocalRelation <empty>
+"""
+
+
+JOIN = f"""\
+~Join LeftOuter, ({{condition}})
+:- ~Filter isnotnull(at#1-T6000ms)
+:  +- {WATERMARK}
+:     +- {SOURCE}
++- ~Project [hour#9-T3600ms]
+   +- ~EventTimeWatermark 7b2c, hour#9: timestamp, 1 hours
+      +- {SOURCE}
+"""
+TABLE = f"""\
+~Join Inner, (id#0 = id#8)
+:- ~Project [id#0]
+:  +- {SOURCE}
++- Deduplicate [id#8]
+   +- Relation [id#8] parquet
+"""
+BOTH = "(id#0 = id#8) AND (at#1-T6000ms = hour#9-T3600ms)"
+
+
+@pytest.mark.parametrize(
+    ("plan", "kind", "bound"),
+    [
+        (WINDOWS, Kind.AGGREGATION, Bound.WATERMARK),
+        (f"~Aggregate [id#0], [id#0, count(1) AS n#3L]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.AGGREGATION, Bound.NONE),
+        (f"~Aggregate [], [count(1) AS n#3L]\n+- {SOURCE}", Kind.AGGREGATION, Bound.ONE_ROW),
+        (f"~Deduplicate [id#0]\n+- {SOURCE}", Kind.DEDUPLICATION, Bound.NONE),
+        (f"~Deduplicate [id#0]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.DEDUPLICATION, Bound.NONE),
+        (f"~Deduplicate [id#0, at#1-T6ms]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.DEDUPLICATION, Bound.WATERMARK),
+        (f"~DeduplicateWithinWatermark [id#0]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.DEDUPLICATION, Bound.WATERMARK),
+        (JOIN.format(condition=BOTH), Kind.JOIN, Bound.WATERMARK),
+        (JOIN.format(condition="id#0 = id#8"), Kind.JOIN, Bound.NONE),
+        (PROCESSOR, Kind.PROCESSOR, Bound.UNKNOWN),
+        (f"~FlatMapGroupsInPandasWithState f(id#0)#5, Update, NoTimeout\n+- {SOURCE}", Kind.GROUP_STATE, Bound.NONE),
+    ],
+)
+def test_an_operator_of_a_plan_is_found_with_what_bounds_it(plan: str, kind: Kind, bound: Bound) -> None:
+    assert [(each.kind, each.bound) for each in read_plan(plan, OutputMode.APPEND).operators] == [(kind, bound)]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        f"~Filter (id#0 > 1)\n+- {SOURCE}",
+        TABLE,
+        "",
+        "no tree at all",
+    ],
+)
+def test_stateless_plans_and_joins_with_tables_keep_no_state(plan: str) -> None:
+    assert read_plan(plan, OutputMode.APPEND).operators == ()
+
+
+def test_in_output_mode_complete_groups_stay() -> None:
+    (operator,) = read_plan(WINDOWS, OutputMode.COMPLETE).operators
+    assert operator.bound is Bound.NONE
+
+
+def test_what_a_processor_clears_comes_from_its_class() -> None:
+    """The plan holds the function, pickled; the job's text holds the class."""
+    text = """
+        class Counts:
+            def init(self, handle):
+                self._count = handle.getValueState("count", "n INT", 60000)
+
+        def build(spark, spec):
+            return spark.readStream.json("in").groupBy("id").transformWithState(Counts(), "o STRING", "Append", "None")
+    """
+    (operator,) = facts(job=job(text), plan=read_plan(PROCESSOR, OutputMode.APPEND)).operators() or ()
+    assert operator.bound is Bound.TTL

@@ -1,0 +1,170 @@
+"""What a drill adds to a verification: it knows more of its fork than the fork's checkpoint says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.config.loading import spec_to_dict
+from streamwarden.drills.ports import ForkView
+from streamwarden.errors import VerificationError
+from streamwarden.health.window import PartitionLag
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.services.drilling import judging
+from streamwarden.services.drilling.judging import ForkVerifier, of_others, uncommitted
+from streamwarden.services.fleet.recorded_starts import keep_start
+from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.verification.reconciliation import Reconciliation
+
+RIGHT = Reconciliation(expected=1, actual=1, lost=0, duplicated=0, unexpected=0, wrong=0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(f"sqlite:///{tmp_path / 'store.db'}") as made:
+        made.migrate()
+        yield made
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> StreamSpec:
+    return StreamSpec(
+        name="flights",
+        job="job.py",
+        source=SourceSpec(path=str(tmp_path / "input")),
+        sink=SinkSpec(path=str(tmp_path / "output")),
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger=TriggerSpec(available_now=True),
+    )
+
+
+def view(origin: StreamSpec, *, batch: int | None, **changes: Any) -> ForkView:
+    spec = replace(origin, name="flights_fork", checkpoint=f"{origin.checkpoint}-fork", **changes)
+    return ForkView(
+        stream=spec.name,
+        origin=origin.name,
+        checkpoint=spec.checkpoint,
+        output=None,
+        batch=batch,
+        unseen=500,
+        batches_left=1,
+        input_digest="",
+        spec=spec_to_dict(spec),
+    )
+
+
+def launched(store: Store, spec: StreamSpec, *times: float) -> None:
+    for at in times:
+        record = DriverRecord(
+            driver_id=f"{spec.name}-{at}",
+            stream=spec.name,
+            checkpoint=spec.checkpoint,
+            token=1,
+            folder="",
+            launched_by="test",
+            launched_at=at,
+        )
+        store.drivers.launched(record)
+        keep_start(store, spec, record.driver_id, at=at)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the verification is asked; it is tested by itself."""
+    seen: dict[str, Any] = {}
+
+    def verify(spec: StreamSpec, **options: Any) -> Reconciliation:
+        seen.update(options)
+        return RIGHT
+
+    monkeypatch.setattr(judging, "verify", verify)
+    return seen
+
+
+def test_the_starts_of_the_origin_before_the_fork_count_and_no_later_ones(
+    store: Store, origin: StreamSpec, asked: dict[str, Any]
+) -> None:
+    fork = view(origin, batch=4)
+    launched(store, origin, 1.0, 2.0, 9.0)
+    launched(store, replace(origin, name=fork.stream, checkpoint=fork.checkpoint), 5.0, 7.0)
+    ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
+    assert [start.at for start in asked["starts"]] == [1.0, 2.0, 5.0, 7.0]
+    assert (asked["bounded_from"], asked["owed"]) == (5, 0)
+    ForkVerifier(store, lambda name: origin).reconcile(replace(fork, batch=None), "batch")
+    assert [start.at for start in asked["starts"]] == [5.0, 7.0], "it took over no batch of its origin"
+    assert asked["bounded_from"] == 0
+
+
+RANGES = (TopicRange("flights", 0, 0, 300), TopicRange("flights", 1, 100, 300))
+
+
+def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
+    store: Store, origin: StreamSpec, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The retention may remove records between the fork and its first driver: the broker says which, not the run."""
+    oldest = {0: 0, 1: 100}
+
+    def lag(*_: object, **__: object) -> tuple[PartitionLag, ...]:
+        return tuple(PartitionLag(partition=p, planned=0, committed=0, first=at, last=900) for p, at in oldest.items())
+
+    monkeypatch.setattr(judging, "topic_lag", lag)
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
+    topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
+    verifier = ForkVerifier(store, lambda name: origin)
+    fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
+    verifier.reconcile(fork, "batch")
+    assert asked["owed"] == 500
+    oldest |= {0: 40, 1: 350}
+    verifier.reconcile(fork, "batch")
+    assert asked["owed"] == 260, "40 of partition 0 and all of partition 1 are gone"
+    verifier.reconcile(replace(fork, bounded=False), "batch")
+    assert (asked["owed"], asked["bounded_from"]) == (0, None), "the drill counts the records of a copied topic"
+
+
+def test_what_a_fork_has_to_read_of_a_topic_is_kept_with_it(origin: StreamSpec) -> None:
+    fork = replace(view(origin, batch=None), ranges=RANGES)
+    again = json.loads(json.dumps(asdict(fork)))
+    assert ForkView.from_dict(again).ranges == RANGES
+    del again["ranges"]
+    assert ForkView.from_dict(again).ranges == (), "an earlier version made it"
+
+
+def test_a_broker_that_does_not_answer_leaves_no_verdict(
+    store: Store, origin: StreamSpec, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA", raising=False)
+    topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
+    fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
+    with pytest.raises(VerificationError, match="what the topic still keeps is not known"):
+        ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
+
+
+def test_records_of_a_batch_that_never_was_are_a_problem_of_a_fork_that_ended_by_itself(origin: StreamSpec) -> None:
+    fork = view(origin, batch=None)
+    stray = replace(RIGHT, notes={"uncommitted_records": 2})
+    assert uncommitted(stray, fork) == ["2 records in the fork's topic are of batches that it never committed"]
+    assert uncommitted(replace(RIGHT, notes={"uncommitted_records": 0}), fork) == uncommitted(RIGHT, fork) == []
+    assert uncommitted(stray, replace(fork, bounded=False)) == [], "it was asked to stop, maybe within a batch"
+
+
+def test_the_verdict_on_a_fork_names_records_of_others_and_of_batches_that_never_were(
+    store: Store, origin: StreamSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = {"records_of_others": 1, "uncommitted_records": 2}
+    monkeypatch.setattr(judging, "verify", lambda *_, **__: replace(RIGHT, notes=notes))
+    judged = ForkVerifier(store, lambda name: origin).reconcile(view(origin, batch=None), "batch")
+    assert len(judged.problems) == 2
+
+
+def test_records_of_another_query_in_the_topic_of_a_fork_are_a_problem() -> None:
+    assert of_others(RIGHT) == []
+    assert of_others(replace(RIGHT, notes={"records_of_others": 0})) == []
+    [problem] = of_others(replace(RIGHT, notes={"records_of_others": 3}))
+    assert problem.startswith("3 records in the fork's topic are not of its query")

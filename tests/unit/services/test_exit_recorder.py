@@ -1,0 +1,85 @@
+"""What is recorded of a driver that has ended: whether it had committed a batch decides how soon it is restarted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.processes import this_host
+from streamwarden.adapters.store import Store
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
+from streamwarden.lifecycle.restart import Restart, decide
+from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.stream import RestartPolicy
+
+LAUNCHED, ENDED = 1_000_000.0, 1_000_600.0
+
+
+@pytest.mark.parametrize(
+    ("commits", "committed", "wait"),
+    [
+        ([], False, 30),
+        ([-5.0], False, 30),  # the last batch of the driver before
+        ([-5.0, 9.0], True, 0),
+    ],
+)
+def test_a_batch_that_was_committed_since_the_launch_is_the_drivers_own(
+    commits: list[float], committed: bool, wait: float, store_url: str, tmp_path: Path
+) -> None:
+    """Only then the first failure is followed by a restart at once."""
+    for batch, after_launch in enumerate(commits):
+        _log(tmp_path / "checkpoint", batch, LAUNCHED + after_launch)
+    with Store(store_url) as store:
+        exit = Fleet(store, tmp_path / "var").observe(_dead_driver(store, tmp_path)).exit
+        assert exit is not None
+        assert exit.committed is committed
+        (record,) = store.drivers.history("counts", 0)
+    assert record.exit == exit, "the store gives back what was recorded"
+    decision = decide([record], RestartPolicy(), now=ENDED)
+    assert isinstance(decision, Restart)
+    assert decision.after == wait
+
+
+def test_a_checkpoint_that_cannot_be_read_tells_nothing(store_url: str, tmp_path: Path) -> None:
+    """Neither a commit nor a cut batch is claimed."""
+    commits = tmp_path / "checkpoint" / "commits"
+    commits.parent.mkdir()
+    commits.symlink_to(commits)
+    with Store(store_url) as store:
+        exit = Fleet(store, tmp_path / "var").observe(_dead_driver(store, tmp_path)).exit
+    assert exit is not None
+    assert (exit.committed, exit.cut_batch) == (None, None)
+
+
+def _log(checkpoint: Path, batch: int, at: float) -> None:
+    for log in ("offsets", "commits"):
+        path = checkpoint / log / str(batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v1\n{}")
+        os.utime(path, (at, at))
+
+
+def _dead_driver(store: Store, root: Path) -> str:
+    """A driver of this host that was launched at LAUNCHED and killed at ENDED."""
+    driver_id = "counts-20260101T000000-00000001"
+    folder = root / "var/drivers/counts" / driver_id
+    folder.mkdir(parents=True)
+    files.write_document(folder / files.EXIT, {"exit_code": None, "signal": 9, "ended_at": ENDED})
+    gone = ProcessIdentity(host=this_host(), pid=1, started_at=-1)
+    store.drivers.launched(
+        DriverRecord(
+            driver_id=driver_id,
+            stream="counts",
+            checkpoint=str(root / "checkpoint"),
+            token=1,
+            folder=str(folder),
+            launched_by="test",
+            launched_at=LAUNCHED,
+            process=gone,
+            started_at=LAUNCHED + 5,
+        )
+    )
+    return driver_id

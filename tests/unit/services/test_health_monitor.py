@@ -1,0 +1,554 @@
+"""The health monitor over a real store and checkpoints laid out as Spark lays them out."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from streamwarden.adapters.processes import identity, this_host
+from streamwarden.adapters.store import Store
+from streamwarden.errors import CheckpointError, StoreError
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.incident import Incident, IncidentPolicy
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.queries import Part, QueryRecord
+from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
+from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.monitoring.reachability import Services
+from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from support.health_windows import report, spec
+from support.queries import query_record
+
+QUERY = report().query_id
+T0 = 1_800_000_000.0
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    with Store(store_url, busy_timeout=20) as opened:
+        yield opened
+
+
+class Stream:
+    """A stream's checkpoint and input folder, and what its driver would write."""
+
+    def __init__(self, home: Path, store: Store, name: str = "orders", **changes: Any) -> None:
+        self.home, self.store, self.name = home / name, store, name
+        self.checkpoint, self.input = self.home / "checkpoint", self.home / "input"
+        for folder in ("offsets", "commits", "sources/0", "state/0/0"):
+            (self.checkpoint / folder).mkdir(parents=True)
+        self.input.mkdir()
+        (self.checkpoint / "metadata").write_text(json.dumps({"id": QUERY}))
+        settings = {
+            "name": name,
+            "checkpoint": str(self.checkpoint),
+            "source": SourceSpec(path=str(self.input), max_files_per_trigger=1),
+        }
+        self.spec: StreamSpec = spec(**{**settings, **changes})
+
+    def plan(self, batch: int, at: float, *files: str) -> None:
+        """`offsets/N`, and in the source's log the files that the batch reads."""
+        entries = [
+            json.dumps(
+                {"path": f"file://{quote(str(self.input / name))}", "timestamp": int(at * 1000), "batchId": batch}
+            )
+            for name in files
+        ]
+        self._write(f"sources/0/{batch}", "\n".join(["v1", *entries]), at)
+        head = {"batchWatermarkMs": 0, "batchTimestampMs": int(at * 1000), "conf": {}}
+        self._write(f"offsets/{batch}", "\n".join(["v1", json.dumps(head), json.dumps({"logOffset": batch})]), at)
+
+    def commit(self, batch: int, at: float, *, snapshot: bool = True) -> None:
+        """State version N+1, then `commits/N`."""
+        self._write(f"state/0/0/{batch + 1}.changelog", "x" * 100, at)
+        if snapshot:
+            self._write(f"state/0/0/{batch + 1}.zip", "x" * 100, at)
+        self._write(f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}', at)
+
+    def run(self, batches: range, *, reported: bool = True, checkpoint_ms: int = 100, until: float = T0) -> None:
+        """Batches of one second, ten seconds apart, the last one committed a second before `until`."""
+        for batch in batches:
+            at = until - 2 - 10 * (batches[-1] - batch)
+            self.drop(f"f{batch}.json")
+            self.plan(batch, at, f"f{batch}.json")
+            self.commit(batch, at + 1)
+            if reported:
+                mark = at - 60
+                progress = report(
+                    batch, at, top={"batchDuration": 1000}, durations={"walCommit": checkpoint_ms}, watermark=mark
+                )
+                self.store.batches.upsert_progress(self.name, progress)
+
+    def drop(self, name: str, at: float = T0 - 5) -> None:
+        """An input file appears."""
+        path = self.input / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+        os.utime(path, (at, at))
+
+    def drive(self, process: ProcessIdentity | None, *, number: int = 1, exit: ExitRecord | None = None) -> None:
+        """A driver was launched ten minutes ago and, by default, still runs as `process`."""
+        record = DriverRecord(
+            driver_id=f"{self.name}-{number}",
+            stream=self.name,
+            checkpoint=self.spec.checkpoint,
+            token=number,
+            folder=str(self.home),
+            launched_by="test",
+            launched_at=T0 - 600,
+            process=process,
+            query_id=QUERY,
+            started_at=T0 - 590,
+            exit=exit,
+        )
+        self.store.drivers.launched(record)
+
+    def _write(self, name: str, text: str, at: float) -> None:
+        path = self.checkpoint / name
+        path.write_text(text)
+        os.utime(path, (at, at))
+
+
+def me() -> ProcessIdentity:
+    found = identity(os.getpid())
+    assert found is not None
+    return found
+
+
+def by_check(verdicts: tuple[Verdict, ...]) -> dict[str, Verdict]:
+    return {verdict.check: verdict for verdict in verdicts}
+
+
+def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, store: Store) -> None:
+    """20 batches, a living driver, fresh measurements: only the forecast has too little history."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    stream.drive(me())
+    store.measurements.add(
+        Measurement(stream="orders", name="resident_bytes", at=T0 - 10 * n, value=9e8, unit="bytes", source="runner")
+        for n in range(5)
+    )
+    result = HealthMonitor(store).evaluate([stream.spec], T0)
+    health = result.streams["orders"]
+    all_of_a_stream = [check.name for check in CHECKS if Part.WHOLE in check.judges]
+    assert [verdict.check for verdict in health.verdicts] == all_of_a_stream
+    assert {verdict.check: verdict.reason for verdict in health.verdicts if verdict.status is not Status.OK}.keys() == {
+        "state_growth"
+    }
+    assert health.status is Status.UNKNOWN  # one check does not know: that is not OK
+    assert health.problems == ()
+    assert result.due == ()
+    assert {verdict.check for verdict in store.verdicts.latest("orders")} == set(all_of_a_stream)
+    assert set(result.seconds) == {"read", "check", "save"}
+
+
+def test_batches_whose_reports_a_kill_lost_are_filled_in_from_the_logs(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.run(range(5), until=T0 - 50)
+    stream.run(range(5, 10), reported=False)
+    HealthMonitor(store).evaluate([stream.spec], T0)
+    filled = [batch for batch in store.batches.window("orders") if batch.progress is None]
+    assert [batch.batch_id for batch in filled] == [5, 6, 7, 8, 9]
+    assert [batch.committed_at for batch in filled] == [T0 - 41 + 10 * n for n in range(5)]
+    assert all(batch.planned_at == (batch.committed_at or 0) - 1 for batch in filled)
+
+
+def test_a_checkpoint_that_goes_away_while_it_is_read_costs_only_the_filling_in(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The storage answered the survey and fails a moment later."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(10))
+    stream.run(range(10, 12), reported=False)
+
+    def gone(_: Surroundings) -> None:
+        raise CheckpointError("the checkpoint cannot be read: connection reset")
+
+    monkeypatch.setattr(Surroundings, "times", gone)
+    verdicts = by_check(HealthMonitor(store).evaluate([stream.spec], T0).verdicts)
+    assert verdicts["checkpoint_duration"].status is Status.OK
+    assert "2 batches were not filled in" in caplog.text
+
+
+def test_a_batch_that_hangs_is_seen_through_the_logs_alone(tmp_path: Path, store: Store) -> None:
+    """The reports end with batch 19, all well; batch 20 was planned an hour ago."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20), until=T0 - 3_600)
+    stream.plan(20, T0 - 3_600)
+    stream.drive(me())
+    verdict = by_check(HealthMonitor(store).judge(stream.spec, T0))["progress_stalled"]
+    assert verdict.status is Status.CRITICAL
+    assert verdict.evidence["waited_s"] == pytest.approx(600)  # since this driver's launch
+
+
+def test_a_checkpoint_that_does_not_exist_makes_nothing_fail(tmp_path: Path, store: Store) -> None:
+    missing = spec(checkpoint=str(tmp_path / "nowhere"), source=SourceSpec(path=str(tmp_path / "nothing")))
+    result = HealthMonitor(store).evaluate([missing], T0)
+    assert {verdict.status for verdict in result.verdicts if verdict.check != "backlog"} == {Status.UNKNOWN}
+
+
+def test_a_storage_that_cannot_be_opened_is_named_and_the_others_are_judged(tmp_path: Path, store: Store) -> None:
+    well = Stream(tmp_path, store)
+    well.run(range(20))
+    broken = spec(name="clicks", checkpoint="nosuchscheme://bucket/clicks")
+    result = HealthMonitor(store).evaluate([broken, well.spec], T0)
+    assert "nosuchscheme" in result.streams["clicks"].problems[0]
+    assert by_check(result.streams["orders"].verdicts)["checkpoint_duration"].status is Status.OK
+
+
+def test_a_damaged_source_log_blinds_only_what_reads_it(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    (stream.checkpoint / "sources/0/7").write_text("v1\n{half")
+    result = HealthMonitor(store).evaluate([stream.spec], T0)
+    assert "sources/0/7" in result.streams["orders"].problems[0]
+    verdicts = by_check(result.verdicts)
+    assert verdicts["backlog"].status is Status.UNKNOWN
+    assert verdicts["checkpoint_duration"].status is Status.OK
+    assert verdicts["replay_debt"].status is Status.OK
+
+
+def test_an_incident_is_opened_once_told_and_resolved(tmp_path: Path, store: Store) -> None:
+    """60 s checkpoints for four evaluations, then good ones: one incident, one message due, an end after three."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20), checkpoint_ms=60_000)
+    stream.drive(me())
+    health_monitor = HealthMonitor(store, policy=IncidentPolicy(resolve_after=3))
+
+    def mine(at: float) -> tuple[list[str], list[str], list[str]]:
+        result = health_monitor.evaluate([stream.spec], at)
+        changes = result.changes
+        return (
+            [each.check for each in changes.opened],
+            [each.check for each in changes.resolved],
+            [each.incident.check for each in result.due],
+        )
+
+    assert mine(T0) == (["checkpoint_duration"], [], ["checkpoint_duration"])
+    assert mine(T0 + 60) == ([], [], ["checkpoint_duration"])  # due until somebody claims it
+    (incident,) = store.incidents.open("orders")
+    assert store.incidents.claim_notification(incident, before=None, now=T0 + 61)
+    assert mine(T0 + 120) == ([], [], [])
+    stream.run(range(20, 40), until=T0 + 300)
+    assert mine(T0 + 301) == ([], [], [])
+    assert mine(T0 + 302) == ([], [], [])
+    assert mine(T0 + 303) == ([], ["checkpoint_duration"], ["checkpoint_duration"])
+    assert store.incidents.open("orders") == ()
+
+
+def test_a_fork_is_judged_without_a_trace(tmp_path: Path, store: Store) -> None:
+    """Drills ask for verdicts on forks: nothing is kept, nobody is told."""
+    stream = Stream(tmp_path, store, name="orders__fork")
+    stream.run(range(20), checkpoint_ms=60_000)
+    verdict = by_check(HealthMonitor(store).judge(stream.spec, T0))["checkpoint_duration"]
+    assert (verdict.stream, verdict.status) == ("orders__fork", Status.CRITICAL)
+    assert store.verdicts.latest() == ()
+    assert store.incidents.open() == ()
+
+
+def test_the_size_of_state_becomes_a_measurement_while_the_driver_lives(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    stream.drive(me())
+    HealthMonitor(store).evaluate([stream.spec], T0)
+    (measurement,) = store.measurements.recent("orders", T0 - 1)
+    assert (measurement.name, measurement.unit) == ("state_bytes", "bytes")
+    assert measurement.value == by_check(store.verdicts.latest("orders"))["state_size"].value
+    stream.store.drivers.exited("orders-1", ExitRecord(kind=ExitKind.KILLED, ended_at=T0))
+    HealthMonitor(store).evaluate([stream.spec], T0 + 60)
+    assert len(store.measurements.recent("orders", T0 - 1)) == 1
+
+
+GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)
+ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=1, started_at=1)
+
+
+def test_a_driver_of_this_host_is_alive_if_its_process_is(tmp_path: Path, store: Store) -> None:
+    for number, (process, alive) in enumerate([(me(), True), (GONE, False)], start=1):
+        stream = Stream(tmp_path, store, name=f"s{number}")
+        stream.drive(process)
+        assert HealthMonitor(store).window(stream.spec, T0).driver_alive is alive
+
+
+def test_a_driver_of_another_host_is_alive_as_long_as_its_lease(tmp_path: Path, store: Store) -> None:
+    """One look after its lapse tells nothing: the store may have been away. At the next one it has had its chance."""
+    stream = Stream(tmp_path, store)
+    stream.drive(ELSEWHERE)
+    lease = store.leases.acquire(stream.spec.checkpoint, stream="orders", holder="orders-1", ttl=30, now=T0)
+    lease = store.leases.bind(lease, ELSEWHERE, ttl=30, now=T0)
+
+    def alive(now: float) -> bool | None:
+        found = HealthMonitor(store).window(stream.spec, now).driver_alive
+        HealthMonitor(store).evaluate([stream.spec], now)
+        return found
+
+    assert [alive(T0 + after) for after in (29, 89, 91, 149)] == [True, None, None, False]
+    store.leases.renew(lease, ttl=30, now=T0 + 150)
+    assert alive(T0 + 151) is True
+    store.leases.release(lease, now=T0 + 152)
+    assert alive(T0 + 153) is False
+
+
+def test_a_driver_launched_weeks_ago_is_still_the_streams_driver(tmp_path: Path, store: Store) -> None:
+    stream = Stream(tmp_path, store)
+    stream.drive(me())
+    later = T0 + 30 * 86_400
+    window = HealthMonitor(store).window(stream.spec, later)
+    assert [driver.driver_id for driver in window.drivers] == ["orders-1"]
+    assert window.driver_alive is True
+
+
+def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp_path: Path, store: Store) -> None:
+    """No driver lives that could obey: what is left of the stop is the wish, until the stream is wanted running."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20), until=T0 - 80_000)
+    for number in range(1_500):
+        stream.drop(f"new-{number}.json")
+    stream.drive(None, exit=ExitRecord(kind=ExitKind.FAILED, ended_at=T0 - 80_000, curable=False))
+
+    def critical() -> set[str]:
+        verdicts = HealthMonitor(store).judge(stream.spec, T0)
+        return {each.check for each in verdicts if each.status is Status.CRITICAL}
+
+    wish = DesiredState(
+        stream="orders", desired=Desired.STOPPED, changed_by="ann", reason="new schema", changed_at=T0 - 79_000
+    )
+    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+    store.stops.set_desired(wish)
+    assert critical() == set()
+    store.stops.set_desired(replace(wish, desired=Desired.RUNNING))
+    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+
+
+def test_evaluations_at_the_same_moment_open_one_incident_a_check(tmp_path: Path, store: Store) -> None:
+    """The health DAG and four people's `streamwarden check` at once, on ten sick streams."""
+    streams = [Stream(tmp_path, store, name=f"s{n}") for n in range(10)]
+    for stream in streams:
+        stream.run(range(6), checkpoint_ms=60_000)
+    gate = threading.Barrier(5)
+    errors: list[BaseException] = []
+
+    def evaluate() -> None:
+        try:
+            gate.wait(timeout=30)
+            HealthMonitor(store).evaluate([stream.spec for stream in streams], T0)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=evaluate) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert errors == []
+    opened = [(each.stream, each.check) for each in store.incidents.open()]
+    assert len(opened) == len(set(opened))
+    assert {name for name, check in opened if check == "checkpoint_duration"} == {stream.name for stream in streams}
+
+
+def test_a_store_that_is_gone_is_a_store_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        HealthMonitor(Store(f"sqlite:///{tmp_path}/no/such/folder/store.db")).evaluate([spec()], T0)
+
+
+def test_a_broker_that_is_down_blinds_no_other_stream(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty topics of a broker whose port is closed, each with the same five seconds to wait for it, and a stream of
+    files whose driver was killed: judged within the time of a few of them, and every stream says what was not seen."""
+    monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"extra": {"bootstrap.servers": "127.0.0.1:1"}}))
+    source = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="orders")
+    topics = [Stream(tmp_path, store, name=f"topic{n}", source=source) for n in range(30)]
+    for stream in topics:
+        stream.plan(0, T0 - 60)
+        log = stream.checkpoint / "offsets/0"
+        log.write_text("\n".join([*log.read_text().splitlines()[:2], '{"orders":{"0":5}}']))
+    killed = Stream(tmp_path, store, name="files")
+    killed.run(range(20))
+    for number in range(1, 6):
+        killed.drive(GONE, number=number, exit=ExitRecord(kind=ExitKind.KILLED, ended_at=T0 - 10 * number))
+    began = time.monotonic()
+    result = HealthMonitor(store).evaluate([*(stream.spec for stream in topics), killed.spec], T0)
+    assert time.monotonic() - began < 40, "one after the other they take 150 s"
+    assert [each.check for each in store.incidents.open("files")] == ["restart_loop"]
+    for stream in topics:
+        (problem,) = result.streams[stream.name].problems
+        assert "orders" in problem
+        assert "connection events" in problem
+
+
+def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time limit strikes while the last of 51 streams is looked at: the incident of the first one stands."""
+    sick = Stream(tmp_path, store)
+    sick.run(range(6), checkpoint_ms=60_000)
+    others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
+
+    def ended_at_the_last(looked_at: StreamSpec, services: Services | None = None) -> Surroundings:
+        if looked_at.name == "s49":
+            raise TimeoutError
+        return survey(looked_at, services)
+
+    monkeypatch.setattr("streamwarden.services.monitoring.health_monitor.survey", ended_at_the_last)
+    with pytest.raises(TimeoutError):
+        HealthMonitor(store).evaluate([sick.spec, *others], T0)
+    assert by_check(store.verdicts.latest("orders"))["checkpoint_duration"].status is Status.CRITICAL
+    assert [each.check for each in store.incidents.open("orders")] == ["checkpoint_duration"]
+
+
+class TestWaitingInput:
+    @pytest.fixture
+    def stream(self, tmp_path: Path, store: Store) -> Stream:
+        stream = Stream(tmp_path, store)
+        stream.run(range(3), reported=False)
+        return stream
+
+    def test_files_that_no_batch_planned(self, stream: Stream) -> None:
+        stream.drop("late.json", T0 - 100)
+        stream.drop("later.json", T0 - 50)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert (waiting.count, waiting.size, waiting.since) == (2, 4, T0 - 100)
+        assert (waiting.planned, waiting.planned_batches) == (3, 3)
+
+    def test_names_that_spark_percent_encodes_are_the_same_files(self, stream: Stream) -> None:
+        odd = "a b%20c=ü.json"
+        stream.drop(odd)
+        stream.plan(3, T0, odd)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert waiting.count == 0
+
+    def test_hidden_and_unfinished_files_do_not_wait(self, stream: Stream) -> None:
+        for name in ("_SUCCESS", ".part-1.json.tmp", "_tmp.json"):
+            stream.drop(name)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert waiting.count == 0
+
+    def test_files_too_old_for_spark_do_not_wait(self, stream: Stream) -> None:
+        """`maxFileAge` counts from the newest file that was read, seven days by default."""
+        stream.drop("ancient.json", T0 - 2 - 7 * 86_400 - 1)
+        stream.drop("old.json", T0 - 6 * 86_400)
+        waiting = survey(stream.spec).waiting
+        assert waiting is not None
+        assert waiting.count == 1
+        hasty = replace(stream.spec, source=replace(stream.spec.source, options={"maxFileAge": "1d"}))
+        waiting = survey(hasty).waiting
+        assert waiting is not None
+        assert waiting.count == 0
+
+    @pytest.mark.parametrize("path", ["input/*.json", "input/{a,b}", "input/day=?"])
+    def test_patterns_are_not_guessed_at(self, stream: Stream, path: str) -> None:
+        source = replace(stream.spec.source, path=str(stream.home / path))
+        assert survey(replace(stream.spec, source=source)).waiting is None
+
+    def test_subfolders_are_not_guessed_at(self, stream: Stream) -> None:
+        stream.drop("day=1/a.json")
+        assert survey(stream.spec).waiting is None
+
+    def test_an_input_folder_that_is_not_there_yet_holds_nothing(self, stream: Stream) -> None:
+        source = replace(stream.spec.source, path=str(stream.home / "nowhere"))
+        waiting = survey(replace(stream.spec, source=source)).waiting
+        assert waiting is not None
+        assert waiting.count == 0
+
+
+def test_snapshots_and_sizes_of_the_state_are_read(tmp_path: Path, store: Store) -> None:
+    """Versions 1..3 with a snapshot each, version 4 with its changelog alone."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(3), reported=False)
+    stream.plan(3, T0)
+    stream.commit(3, T0 + 1, snapshot=False)
+    (instance,) = survey(stream.spec).state or ()
+    assert (instance.operator, instance.partition) == (0, 0)
+    assert (instance.snapshot, instance.version, instance.size) == (3, 4, 700)
+
+
+class Pair:
+    """A stream `pair` whose driver, this process, runs the queries `left` and `right`, each on its own checkpoint."""
+
+    def __init__(self, home: Path, store: Store) -> None:
+        self.store = store
+        self.left, self.right = Stream(home, store, "left"), Stream(home, store, "right")
+        self.whole = Stream(home, store, "pair", source=SourceSpec(kind=SourceKind.SCRIPT))
+        self.whole.drive(me())
+        for name, query in {"left": self.left, "right": self.right}.items():
+            query.name = f"pair/{name}"
+            query.run(range(10))
+            store.queries.started(self.record(name, query))
+
+    def record(self, name: str, query: Stream) -> QueryRecord:
+        return query_record(
+            "pair", name, driver="pair-1", at=T0 - 590, checkpoint=str(query.checkpoint), query_id=QUERY
+        )
+
+    def judge(self) -> dict[str, dict[str, Verdict]]:
+        report = HealthMonitor(self.store).evaluate([self.whole.spec], T0)
+        return {name: by_check(health.verdicts) for name, health in report.streams.items()}
+
+
+def test_each_of_several_queries_is_judged_by_its_own_batches_and_its_own_trigger(tmp_path: Path, store: Store) -> None:
+    """The file's trigger is 10 s, the queries' own is 7 s; the driver is judged once."""
+    found = Pair(tmp_path, store).judge()
+    assert found.keys() == {"pair", "pair/left", "pair/right"}
+    assert "restart_loop" in found["pair"]
+    assert "state_size" not in found["pair"]
+    for name in ("pair/left", "pair/right"):
+        assert "restart_loop" not in found[name]
+        assert found[name]["query_ended"].status is Status.OK
+        assert found[name]["batch_longer_than_trigger"].evidence["trigger_s"] == 7.0
+
+
+def test_a_query_that_failed_is_an_incident_of_this_query_alone(tmp_path: Path, store: Store) -> None:
+    pair = Pair(tmp_path, store)
+    store.queries.ended("pair", "left", pair.record("left", pair.left).run_id, T0 - 60, "ValueError: poison")
+    pair.judge()
+    (incident,) = [each for each in store.incidents.open() if each.check == "query_ended"]
+    assert (incident.stream, incident.status) == ("pair/left", Status.CRITICAL)
+    assert "ValueError: poison" in incident.reason
+
+
+def test_what_is_judged_no_more_leaves_neither_verdict_nor_incident(tmp_path: Path, store: Store) -> None:
+    """The stream had one query, judged under its own name, until its script started two."""
+    pair = Pair(tmp_path, store)
+    old = Verdict(stream="pair", check="state_size", status=Status.CRITICAL, at=T0 - 60, value=9e9, unit="bytes")
+    store.verdicts.save([old])
+    store.incidents.save(
+        Incident(
+            incident_id="old",
+            stream="pair",
+            check="state_size",
+            status=Status.CRITICAL,
+            opened_at=T0 - 60,
+            updated_at=T0 - 60,
+            reason="9 GB",
+            advice="",
+            peak=Status.CRITICAL,
+        )
+    )
+    pair.judge()
+    assert "state_size" not in {each.check for each in store.verdicts.latest("pair")}
+    assert [each.incident_id for each in store.incidents.open("pair")] == []
+    assert {each.stream for each in store.verdicts.latest()} == {"pair", "pair/left", "pair/right"}
+
+
+def test_batches_of_each_query_are_filled_in_from_its_own_logs(tmp_path: Path, store: Store) -> None:
+    pair = Pair(tmp_path, store)
+    pair.right.run(range(10, 13), reported=False)
+    pair.judge()
+    assert sorted(each.batch_id for each in store.batches.window("pair/right")) == list(range(13))
+    assert [each.batch_id for each in store.batches.window("pair/left")] == list(range(10))

@@ -1,0 +1,71 @@
+"""Old drills lose their folders; running ones, recent ones and the streams' own drivers keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.services.housekeeping import KEEP, Swept, sweep
+
+NOW = 1_800_000_000.0
+OLD, RECENT = NOW - KEEP - 1, NOW - KEEP + 1
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    with Store(store_url) as it:
+        yield it
+
+
+def drill(store: Store, data: Path, name: str, ended_at: float | None) -> Path:
+    status = DrillStatus.RUNNING if ended_at is None else DrillStatus.COMPLETED
+    run = DrillRun(run_id=name, drill="kill_driver", stream="s", started_at=OLD - 60, status=status)
+    store.journals.save(replace(run, ended_at=ended_at))
+    folder = data / "drills" / name / "fork"
+    folder.mkdir(parents=True)
+    return folder.parent
+
+
+def driver(store: Store, data: Path, stream: str, ended_at: float | None) -> Path:
+    folder = data / "drivers" / stream / f"{stream}-20260101T000000-00000000"
+    folder.mkdir(parents=True)
+    record = DriverRecord(
+        driver_id=folder.name,
+        stream=stream,
+        checkpoint=f"/{stream}",
+        token=1,
+        folder=str(folder),
+        launched_by="test",
+        launched_at=OLD - 60,
+    )
+    store.drivers.launched(record)
+    if ended_at is not None:
+        store.drivers.exited(record.driver_id, ExitRecord(kind=ExitKind.COMPLETED, ended_at=ended_at))
+    return folder.parent
+
+
+def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Path) -> None:
+    gone = [drill(store, tmp_path, "old", OLD), driver(store, tmp_path, "s__fork_1", OLD)]
+    kept = [
+        drill(store, tmp_path, "recent", RECENT),
+        drill(store, tmp_path, "running", None),
+        driver(store, tmp_path, "s__fork_2", RECENT),
+        driver(store, tmp_path, "s__fork_3", None),
+        driver(store, tmp_path, "s", OLD),
+    ]
+    (tmp_path / "drills" / "nobody_knows").mkdir()
+    assert sweep(store, tmp_path, NOW) == Swept(drills=1, fork_drivers=1)
+    assert [path.exists() for path in gone] == [False, False]
+    assert [path.exists() for path in kept] == [True] * 5
+    assert (tmp_path / "drills" / "nobody_knows").exists()
+    assert store.journals.get("old") is not None
+
+
+def test_a_data_folder_that_has_seen_no_drill_is_swept_too(store: Store, tmp_path: Path) -> None:
+    assert sweep(store, tmp_path / "none", NOW) == Swept(drills=0, fork_drivers=0)

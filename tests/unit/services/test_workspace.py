@@ -1,0 +1,104 @@
+"""A workspace is found from where one stands, and opening one costs nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamwarden.errors import ConfigError, StoreError
+from streamwarden.services.workspace import Workspace
+from support.projects import Project
+
+
+def test_it_is_found_from_any_folder_inside_the_project(project: Project) -> None:
+    deep = project.root / "spark_jobs" / "deep"
+    deep.mkdir()
+    found = Workspace.open(environ={}, cwd=deep)
+    assert found.project == project.root
+    assert found.data == project.root / "var"
+    assert found.store_url == f"sqlite:///{project.root}/var/streamwarden.db"
+
+
+def test_an_argument_wins_over_the_environment_and_that_over_the_default(project: Project, tmp_path: Path) -> None:
+    environ = {"STREAMWARDEN_PROJECT": str(project.root), "STREAMWARDEN_DATA": str(tmp_path / "d1")}
+    found = Workspace.open(environ=environ, cwd=Path("/"))
+    assert found.data == tmp_path / "d1"
+    assert found.store_url == f"sqlite:///{tmp_path}/d1/streamwarden.db"
+    found = Workspace.open(data=tmp_path / "d2", store_url="sqlite:///x.db", environ=environ, cwd=Path("/"))
+    assert (found.data, found.store_url) == (tmp_path / "d2", "sqlite:///x.db")
+
+
+def test_relative_paths_count_from_where_one_stands(project: Project) -> None:
+    found = Workspace.open(project=".", data="scratch", environ={}, cwd=project.root)
+    assert (found.project, found.data) == (project.root, project.root / "scratch")
+
+
+def test_no_project_anywhere_lists_what_was_tried(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="STREAMWARDEN_PROJECT is not set"):
+        Workspace.open(environ={}, cwd=tmp_path)
+
+
+def test_a_named_project_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no folder config/streams"):
+        Workspace.open(environ={"STREAMWARDEN_PROJECT": str(tmp_path)}, cwd=tmp_path)
+
+
+def test_a_password_of_the_store_never_shows_in_a_repr(project: Project) -> None:
+    url = "postgresql://ward:s3cr%3Aet@db:5432/streamwarden"
+    text = repr(Workspace.open(project.root, store_url=url, environ={}))
+    assert "s3cr" not in text
+    assert "postgresql://ward:***@db:5432/streamwarden" in text
+
+
+def test_another_process_opens_the_same_workspace_by_the_environment(project: Project) -> None:
+    here = Workspace.open(project.root, store_url="sqlite:////x.db", environ={})
+    assert Workspace.open(environ=here.environment(), cwd=Path("/")) == here
+
+
+def test_a_catalog_is_read_anew_each_time(project: Project) -> None:
+    workspace = Workspace.open(project.root, environ={})
+    assert workspace.catalog().streams == {}
+    project.stream("a")
+    assert workspace.stream("a").name == "a"
+
+
+def test_opening_and_reading_streams_imports_no_heavy_library(project: Project) -> None:
+    """A DAG file does exactly this at every parse."""
+    project.stream("a")
+    code = (
+        "import sys; from streamwarden.services.workspace import Workspace\n"
+        f"assert list(Workspace.open({str(project.root)!r}).catalog().streams) == ['a']\n"
+        "heavy = {'sqlalchemy', 'pandas', 'pyarrow', 'pyspark', 'great_expectations', 'fsspec', 'airflow', 'numpy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.strip() == "[]"
+    assert not project.data.exists()
+
+
+SCRIPT = """
+    name: pair
+    job: spark_jobs/job.py
+    source: {kind: script}
+    sink: {kind: script}
+    checkpoint: checkpoints/pair
+    queries: {left: checkpoints/pair/left, right: null}
+"""
+
+
+def test_a_query_is_found_by_its_name_whatever_the_store_does(project: Project) -> None:
+    """A person looks into a checkpoint when things are broken: a declared query and a lone stream need no store."""
+    project.write("config/streams/pair.yaml", SCRIPT)
+    project.stream("alone")
+    away = "postgresql+psycopg://nowhere:1/none?connect_timeout=1"
+    for url in (None, away):
+        space = Workspace.open(project=project.root, store_url=url, environ={})
+        assert space.query("alone").checkpoint == str(project.data / "checkpoints/alone")
+        assert space.query("pair/left").checkpoint == str(project.data / "checkpoints/pair/left")
+        with pytest.raises(ConfigError, match="pair/left, pair/right"):
+            space.query("pair")
+        with pytest.raises((ConfigError, StoreError)):
+            space.query("pair/none")
+        space.close()
+    assert not (project.data / "streamwarden.db").exists(), "a look makes no store"

@@ -1,0 +1,198 @@
+"""What is made of Spark's answer about executors: the recorded one of a real cluster, and answers that go wrong."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from streamwarden.errors import ProcessError
+from streamwarden.health.executors import BYTES, LIMIT, LOST, latest_look
+from streamwarden.health.window import Measurement
+from streamwarden.spark.executor_metrics import Executor, addresses, executor_limit, parse_executors, read_executors
+from streamwarden.spark.executors import EXECUTOR_LOST, ExecutorWatch, measurements
+
+RECORDED = json.loads((Path(__file__).parents[2] / "data" / "executors" / "spark-4.3.0.json").read_text())
+"""Of a standalone cluster: the driver, an executor that was killed, and the one that took its place."""
+
+MIB = 2**20
+
+
+def test_the_answer_of_a_real_cluster_is_read() -> None:
+    """The driver is no executor; the killed one is lost, for the reason that Spark gives; the other is measured."""
+    lost, living = sorted(parse_executors(RECORDED), key=lambda each: each.active)
+    assert (lost.active, lost.lost) == (False, True)
+    assert "137" in lost.reason
+    assert (living.active, living.lost, living.reason, living.cores) == (True, False, "", 1)
+    assert living.resident
+    assert 100 * MIB < (living.peak_bytes or 0) < 2000 * MIB
+    assert "driver" in {each["id"] for each in RECORDED}
+
+
+def test_without_process_tree_metrics_the_jvms_own_count() -> None:
+    peak = {"JVMHeapMemory": 300, "JVMOffHeapMemory": 100, "ProcessTreeJVMRSSMemory": 0}
+    (found,) = parse_executors([{"id": "0", "isActive": True, "peakMemoryMetrics": peak}])
+    assert (found.peak_bytes, found.resident) == (400, False)
+
+
+def test_an_executor_that_has_told_nothing_yet_has_no_memory() -> None:
+    told: list[dict[str, object]] = [{}, {"peakMemoryMetrics": {}}, {"peakMemoryMetrics": {"JVMHeapMemory": 0}}]
+    for peak in told:
+        (found,) = parse_executors([{"id": "0", "isActive": True, **peak}])
+        assert found.peak_bytes is None
+    kept = list(measurements([found], stream="a", limit=1, at=1.0))
+    assert not [each for each in kept if each.name in (BYTES, LIMIT)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "lost"),
+    [
+        ("Command exited with code 137", True),
+        ("worker lost: Not receiving heartbeat for 60 seconds", True),
+        ("", True),
+        ("Executor killed by driver.", False),
+        ("Executor decommission: spark scale down", False),
+        ("Container exited from explicit termination request.", False),
+    ],
+)
+def test_an_executor_that_spark_gave_back_itself_is_not_lost(reason: str, lost: bool) -> None:
+    assert Executor(id="0", host="h", active=False, reason=reason).lost is lost
+
+
+@pytest.mark.parametrize("answer", [{}, None, [{}], [{"id": "0"}], ["driver"]])
+def test_an_answer_of_another_shape_is_refused(answer: object) -> None:
+    with pytest.raises(ValueError, match="executor"):
+        parse_executors(answer)
+
+
+@pytest.mark.parametrize(
+    ("conf", "mib"),
+    [
+        ({}, 1024 + 384),
+        ({"spark.executor.memory": "600m"}, 600 + 384),
+        ({"spark.executor.memory": "600"}, 600 + 384),
+        ({"spark.executor.memory": "8g", "spark.executor.memoryOverhead": "512"}, 8192 + 512),
+        ({"spark.executor.memory": "10g", "spark.executor.memoryOverheadFactor": "0.2"}, 10240 + 2048),
+        ({"spark.executor.memory": "10g", "spark.kubernetes.memoryOverheadFactor": "0.4"}, 10240 + 4096),
+        ({"spark.executor.memory": "10g", "spark.executor.minMemoryOverhead": "2g"}, 10240 + 2048),
+        ({"spark.executor.pyspark.memory": "1g"}, 1024 + 384 + 1024),
+        ({"spark.memory.offHeap.size": "1g"}, 1024 + 384),
+        ({"spark.memory.offHeap.size": "1g", "spark.memory.offHeap.enabled": "true"}, 1024 + 384 + 1024),
+    ],
+)
+def test_the_limit_is_what_a_container_is_given(conf: dict[str, str], mib: int) -> None:
+    assert executor_limit(conf) == mib * MIB
+
+
+def test_the_loopback_is_asked_before_the_name() -> None:
+    assert addresses("http://host.example:4040") == ("http://127.0.0.1:4040", "http://host.example:4040")
+    assert addresses("https://host.example:4440") == ("https://host.example:4440",), "a certificate has a name"
+
+
+@contextmanager
+def web_ui(answer: Callable[[str], tuple[int, str]]) -> Iterator[str]:
+    """An HTTP server that answers a path with a status and a text."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = answer(self.path)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    asked = []
+
+    def answer(path: str) -> tuple[int, str]:
+        asked.append(path)
+        return 200, json.dumps(RECORDED)
+
+    with web_ui(answer) as url:
+        assert len(read_executors([url], "app-1")) == 2
+    assert asked == ["/api/v1/applications/app-1/allexecutors"]
+
+
+@pytest.mark.parametrize(("status", "text"), [(500, ""), (403, "no"), (200, "<html>log in</html>"), (200, "{}")])
+def test_whatever_does_not_answer_is_one_kind_of_error(status: int, text: str) -> None:
+    with web_ui(lambda path: (status, text)) as url, pytest.raises(ProcessError, match="REST API"):
+        read_executors([url], "app-1")
+    with pytest.raises(ProcessError, match="REST API"):
+        read_executors([url], "app-1", timeout=1.0)  # nobody listens there any more
+
+
+class Kept:
+    """Takes what a watch measures."""
+
+    def __init__(self) -> None:
+        self.measurements: list[Measurement] = []
+        self.events: list[tuple[str, dict[str, str]]] = []
+
+    def measure(self, measurements: object) -> None:
+        self.measurements.extend(measurements)  # type: ignore[arg-type]
+
+    def event(self, kind: str, **detail: str) -> None:
+        self.events.append((kind, detail))
+
+
+def session(url: str | None, master: str = "spark://m:7077") -> object:
+    conf = SimpleNamespace(getAll=lambda: [("spark.executor.memory", "600m")])
+    context = SimpleNamespace(master=master, uiWebUrl=url, applicationId="app-1", getConf=lambda: conf)
+    return SimpleNamespace(sparkContext=context)
+
+
+def test_a_watch_keeps_measurements_and_tells_each_loss_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first read fails, and it goes on."""
+    monkeypatch.setattr("streamwarden.spark.executors.EVERY", 0.01)
+    monkeypatch.setattr("streamwarden.spark.executors.UNTIL_THE_FIRST", 0.01)
+    asked = []
+
+    def answer(path: str) -> tuple[int, str]:
+        asked.append(path)
+        return (500, "") if len(asked) <= 2 else (200, json.dumps(RECORDED))  # two addresses are tried
+
+    kept = Kept()
+    with web_ui(answer) as url:
+        watch = ExecutorWatch("a", kept, clock=lambda: 5.0)
+        watch.opened(session(url))
+        deadline = time.monotonic() + 10
+        while len(asked) < 6 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        watch.close()
+    look = latest_look(kept.measurements, now=5.0)
+    assert look is not None
+    assert (look.active, look.lost) == (1, 1)
+    assert {limit for _, limit in look.memory.values()} == {984 * MIB}
+    assert [kind for kind, _ in kept.events] == [EXECUTOR_LOST], "read several times, told once"
+    assert {each.value for each in kept.measurements if each.name == LOST} == {1.0}
+
+
+@pytest.mark.parametrize(
+    "opened", [session("http://127.0.0.1:9", master="local[2]"), session(None), SimpleNamespace(sparkContext=None)]
+)
+def test_no_session_is_harmed_by_being_watched(opened: object) -> None:
+    kept = Kept()
+    before = threading.active_count()
+    ExecutorWatch("a", kept).opened(opened)
+    assert threading.active_count() == before
+    assert kept.measurements == []
