@@ -142,7 +142,7 @@ def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
 def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
-        report = read_checkpoint(*open_path(spec.checkpoint, spec.storage.connection))
+        report = read_checkpoint(open_path(spec.checkpoint, spec.storage.connection))
     except StreamwardenError as error:
         missing = isinstance(error, CheckpointError) and "there is no such folder" in error.observed
         return None, "" if missing else str(error)
