@@ -14,9 +14,7 @@ from typing import Final
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.queries import Part
-from streamwarden.units import GB, KB, MB, format_duration, parse_duration, parse_size
-
-_SIZES = ((10**12, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"))
+from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
 
 
 class Unit(StrEnum):
@@ -54,7 +52,7 @@ class Unit(StrEnum):
     def show(self, value: float) -> str:
         """`value` for a person: `1.2 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`."""
         if self is Unit.BYTES:
-            size, suffix = next((each for each in _SIZES if value >= each[0]), (1, "B"))
+            size, suffix = size_unit(value)
             return f"{value / size:.4g} {suffix}"
         if self is Unit.SECONDS:
             return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s" if value < 60 else format_duration(value)

@@ -15,12 +15,13 @@ from typing import Final
 from streamwarden.health.check import Check, Threshold, Unit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.settle import MEMORY, RAISE, RECENT
+from streamwarden.units import SIZES
 
 PAGE: Final = Path("docs/reference/checks.md")
 THRESHOLDS: Final = Path("config/thresholds.yaml")
 
 _STEPS: Final = {
-    Unit.BYTES: ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B")),
+    Unit.BYTES: SIZES,
     Unit.SECONDS: ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"), (0.001, "ms")),
 }
 

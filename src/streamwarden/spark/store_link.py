@@ -303,8 +303,8 @@ class StoreLink:
     def _logged(self, progress: Progress) -> tuple[float | None, float | None]:
         batch = progress.batch_id
         try:
-            fs, path = open_path(self._place(progress.query_id))
-            return written_at(fs, path, OFFSETS, batch), written_at(fs, path, COMMITS, batch)
+            checkpoint = open_path(self._place(progress.query_id))
+            return written_at(checkpoint, OFFSETS, batch), written_at(checkpoint, COMMITS, batch)
         except (OSError, StreamwardenError):
             return None, None
 

@@ -15,7 +15,7 @@ from streamwarden.health.freshness import (
     one_batch,
     rhythm,
 )
-from streamwarden.health.series import FRESH, has_run
+from streamwarden.health.series import FRESH
 from streamwarden.health.stopped import has_ended, is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Window
@@ -147,7 +147,7 @@ def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
 
 def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) -> _Stuck | str:
     report = next((batch.progress for batch in reversed(window.batches) if batch.progress is not None), None)
-    if report is not None and not has_run(report) and window.now - report.at <= FRESH:
+    if report is not None and not report.has_run and window.now - report.at <= FRESH:
         return _Stuck(None, f"idle: {committed}, and a trigger since then found no data")
     quiet = window.now - last
     behind = _source_ahead(window)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.series import batch_seconds, current_batches, has_run, latest_measured, live_state, reports
+from streamwarden.health.series import batch_seconds, current_batches, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Window
@@ -100,7 +100,7 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
     for batch in reversed(batches):
         if batch.batch_id < version:
             break
-        if batch.progress is not None and has_run(batch.progress):
+        if batch.progress is not None and batch.progress.has_run:
             seen.append(_changed(batch.progress))
     lost = max(0, total - len(seen))
     mean = statistics.fmean(seen or map(_changed, found)) if lost else 0.0

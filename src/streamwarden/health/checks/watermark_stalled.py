@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Thresholds, Unit, limits
 from streamwarden.health.freshness import HISTORY, still_holds
-from streamwarden.health.series import has_run, reports
+from streamwarden.health.series import reports
 from streamwarden.health.settle import RECENT
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -103,7 +103,7 @@ def _event_time(window: Window, query_id: str) -> _Event | None:
     fed: list[Progress] = []
     for batch in reversed(window.batches):
         report = batch.progress
-        if report is None or report.query_id != query_id or not has_run(report):
+        if report is None or report.query_id != query_id or not report.has_run:
             continue
         if event is not None and report.at <= event.at:
             break

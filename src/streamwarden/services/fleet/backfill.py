@@ -49,8 +49,8 @@ def fill_from_logs(store: Store, stream: str, query_id: str, checkpoint: str, co
         connection: to the object store that the checkpoint is in; see `open_path`.
     """
     try:
-        fs, path = open_path(checkpoint, connection)
-        planned, committed = planned_times(fs, path), committed_times(fs, path)
+        location = open_path(checkpoint, connection)
+        planned, committed = planned_times(location), committed_times(location)
     except (OSError, StreamwardenError):
         return 0
     batches = sorted({*planned, *committed})

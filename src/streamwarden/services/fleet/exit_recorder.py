@@ -156,7 +156,7 @@ class ExitRecorder:
         """Where each query stands in its checkpoint; empty if one of them cannot be read."""
         places = {each.checkpoint for each in queries} or {record.checkpoint}
         try:
-            return [log_position(*open_path(place, _connection(folder))) for place in places]
+            return [log_position(open_path(place, _connection(folder))) for place in places]
         except (StreamwardenError, OSError):
             return []
 

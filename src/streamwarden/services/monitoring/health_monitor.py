@@ -18,7 +18,6 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
-from streamwarden.health.series import has_run
 from streamwarden.health.services import measurement
 from streamwarden.health.stream_incidents import ended
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
@@ -311,7 +310,7 @@ class HealthMonitor:
 
 
 def _is_told(batch: Batch) -> bool:
-    return batch.committed_at is not None or (batch.progress is not None and has_run(batch.progress))
+    return batch.committed_at is not None or (batch.progress is not None and batch.progress.has_run)
 
 
 def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:
