@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.errors import StoreError
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
@@ -306,8 +306,8 @@ class TestJournals:
     def test_entries_come_back_in_the_order_they_were_written(self, store: Store) -> None:
         """Also when a clock went backwards."""
         entries = [
-            Entry(step=step, at=at, kind="note", message=f"at {at}", data={"list": [1, "zwei", None]})
-            for step, at in ((Step.STEADY_STATE, 3.0), (Step.FAULT, 1.0), (Step.FAULT, 2.0))
+            JournalEntry(step=step, at=at, kind="note", message=f"at {at}", data={"list": [1, "zwei", None]})
+            for step, at in ((DrillStep.STEADY_STATE, 3.0), (DrillStep.FAULT, 1.0), (DrillStep.FAULT, 2.0))
         ]
         for entry in entries:
             store.journals.append("run-1", entry)
