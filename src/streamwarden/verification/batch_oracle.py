@@ -16,6 +16,8 @@ from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.tolerance import Tolerance
 from streamwarden.verification.windows import Row, Sliding, aggregate
 
+__all__ = ["WindowedQuestion", "answer"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowedQuestion:

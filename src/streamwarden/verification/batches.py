@@ -18,6 +18,8 @@ from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.starts import require_known, restarts
 from streamwarden.verification.windows import least_watermarks
 
+__all__ = ["InputBatch", "InputReplay", "Side", "moment", "replay_input", "replay_sides", "some", "timeline"]
+
 T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

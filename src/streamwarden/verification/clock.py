@@ -17,6 +17,8 @@ from streamwarden.errors import VerificationError
 from streamwarden.verification.batches import InputReplay, replay_input, some
 from streamwarden.verification.oracle import RunFacts
 
+__all__ = ["ClockedInput", "Tick", "replay_by_clock"]
+
 T = TypeVar("T")
 
 

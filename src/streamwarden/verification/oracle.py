@@ -24,6 +24,8 @@ from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.starts import Start
 from streamwarden.verification.tolerance import Tolerance
 
+__all__ = ["Expectation", "RateFacts", "RowCounts", "RunFacts"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:

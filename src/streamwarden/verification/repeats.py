@@ -22,6 +22,8 @@ from streamwarden.verification.batches import InputBatch, InputReplay, some
 from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
+__all__ = ["Firsts", "firsts", "once_each"]
+
 R = TypeVar("R")
 
 

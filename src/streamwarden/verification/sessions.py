@@ -17,6 +17,8 @@ from typing import Generic, Protocol, TypeVar
 
 from streamwarden.verification.batches import InputBatch
 
+__all__ = ["SessionOutcome", "SessionWindow", "sessions"]
+
 
 class TimedRow(Protocol):
     """A row: when it happened and to what."""
