@@ -23,6 +23,8 @@ A message has four parts: what was observed, what was expected, where, and what 
 
 from __future__ import annotations
 
+__all__ = ["ConfigError", "VerificationError"]
+
 
 class StreamwardenError(Exception):
     """Base of the tree; carries the four parts that a person on call needs.

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final
 
+__all__ = ["parse_duration"]
+
 Seconds = Annotated[float, "seconds"]
 """A duration. YAML accepts a number of seconds or text such as `30s`, `2 seconds`, `10m`, `1h`, `250 ms`."""
 

@@ -193,7 +193,7 @@ def _health(verdicts: list[Verdict], now: float) -> dict[str, Any]:
 
 
 def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int, now: float) -> StreamStatus:
-    from streamwarden.health.executors import latest_look
+    from streamwarden.health.executors import latest_snapshot
     from streamwarden.health.series import FRESH
     from streamwarden.lifecycle.driver import ExitKind
     from streamwarden.lifecycle.heartbeat import silent_since
@@ -225,7 +225,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state = "completed"
     else:
         state = "down"
-    look = latest_look(space.store.measurements.recent(name, now - FRESH), now) if alive else None
+    look = latest_snapshot(space.store.measurements.recent(name, now - FRESH), now) if alive else None
     total = space.store.batches.summary(name)
     return StreamStatus(
         stream=name,
