@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
@@ -161,7 +161,7 @@ def write_outcome(folder: Path, record: ExitRecord) -> None:
 def read_outcome(folder: Path) -> ExitRecord | None:
     """The runner's word; None if it had no chance to write it."""
     document = read_document(folder / OUTCOME)
-    return ExitRecord(**{**document, "kind": ExitKind(document["kind"])}) if document else None
+    return ExitRecord.from_document(document) if document else None
 
 
 def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
