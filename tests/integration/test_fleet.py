@@ -295,9 +295,3 @@ def test_a_driver_id_tells_its_stream_and_sorts_by_time() -> None:
 
 def test_spark_is_the_one_that_is_installed_with_this_package() -> None:
     assert (spark_home() / "bin" / "spark-submit").exists()
-
-
-def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert files.tail(tmp_path / "none") == ""
-    (tmp_path / "log").write_text("x" * 100 + "end")
-    assert files.tail(tmp_path / "log", 5) == "xxend"

@@ -21,6 +21,7 @@ from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.fleet.backfill import fill_from_logs, load_spill
 from streamwarden.services.fleet.lease_grace import LeaseObserver
 from streamwarden.services.fleet.liveness import is_alive, process_alive
+from streamwarden.services.fleet.log_tail import last_text
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -94,7 +95,7 @@ class ExitRecorder:
             ended,
             now=self._clock(),
             stop=files.read_stop(folder),
-            log_tail=files.tail(folder / files.LOG),
+            log_tail=last_text(folder / files.LOG),
             cut_batch=_cut_batch(positions, queries, folder),
         )
         found = replace(found, committed=_committed(positions, record.launched_at))
