@@ -3,6 +3,7 @@
     StreamwardenError
     ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot cure it
     ├── CheckpointError        a checkpoint is missing, damaged or belongs to another query
+    │   └── CheckpointMissing  there is no such folder: the query has not started yet, or the path is wrong
     ├── LeaseError
     │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
@@ -66,6 +67,10 @@ class ConfigError(StreamwardenError):
 
 class CheckpointError(StreamwardenError):
     """A checkpoint is missing, damaged or belongs to another query."""
+
+
+class CheckpointMissing(CheckpointError):
+    """There is no such folder: the query has not started yet, or the path is wrong."""
 
 
 class LeaseError(StreamwardenError):

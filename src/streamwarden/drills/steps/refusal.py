@@ -103,7 +103,7 @@ def _observe(context: StepContext, fault: Refused, fork: ForkView) -> dict[str, 
 
 def _exit_problem(fault: Refused, view: DriverView) -> str | None:
     assert view.exit is not None
-    known = view.exit.kind is ExitKind.FAILED and view.exit.next_step == fault.cause.next_step
+    known = view.exit.kind is ExitKind.FAILED and view.exit.cause == fault.cause.code
     return None if known else f"it names another reason, or none: {describe(view)}"
 
 
