@@ -7,11 +7,13 @@ against the data folder. Durations are seconds, sizes are bytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from streamwarden.units import Bytes, Seconds
+from streamwarden.errors import InvalidValue
+from streamwarden.units import Bytes, Quantity, Seconds, parse_duration
 
 NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A stream's name becomes a DAG id, a folder and a key of the store: nothing else is allowed in it."""
@@ -173,11 +175,10 @@ class TriggerSpec:
         if self.real_time is None:
             return
         if self.available_now:
-            raise ValueError("available_now is true, allowed is one of available_now and real_time")
+            raise InvalidValue("true", key="available_now", allowed="one of available_now and real_time")
         if self.processing_time is not None and self.processing_time is not _EACH:  # the default itself: nobody said it
-            raise ValueError(
-                f"processing_time is {self.processing_time:g} s, allowed is one of processing_time and real_time"
-            )
+            allowed = "one of processing_time and real_time"
+            raise InvalidValue(f"{self.processing_time:g} s", key="processing_time", allowed=allowed)
         object.__setattr__(self, "processing_time", None)
 
     @property
@@ -209,10 +210,10 @@ class StateSpec:
         if self.backend in list(Backend):
             object.__setattr__(self, "backend", Backend(self.backend))
         elif CLASS_PATTERN.fullmatch(self.backend) is None:
-            raise ValueError(
-                f"backend is {self.backend!r}, allowed is 'rocksdb', 'hdfs' or the full name of a provider's class, "
-                "such as com.example.MyStateStoreProvider"
+            allowed = (
+                "'rocksdb', 'hdfs' or the full name of a provider's class, such as com.example.MyStateStoreProvider"
             )
+            raise InvalidValue(repr(self.backend), key="backend", allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +222,23 @@ class Budget:
 
     count: int = 5
     per: Seconds = 3600.0
+
+
+_BUDGET: Final = re.compile(r"\s*([0-9]+)\s+per\s+(.+?)\s*")
+
+
+def parse_budget(value: object) -> object:
+    """`5 per hour`, `3 per 30m` as the fields of a Budget; a mapping stays as it is. Raises InvalidValue."""
+    if isinstance(value, Mapping):
+        return value
+    match = _BUDGET.fullmatch(value) if isinstance(value, str) else None
+    try:
+        if match is not None:
+            span = match[2]
+            return {"count": int(match[1]), "per": parse_duration(f"1 {span}" if span.isalpha() else span)}
+    except InvalidValue:
+        pass
+    raise InvalidValue(repr(value), allowed="a budget such as 5 per hour or 3 per 30m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +257,7 @@ class RestartPolicy:
     second"""
     cap: Seconds = 600.0
     """longest wait"""
-    budget: Budget = field(default_factory=Budget)
+    budget: Annotated[Budget, Quantity("budget", parse_budget)] = field(default_factory=Budget)
     """most failures in a span; beyond it the stream stays down, with an incident"""
     healthy_after: Seconds = 3600.0
     """a query that ran this long resets the count of failures"""

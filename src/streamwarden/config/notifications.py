@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from streamwarden.config.problems import ConfigFileError, Problem
-from streamwarden.config.schema import build
+from streamwarden.config.problems import Problem
+from streamwarden.config.schema import parse, refusal
 from streamwarden.config.yaml_document import read_document
 from streamwarden.health.incident import IncidentPolicy
 from streamwarden.units import Seconds
@@ -46,9 +46,7 @@ def load_notifications(project: Path, *, is_notifier: Callable[[str], bool] = la
     if not path.exists():
         return Notifications()
     document = read_document(path, file=str(FILE))
-    settings, problems = build(Notifications, document)
-    if problems or settings is None:
-        raise ConfigFileError(str(FILE), problems)
+    settings = parse(Notifications, document)
     unusable = [
         Problem(
             key=("airflow", position, "notifier"),
@@ -56,11 +54,10 @@ def load_notifications(project: Path, *, is_notifier: Callable[[str], bool] = la
             allowed="the path of a subclass of airflow.sdk.BaseNotifier, such as "
             "airflow.providers.slack.notifications.slack.SlackNotifier",
             next_step="correct the path, or install its provider",
-            line=document.lines.get(("airflow", position, "notifier")),
         )
         for position, channel in enumerate(settings.airflow)
         if not is_notifier(channel.notifier)
     ]
     if unusable:
-        raise ConfigFileError(str(FILE), unusable)
+        raise refusal(document, unusable)
     return settings

@@ -1,77 +1,52 @@
-"""From a mapping to a plain frozen dataclass: strict types by pydantic, quantities by `units`, errors for people."""
+"""From a mapping to a plain frozen dataclass: pydantic checks the types, this module words its errors."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import re
 import types
 import typing
-from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar, Union, cast
+from typing import Any, Final, TypeVar, Union, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from streamwarden.config.problems import KeyPath, Problem, in_order, show
+from streamwarden.config.problems import ConfigFileError, KeyPath, Problem, in_order, show
 from streamwarden.config.yaml_document import Document
-from streamwarden.stream import Budget
-from streamwarden.units import parse_duration, parse_size
+from streamwarden.errors import InvalidValue
 
 T = TypeVar("T")
 
 _STRICT: Final = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-_BUDGET: Final = re.compile(r"\s*([0-9]+)\s+per\s+(.+?)\s*")
 
 
-def parse_budget(text: object) -> dict[str, Any]:
-    """`5 per hour`, `3 per 30m` as the fields of a Budget. Raises ValueError with what is allowed."""
-    match = _BUDGET.fullmatch(text) if isinstance(text, str) else None
-    allowed = "a budget such as 5 per hour or 3 per 30m"
-    if match is None:
-        raise ValueError(f"{show(text)} is not {allowed}")
-    span = match.group(2)
-    try:
-        per = parse_duration(f"1 {span}" if span.isalpha() else span)
-    except ValueError:
-        raise ValueError(f"{show(text)} is not {allowed}") from None
-    return {"count": int(match.group(1)), "per": per}
-
-
-_QUANTITIES: Final[Mapping[object, tuple[Callable[[Any], object], str]]] = {
-    "seconds": (parse_duration, "a duration such as 30s, 2 seconds, 10m, 1h, 250 ms"),
-    "bytes": (parse_size, "a size such as 512 MB, 5 GB (10^9 bytes) or 5 GiB (2^30 bytes)"),
-}
-
-
-def build(kind: type[T], document: Document, *, reserved: Collection[str] = ()) -> tuple[T | None, list[Problem]]:
-    """A `kind` from `document`, or as much of it as the correct keys give, with every problem of the rest.
+def parse(kind: type[T], document: Document, *, reserved: Collection[str] = (), also: Iterable[Problem] = ()) -> T:
+    """Build a `kind` from `document`. Raises ConfigFileError with every problem of its types.
 
     Args:
         reserved: fields of `kind` that a file may not set.
-
-    None only if what is wrong cannot be left out (a required key that is not text).
+        also: problems of the same document that are known already.
     """
-    problems: list[Problem] = []
-    value = _prepared(kind, document.value, (), problems)
-    for name in sorted(set(reserved) & set(value)):
-        problems.append(_unknown(kind, (name,), reserved))
-        del value[name]
-    result: T | None = None
+    value = {key: item for key, item in document.value.items() if key not in reserved}
+    problems = [*also, *(_unknown(kind, (key,), reserved) for key in sorted(set(reserved) & set(document.value)))]
     try:
         result = load(kind, value)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            key = _real(detail, value)
-            if all(problem.key != key for problem in problems):  # a union complains once for each of its members
-                problems.append(_problem(kind, key, detail, reserved))
-                _drop(value, key, blank=_is_missing(detail) or (len(key) == 1 and key[0] in required(kind)))
-        try:
-            result = load(kind, value)
-        except ValidationError:
-            result = None
-    return result, in_order(placed(problem, document) for problem in problems)
+        found: dict[KeyPath, Problem] = {}
+        for detail in error.errors(include_url=False):  # a union reports one for each of its members: the first counts
+            problem = _problem(kind, _real(detail, value), detail, reserved)
+            found.setdefault(problem.key, problem)
+        raise refusal(document, [*problems, *found.values()]) from None
+    if problems:
+        raise refusal(document, problems)
+    return result
+
+
+def refusal(document: Document, problems: Iterable[Problem]) -> ConfigFileError:
+    """The error of a document, each problem with its line."""
+    return ConfigFileError(document.file, in_order(placed(problem, document) for problem in problems))
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
@@ -84,50 +59,6 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     # A plain dataclass takes no config of its own; the tuple around it passes the config on to all dataclasses within.
     return TypeAdapter(tuple[kind], config=_STRICT)  # type: ignore[valid-type]
-
-
-@cache
-def _hints(kind: Hashable) -> dict[str, Any]:
-    return typing.get_type_hints(cast("type", kind), include_extras=True)
-
-
-def _prepared(hint: Any, value: Any, at: KeyPath, problems: list[Problem]) -> Any:
-    """`value` with its quantities as numbers; what cannot be read is left out and becomes a problem."""
-    origin = typing.get_origin(hint)
-    if origin is Annotated:
-        for mark in typing.get_args(hint)[1:]:
-            if mark in _QUANTITIES and isinstance(value, str | int | float):
-                return _read(*_QUANTITIES[mark], value, at, problems)
-        return _prepared(typing.get_args(hint)[0], value, at, problems)
-    if origin in (Union, types.UnionType):
-        inner = [part for part in typing.get_args(hint) if part is not types.NoneType]
-        return value if value is None or len(inner) != 1 else _prepared(inner[0], value, at, problems)
-    if hint is Budget and not isinstance(value, Mapping):
-        return _read(parse_budget, "a budget such as 5 per hour or 3 per 30m", value, at, problems)
-    if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
-        hints = _hints(hint)
-        pairs = ((key, _prepared(hints.get(key), item, (*at, key), problems)) for key, item in value.items())
-        return {key: item for key, item in pairs if item is not _UNREADABLE}
-    if origin in (dict, Mapping) and isinstance(value, Mapping):
-        of = typing.get_args(hint)[1]
-        pairs = ((key, _prepared(of, item, (*at, key), problems)) for key, item in value.items())
-        return {key: item for key, item in pairs if item is not _UNREADABLE}
-    if origin in (tuple, list) and isinstance(value, list):
-        of = typing.get_args(hint)[0]
-        items = (_prepared(of, item, (*at, index), problems) for index, item in enumerate(value))
-        return [item for item in items if item is not _UNREADABLE]
-    return value
-
-
-_UNREADABLE: Final = object()
-
-
-def _read(parse: Callable[[Any], object], allowed: str, value: Any, at: KeyPath, problems: list[Problem]) -> Any:
-    try:
-        return parse(value)
-    except ValueError:
-        problems.append(Problem(key=at, observed=f"{show(value)} cannot be read", allowed=allowed))
-        return _UNREADABLE
 
 
 def _is_missing(detail: Mapping[str, Any]) -> bool:
@@ -161,10 +92,6 @@ def _real(detail: Mapping[str, Any], value: object) -> KeyPath:
     return key
 
 
-_COMPLAINT: Final = re.compile(r"Value error, (?:([\w.]+) is (.+), )allowed is (.+)", re.DOTALL)
-"""How a dataclass's own `__post_init__` words what it refuses."""
-
-
 def _problem(kind: type[Any], key: KeyPath, detail: Mapping[str, Any], reserved: Collection[str]) -> Problem:
     code = str(detail["type"])
     value = detail["input"]
@@ -182,9 +109,11 @@ def _problem(kind: type[Any], key: KeyPath, detail: Mapping[str, Any], reserved:
             allowed=_WANTED[code],
             next_step=f'put it in quotes: "{show(value)}"' if quotes else "",
         )
-    complaint = _COMPLAINT.fullmatch(str(detail["msg"])) if code == "value_error" else None
-    if complaint is not None:
-        return Problem(key=(*key, *complaint[1].split(".")), observed=complaint[2], allowed=complaint[3])
+    refused = detail.get("ctx", {}).get("error")
+    if isinstance(refused, InvalidValue):
+        part = refused.key.split(".") if refused.key else ()
+        observed = refused.observed if part else f"{show(value)} cannot be read"
+        return Problem(key=(*key, *part), observed=observed, allowed=refused.allowed)
     return Problem(key=key, observed=f"{_named(value)}: {detail['msg']}")
 
 
@@ -209,29 +138,13 @@ def _unknown(kind: type[Any], key: KeyPath, reserved: Collection[str]) -> Proble
 
 def _inner(owner: Any, part: str | int) -> Any:
     hint = (
-        _hints(cast("Hashable", owner))[str(part)]
+        typing.get_type_hints(owner)[str(part)]
         if is_dataclass(owner)
         else typing.get_args(owner)[0 if isinstance(part, int) else 1]
     )
-    while typing.get_origin(hint) in (Annotated, Union, types.UnionType):
+    while typing.get_origin(hint) in (Union, types.UnionType):
         hint = next(item for item in typing.get_args(hint) if item is not types.NoneType)
     return hint
-
-
-def _drop(value: dict[str, Any], key: KeyPath, *, blank: bool) -> None:
-    """Take the offending key out, so that the rest can be built and judged; what cannot be missing becomes blank."""
-    holder: Any = value
-    for part in key[:-1]:
-        if not isinstance(holder, dict | list):
-            return
-        holder = holder.get(part) if isinstance(holder, dict) else holder[cast("int", part)]
-    last = key[-1] if key else None
-    if blank and isinstance(holder, dict):
-        holder[last] = ""
-    elif isinstance(holder, dict):
-        holder.pop(last, None)
-    elif isinstance(holder, list) and isinstance(last, int):
-        holder[last] = ""
 
 
 def placed(problem: Problem, document: Document) -> Problem:
@@ -243,8 +156,3 @@ def placed(problem: Problem, document: Document) -> Problem:
     if line is None and len(key) > 1:
         line = document.lines.get(key[:-1])
     return Problem(key=key, observed=problem.observed, allowed=problem.allowed, next_step=problem.next_step, line=line)
-
-
-def required(kind: type[Any]) -> tuple[str, ...]:
-    """The keys that a file of `kind` cannot leave out."""
-    return tuple(field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Annotated, Any, Union
 
 from streamwarden.stream import Budget
-from streamwarden.units import format_duration
+from streamwarden.units import Quantity, format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def keys(kind: Any, *, leave_out: Collection[str] = (), prefix: str = "") -> Ite
         hint, name = hints[field.name], f"{prefix}{field.name}"
         if name in leave_out:
             continue
-        if is_dataclass(hint) and hint is not Budget:
+        if is_dataclass(hint):
             yield from keys(hint, prefix=f"{name}.")
         else:
             yield Key(name, _type(hint), _default(hint, field), meaning(kind, field.name))
@@ -64,7 +64,8 @@ def meaning(kind: type, name: str) -> str:
 def _type(hint: Any) -> str:
     origin = typing.get_origin(hint)
     if origin is Annotated:
-        return {"seconds": "duration", "bytes": "size"}[typing.get_args(hint)[1]]
+        quantity: Quantity = typing.get_args(hint)[1]
+        return quantity.name
     if origin in (Union, types.UnionType):
         return " or ".join("null" if part is types.NoneType else _type(part) for part in typing.get_args(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -74,7 +75,7 @@ def _type(hint: Any) -> str:
         return "list of mappings" if is_dataclass(inner) else "list of text"
     if origin is dict:
         return "mapping"
-    return {str: "text", int: "whole number", float: "number", bool: "true or false", Budget: "budget"}[hint]
+    return {str: "text", int: "whole number", float: "number", bool: "true or false"}[hint]
 
 
 def _default(hint: Any, field: Field[Any]) -> str:
