@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from streamwarden.config.problems import ConfigFileError, Problem
+from streamwarden.config.kinds import without_keys_of_others
 from streamwarden.config.rules import name_problems, resolved, rules_across, rules_of_one
 from streamwarden.config.schema import load, parse, refusal
 from streamwarden.config.thresholds import overrides
 from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
+from streamwarden.problems import ConfigFileError, Problem
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def spec_to_dict(spec: StreamSpec) -> dict[str, Any]:
 def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
     """The inverse of `spec_to_dict`, with the same strictness. Raises ConfigError."""
     try:
-        return load(StreamSpec, value)
+        return load(StreamSpec, without_keys_of_others(value))
     except ValidationError as error:
         details = "; ".join(
             f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from streamwarden.config.problems import Problem
 from streamwarden.config.schema import parse, refusal
 from streamwarden.config.yaml_document import read_document
 from streamwarden.health.incident import IncidentPolicy
+from streamwarden.problems import Problem
 from streamwarden.units import Seconds
 
 FILE: Final = Path("config/notifications.yaml")

@@ -6,16 +6,18 @@ import difflib
 import json
 import types
 import typing
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeVar, Union, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from streamwarden.config.problems import ConfigFileError, KeyPath, Problem, in_order, show
+from streamwarden.config.kinds import SIDES, declared_stream, keys_of_others, kind_of, plain
 from streamwarden.config.yaml_document import Document
 from streamwarden.errors import InvalidValue
+from streamwarden.problems import ConfigFileError, KeyPath, Problem, in_order, show
+from streamwarden.stream import StreamSpec
 
 T = TypeVar("T")
 
@@ -29,14 +31,16 @@ def parse(kind: type[T], document: Document, *, reserved: Collection[str] = (), 
         reserved: fields of `kind` that a file may not set.
         also: problems of the same document that are known already.
     """
-    value = {key: item for key, item in document.value.items() if key not in reserved}
-    problems = [*also, *(_unknown(kind, (key,), reserved) for key in sorted(set(reserved) & set(document.value)))]
+    given = {**{side: {} for side in SIDES}, **document.value} if kind is StreamSpec else document.value
+    value = {key: item for key, item in given.items() if key not in reserved}
+    words = _Words(kind, value, reserved)
+    problems = [*also, *(words.unknown((key,)) for key in sorted(set(reserved) & set(given)))]
     try:
         result = load(kind, value)
     except ValidationError as error:
         found: dict[KeyPath, Problem] = {}
         for detail in error.errors(include_url=False):  # a union reports one for each of its members: the first counts
-            problem = _problem(kind, _real(detail, value), detail, reserved)
+            problem = words.problem(detail)
             found.setdefault(problem.key, problem)
         raise refusal(document, [*problems, *found.values()]) from None
     if problems:
@@ -46,23 +50,20 @@ def parse(kind: type[T], document: Document, *, reserved: Collection[str] = (), 
 
 def refusal(document: Document, problems: Iterable[Problem]) -> ConfigFileError:
     """The error of a document, each problem with its line."""
-    return ConfigFileError(document.file, in_order(placed(problem, document) for problem in problems))
+    return ConfigFileError(document.file, in_order(_placed(problem, document) for problem in problems))
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
     """A `kind` from JSON-like data, strictly. Raises pydantic's ValidationError (its locations start with 0)."""
-    adapter = _adapter(cast("Hashable", kind))
-    return cast("tuple[T]", adapter.validate_json(json.dumps([value])))[0]
+    result = _adapter(cast("Hashable", kind)).validate_json(json.dumps([value]))[0]
+    return cast("T", plain(result) if kind is StreamSpec else result)
 
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     # A plain dataclass takes no config of its own; the tuple around it passes the config on to all dataclasses within.
-    return TypeAdapter(tuple[kind], config=_STRICT)  # type: ignore[valid-type]
-
-
-def _is_missing(detail: Mapping[str, Any]) -> bool:
-    return str(detail["type"]) in {"missing", "missing_argument", "missing_keyword_only_argument"}
+    known = declared_stream() if kind is StreamSpec else kind
+    return TypeAdapter(tuple[known], config=_STRICT)  # type: ignore[valid-type]
 
 
 _WANTED: Final = {
@@ -78,62 +79,116 @@ _WANTED: Final = {
     "dataclass_type": "a mapping",
     "dataclass_exact_type": "a mapping",
 }
+_MISSING: Final = ("missing", "missing_argument", "missing_keyword_only_argument")
+_UNKNOWN: Final = "unexpected_keyword_argument"
 
 
-def _real(detail: Mapping[str, Any], value: object) -> KeyPath:
-    """The key path in the file: without the leading 0 and without the names of a union's members."""
-    key: KeyPath = detail["loc"][1:]
-    if _is_missing(detail) or detail["type"] == "unexpected_keyword_argument":
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Words the errors of pydantic about one value of one type."""
+
+    kind: type[Any]
+    value: Mapping[str, Any]
+    reserved: Collection[str]
+
+    def problem(self, detail: Mapping[str, Any]) -> Problem:
+        """One error of pydantic as a problem."""
+        key, code = self._key(detail), str(detail["type"])
+        if code in _WORDED:
+            return _WORDED[code](self, key, detail)
+        if code in _WANTED:
+            return _wrong_type(key, detail["input"], _WANTED[code])
+        refused = detail.get("ctx", {}).get("error")
+        if isinstance(refused, InvalidValue):
+            part = refused.key.split(".") if refused.key else ()
+            observed = refused.observed if part else f"{show(detail['input'])} cannot be read"
+            return Problem(key=(*key, *part), observed=observed, allowed=refused.allowed)
+        return Problem(key=key, observed=f"{_named(detail['input'])}: {detail['msg']}")
+
+    def _key(self, detail: Mapping[str, Any]) -> KeyPath:
+        """The key path in the file: without the leading 0 and without the names of a union's members."""
+        key: KeyPath = detail["loc"][1:]
+        if len(key) > 1 and key[1] in SIDES.get(str(key[0]), ()):
+            key = (key[0], *key[2:])
+        if detail["type"] in (*_MISSING, _UNKNOWN):
+            return key
+        value: Any = self.value
+        for depth, part in enumerate(key):
+            if not isinstance(value, dict | list):
+                return key[:depth]
+            value = value.get(part) if isinstance(value, dict) else value[cast("int", part)]
         return key
-    for depth, part in enumerate(key):
-        if not isinstance(value, dict | list):
-            return key[:depth]
-        value = value.get(part) if isinstance(value, dict) else value[cast("int", part)]
-    return key
 
-
-def _problem(kind: type[Any], key: KeyPath, detail: Mapping[str, Any], reserved: Collection[str]) -> Problem:
-    code = str(detail["type"])
-    value = detail["input"]
-    if code == "unexpected_keyword_argument":
-        return _unknown(kind, key, reserved)
-    if _is_missing(detail):
-        return Problem(key=key, observed="the required key is missing", next_step=f"add `{key[-1]}: …`")
-    if code in ("enum", "literal_error"):
-        return Problem(key=key, observed=f"{show(value)} is not known", allowed=str(detail["ctx"]["expected"]))
-    if code in _WANTED:
-        quotes = code == "string_type" and isinstance(value, bool | int | float)
+    def unknown(self, key: KeyPath, _: object = None) -> Problem:
+        """A key that no type has, or that only another kind of source or sink has."""
+        owner, value, side = self._owner(key[:-1]), self._value(key), str(key[0])
+        if len(key) == 2 and side in SIDES and key[1] in keys_of_others(side, self.value[side]):
+            allowed = f"nothing: `kind: {kind_of(SIDES[side], self.value[side])}` has no {key[1]}"
+            return Problem(key=key, observed=show(value), allowed=allowed)
+        names = [each.name for each in fields(owner) if not (owner is self.kind and each.name in self.reserved)]
+        near = difflib.get_close_matches(str(key[-1]), names, n=1)
         return Problem(
             key=key,
-            observed=f"{_named(value)}",
-            allowed=_WANTED[code],
-            next_step=f'put it in quotes: "{show(value)}"' if quotes else "",
+            observed="unknown key",
+            allowed=f"one of {', '.join(names)}",
+            next_step=f"did you mean `{near[0]}`?" if near else "delete it",
         )
-    refused = detail.get("ctx", {}).get("error")
-    if isinstance(refused, InvalidValue):
-        part = refused.key.split(".") if refused.key else ()
-        observed = refused.observed if part else f"{show(value)} cannot be read"
-        return Problem(key=(*key, *part), observed=observed, allowed=refused.allowed)
-    return Problem(key=key, observed=f"{_named(value)}: {detail['msg']}")
+
+    def missing(self, key: KeyPath, _: object) -> Problem:
+        """A key without a default."""
+        side = str(key[0])
+        allowed = f"what `kind: {kind_of(SIDES[side], self.value[side])}` needs" if side in SIDES else ""
+        step = f"add `{key[-1]}: …`"
+        return Problem(key=key, observed="the required key is missing", allowed=allowed, next_step=step)
+
+    def unknown_kind(self, key: KeyPath, detail: Mapping[str, Any]) -> Problem:
+        """A kind of source or sink that does not exist."""
+        *names, last = map(repr, SIDES[str(key[0])])
+        observed = f"{show(detail['input']['kind'])} is not known"
+        return Problem(key=(*key, "kind"), observed=observed, allowed=f"{', '.join(names)} or {last}")
+
+    def unknown_value(self, key: KeyPath, detail: Mapping[str, Any]) -> Problem:
+        """A value that is not one of a few."""
+        return Problem(
+            key=key, observed=f"{show(detail['input'])} is not known", allowed=str(detail["ctx"]["expected"])
+        )
+
+    def _value(self, key: KeyPath) -> Any:
+        value: Any = self.value
+        for part in key:
+            value = value.get(part) if isinstance(value, Mapping) else value[part]
+        return value
+
+    def _owner(self, key: KeyPath) -> Any:
+        """The type of the value at `key`."""
+        kind: Any = self.kind
+        for part in key:
+            if kind is StreamSpec and part in SIDES:
+                kinds = SIDES[str(part)]
+                kind = kinds[kind_of(kinds, self.value[str(part)])]
+            else:
+                kind = _inner(kind, part)
+        return kind
+
+
+_WORDED: Final[Mapping[str, Callable[[_Words, KeyPath, Mapping[str, Any]], Problem]]] = {
+    **dict.fromkeys(_MISSING, _Words.missing),
+    _UNKNOWN: _Words.unknown,
+    "union_tag_invalid": _Words.unknown_kind,
+    "enum": _Words.unknown_value,
+    "literal_error": _Words.unknown_value,
+}
+
+
+def _wrong_type(key: KeyPath, value: object, wanted: str) -> Problem:
+    quotes = wanted == "text" and isinstance(value, bool | int | float)
+    step = f'put it in quotes: "{show(value)}"' if quotes else ""
+    return Problem(key=key, observed=_named(value), allowed=wanted, next_step=step)
 
 
 def _named(value: object) -> str:
     kinds = {type(None): "", bool: "", int: "the number ", float: "the number ", str: "the text ", list: "the list "}
     return f"{kinds.get(type(value), 'the mapping ')}{show(value)}"
-
-
-def _unknown(kind: type[Any], key: KeyPath, reserved: Collection[str]) -> Problem:
-    owner: Any = kind
-    for part in key[:-1]:
-        owner = _inner(owner, part)
-    names = [field.name for field in fields(owner) if not (owner is kind and field.name in reserved)]
-    near = difflib.get_close_matches(str(key[-1]), names, n=1)
-    return Problem(
-        key=key,
-        observed="unknown key",
-        allowed=f"one of {', '.join(names)}",
-        next_step=f"did you mean `{near[0]}`?" if near else "delete it",
-    )
 
 
 def _inner(owner: Any, part: str | int) -> Any:
@@ -147,7 +202,7 @@ def _inner(owner: Any, part: str | int) -> Any:
     return hint
 
 
-def placed(problem: Problem, document: Document) -> Problem:
+def _placed(problem: Problem, document: Document) -> Problem:
     """The problem with the line of its key, or of the nearest mapping around it."""
     if problem.line is not None:
         return problem
@@ -155,4 +210,4 @@ def placed(problem: Problem, document: Document) -> Problem:
     line = document.lines.get(key)
     if line is None and len(key) > 1:
         line = document.lines.get(key[:-1])
-    return Problem(key=key, observed=problem.observed, allowed=problem.allowed, next_step=problem.next_step, line=line)
+    return replace(problem, line=line)

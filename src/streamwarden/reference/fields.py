@@ -26,12 +26,18 @@ class Key:
     meaning: str
 
 
-def keys(kind: Any, *, leave_out: Collection[str] = (), prefix: str = "") -> Iterator[Key]:
-    """Everything that a file of `kind` may set, in order. Raises LookupError for a field without a text below it."""
+def keys(kind: Any, *, only: str = "", leave_out: Collection[str] = (), prefix: str = "") -> Iterator[Key]:
+    """The keys of a mapping that becomes a `kind`, in order. Raises LookupError for a field without a text below it.
+
+    Args:
+        only: the one field to read; empty: all.
+        leave_out: fields that are not keys of the file.
+        prefix: put before each name.
+    """
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint, name = hints[field.name], f"{prefix}{field.name}"
-        if name in leave_out:
+        if field.name in leave_out or (only and field.name != only):
             continue
         if is_dataclass(hint):
             yield from keys(hint, prefix=f"{name}.")

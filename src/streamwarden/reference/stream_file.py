@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from typing import Final
 
-from streamwarden.reference.fields import keys, table
-from streamwarden.stream import StreamSpec
+from streamwarden.config.kinds import SIDES
+from streamwarden.reference.fields import Key, keys, table
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+
+_SET_BY_THE_LOADER: Final = ("project", "file")
 
 _HEAD: Final = """\
 # A stream's file
@@ -81,4 +86,30 @@ the one that the script gave it.
 
 def page() -> str:
     """The whole page, in Markdown."""
-    return _HEAD + table([*keys(StreamSpec, leave_out=("project", "file"))]) + _TAIL
+    rows = [
+        key
+        for each in fields(StreamSpec)
+        if each.name not in _SET_BY_THE_LOADER
+        for key in ([_kind(each.name)] if each.name in SIDES else keys(StreamSpec, only=each.name))
+    ]
+    kinds = (_section(side, name) for side, named in SIDES.items() for name in named)
+    return _HEAD + table(rows) + "\n" + "\n".join(kinds) + _TAIL
+
+
+def _kind(side: str) -> Key:
+    names = list(SIDES[side])
+    meaning = f"the kind of {side}; each kind has its own keys, see below"
+    return Key(f"{side}.kind", ", ".join(f"`{name}`" for name in names), f"`{names[0]}`", meaning)
+
+
+def _section(side: str, name: str) -> str:
+    kind = SIDES[side][name]
+    shared = {f"{side}.{each.name}" for each in fields({"source": SourceSpec, "sink": SinkSpec}[side])}
+    rows = sorted(keys(kind, leave_out=("kind",), prefix=f"{side}."), key=lambda key: key.name in shared)
+    return f"### `{side}: {{kind: {name}}}`\n\n{_introduction(side, kind)}\n\n{table(rows)}"
+
+
+def _introduction(side: str, kind: type) -> str:
+    if kind in (SourceSpec, SinkSpec):
+        return f"The job is a whole PySpark script that brings its own {side}."
+    return inspect.cleandoc(kind.__doc__ or "")
