@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
+from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.units import Seconds
 
@@ -117,7 +118,7 @@ class FaultSpec:
         _require(self.within > 0, "within", self.within, "a positive duration")
         if self.kind is FaultKind.SERVICE_OUTAGE:
             if self.outage is None:
-                raise ValueError("outage is missing, allowed is a mapping of `service`, `down` and `up`")
+                raise InvalidValue("missing", key="outage", allowed="a mapping of `service`, `down` and `up`")
         else:
             _require(self.outage is None, "outage", self.outage, f"none: a fault of the kind {self.kind} has no outage")
         if self.outage is not None:
@@ -264,4 +265,4 @@ def drill_from_dict(raw: Mapping[str, Any]) -> DrillSpec:
 
 def _require(holds: bool, key: str, value: object, allowed: str) -> None:
     if not holds:
-        raise ValueError(f"{key} is {value!r}, allowed is {allowed}")
+        raise InvalidValue(repr(value), key=key, allowed=allowed)

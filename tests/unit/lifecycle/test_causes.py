@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from streamwarden import errors
 from streamwarden.lifecycle.causes import CAUSES, cause_of
-from streamwarden.lifecycle.causes_reference import page
 from streamwarden.lifecycle.chain import Chain, Link, chain_of_text, of_java
 from streamwarden.lifecycle.exits import failure
 from streamwarden.lifecycle.signs import Cause, Sign
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def shown(sign: Sign) -> Link:
@@ -204,11 +200,6 @@ def test_a_torn_log_is_no_torn_record(reader: str, what: str | None) -> None:
     """The same exception of the same parser: what called it tells them apart."""
     found = cause_of(chain_of_text(TORN.format(reader=reader)))
     assert (found.what if found else None) == what
-
-
-def test_the_page_is_the_table() -> None:
-    """Otherwise: python -m streamwarden.lifecycle.causes_reference > docs/reference/causes.md"""
-    assert (ROOT / "docs/reference/causes.md").read_text() == page()
 
 
 def test_a_code_names_one_cause_and_is_recorded() -> None:

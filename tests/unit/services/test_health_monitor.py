@@ -25,6 +25,7 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, Pr
 from streamwarden.lifecycle.queries import Part, QueryRecord
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
+from streamwarden.services.monitoring.notifiers import due_notifications
 from streamwarden.services.monitoring.probe import Surroundings, survey
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.files import FilesSource
@@ -151,7 +152,7 @@ def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, s
     }
     assert health.status is Status.UNKNOWN  # one check does not know: that is not OK
     assert health.problems == ()
-    assert result.due == ()
+    assert due_notifications(store.incidents, T0, 3600.0) == []
     assert {verdict.check for verdict in store.verdicts.latest("orders")} == set(all_of_a_stream)
     assert set(result.seconds) == {"read", "check", "save"}
 
@@ -235,7 +236,7 @@ def test_an_incident_is_opened_once_told_and_resolved(tmp_path: Path, store: Sto
         return (
             [each.check for each in changes.opened],
             [each.check for each in changes.resolved],
-            [each.incident.check for each in result.due],
+            [each.incident.check for each in due_notifications(store.incidents, at, 3600.0)],
         )
 
     assert mine(T0) == (["checkpoint_duration"], [], ["checkpoint_duration"])

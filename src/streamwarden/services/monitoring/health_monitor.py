@@ -17,7 +17,7 @@ from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
+from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance
 from streamwarden.health.services import measurement
 from streamwarden.health.stream_incidents import ended
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
@@ -29,7 +29,6 @@ from streamwarden.lifecycle.queries import Unit, owner, units
 from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
 from streamwarden.services.fleet.liveness import is_alive as driver_alive
-from streamwarden.services.monitoring.notifiers import Notification, compose
 from streamwarden.services.monitoring.probe import Surroundings, survey
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream import StreamSpec
@@ -73,14 +72,12 @@ class Report:
 
     Args:
         at: Unix seconds.
-        due: what somebody must hear of now; nothing is claimed or sent yet (`notify.deliver` does that).
         seconds: wall time of its phases: `read` (store and checkpoints), `check`, `save`.
     """
 
     at: float
     streams: Mapping[str, StreamHealth]
     changes: Changes = field(default_factory=Changes)
-    due: tuple[Notification, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -160,8 +157,7 @@ class HealthMonitor:
             seconds["save"] += time.perf_counter() - judged
         judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
-        notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
-        return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
+        return Report(at=now, streams=streams, changes=changes, seconds=seconds)
 
     def _units(self, specs: Sequence[StreamSpec], now: float) -> list[Unit]:
         """What there is to judge: each stream, or its driver and its queries."""
@@ -294,11 +290,6 @@ class HealthMonitor:
                 return False
             raise
         return True
-
-    def _due(self, streams: Mapping[str, StreamHealth], now: float) -> tuple[Incident, ...]:
-        """Read anew, so that what others claimed meanwhile is seen; also ends that nobody announced."""
-        found = to_tell(self._store.incidents, now, self._policy.resend_interval)
-        return tuple(incident for incident in found if incident.stream in streams)
 
 
 def _is_told(batch: Batch) -> bool:
