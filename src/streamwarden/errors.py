@@ -3,6 +3,7 @@
     StreamwardenError
     ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot cure it
     ├── CheckpointError        a checkpoint is missing, damaged or belongs to another query
+    │   └── CheckpointMissing  there is no such folder: the query has not started yet, or the path is wrong
     ├── LeaseError
     │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
@@ -22,6 +23,8 @@ A message has four parts: what was observed, what was expected, where, and what 
 """
 
 from __future__ import annotations
+
+__all__ = ["ConfigError", "VerificationError"]
 
 
 class StreamwardenError(Exception):
@@ -80,6 +83,10 @@ class InvalidValue(ValueError):
 
 class CheckpointError(StreamwardenError):
     """A checkpoint is missing, damaged or belongs to another query."""
+
+
+class CheckpointMissing(CheckpointError):
+    """There is no such folder: the query has not started yet, or the path is wrong."""
 
 
 class LeaseError(StreamwardenError):

@@ -15,6 +15,8 @@ from typing import Annotated, ClassVar, Final
 from streamwarden.errors import InvalidValue
 from streamwarden.units import Bytes, Quantity, Seconds, parse_duration
 
+__all__ = ["StreamSpec"]
+
 NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A stream's name becomes a DAG id, a folder and a key of the store: nothing else is allowed in it."""
 

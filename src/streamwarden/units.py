@@ -9,10 +9,15 @@ from typing import Annotated, Any, Final
 
 from streamwarden.errors import InvalidValue
 
+__all__ = ["parse_duration"]
+
 KB: Final = 10**3
 MB: Final = 10**6
 GB: Final = 10**9
 """10^9 bytes: the documented thresholds use decimal units."""
+
+SIZES: Final = ((10**12, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"), (1, "B"))
+"""Bytes -> unit, largest first: how this package writes a size for people."""
 
 _SECONDS: Final = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
@@ -22,8 +27,8 @@ _SECONDS: Final = {
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
 _BYTES: Final = {
-    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
-    **{"kb": KB, "mb": MB, "gb": GB, "tb": 10**12},
+    **dict.fromkeys(("", "byte", "bytes"), 1),
+    **{name.lower(): size for size, name in SIZES},
     **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
 }
 _QUANTITY: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
@@ -90,7 +95,10 @@ def format_duration(seconds: float) -> str:
 
 def format_size(count: float) -> str:
     """`1500` -> `1.5 kB`, `2_000_000_000` -> `2.0 GB` (decimal units)."""
-    for unit, size in (("TB", 10**12), ("GB", GB), ("MB", MB), ("kB", KB)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} B"
+    size, unit = size_unit(count)
+    return f"{count / size:.{0 if size == 1 else 1}f} {unit}"
+
+
+def size_unit(count: float) -> tuple[int, str]:
+    """The largest of `SIZES` that `count` bytes reach; below one byte, the byte."""
+    return next((each for each in SIZES if count >= each[0]), SIZES[-1])

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint import loading
 from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
@@ -39,7 +39,6 @@ pytestmark = pytest.mark.spark
 BEFORE, AFTER = 7, 1
 # The newest batch is 7: after the 7 with data an append query runs one without. Its state version is 8. The run after
 # the damage has batch 8 with the new file, and batch 9, which has none and compacts the sink's manifest.
-FS = LocalFiles()
 STATE = "spark.sql.streaming.stateStore"
 CHANGELOG = {f"{STATE}.providerClass": ROCKSDB, f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true"}
 FULL = {f"{STATE}.providerClass": ROCKSDB, f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"}
@@ -426,7 +425,7 @@ def test_spark_does_what_the_inspector_foretells(
     name, damage, consequence = CASES[case]
     made = fork(origins[name], into=tmp_path / "fork", rewind=0)
     damage(tmp_path / "fork")
-    report = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path)
+    report = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path))
     assert report.worst is consequence, report.findings
     gravest = [each for each in report.findings if each.consequence is consequence]
     before = report.position.committed
@@ -434,7 +433,7 @@ def test_spark_does_what_the_inspector_foretells(
     if consequence is Consequence.REFUSES:
         assert failure is not None, gravest
         _require_foretold(gravest, failure)
-        assert log_position(FS, made.spec.checkpoint).committed in (before, 7), "it ran a batch first"
+        assert log_position(open_path(made.spec.checkpoint)).committed in (before, 7), "it ran a batch first"
     elif consequence is Consequence.LOSES:
         _require_loss(gravest, failure, made.spec)
         output = _read(spark, made.spec)
@@ -460,7 +459,7 @@ def test_a_source_that_lists_again_swallows_new_files_unless_there_is_no_room(
     only lists; the second would read what came since."""
     made = fork(origins["changelog"], into=tmp_path / "fork", rewind=0)
     lose("checkpoint/sources/0/6")(tmp_path / "fork")
-    (finding,) = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings
+    (finding,) = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings
     assert (finding.path, finding.consequence) == ("sources/0/6", LOSES)
     for _ in range(2):
         assert run(spark, made.spec, KINDS["changelog"], {"maxFilesPerTrigger": at_once}) is None
@@ -476,13 +475,13 @@ def test_a_query_with_state_fails_after_the_batches_that_an_older_manifest_lists
     copy(ENTRY, "output/_spark_metadata/8")(tmp_path / "fork")
     for index in range(BEFORE + AFTER, BEFORE + AFTER + 2):
         publish(Path(made.spec.source.path or ""), index, minute_of_rows(index))
-    (finding,) = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings
+    (finding,) = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings
     assert (finding.path, finding.consequence) == ("_spark_metadata/8", LOSES)
     assert "so batch 9 fails" in finding.spark
     failure = run(spark, made.spec, KINDS[name])
     assert failure is not None
     _require_foretold([finding], failure)
-    position = log_position(FS, made.spec.checkpoint)
+    position = log_position(open_path(made.spec.checkpoint))
     assert (position.planned, position.committed) == (9, 8)
 
 
@@ -493,7 +492,7 @@ def test_spark_repairs_no_snapshot_whose_stand_in_is_too_old(
     monkeypatch.setattr(loading, "MOST_REPLAYED", 7)
     made = fork(origins["covered"], into=tmp_path / "fork", rewind=0)
     halve(f"{STORES}/*.zip")(tmp_path / "fork")
-    findings = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings
+    findings = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings
     assert {(each.consequence, each.error_class) for each in findings} == {(REFUSES, loading.UNREADABLE)}
     failure = run(spark, made.spec, KINDS["covered"], **{LIMIT: "7"})
     assert failure is not None
@@ -503,7 +502,7 @@ def test_spark_repairs_no_snapshot_whose_stand_in_is_too_old(
 def _require_loss(findings: list[Finding], failure: str | None, spec: StreamSpec) -> None:
     """The query ends well, or it runs on up to the very batch that compacts the manifest, and fails as was said."""
     said = re.search(r"batch (\d+), .*compacts.*fails", findings[0].spark)
-    position = log_position(FS, spec.checkpoint)
+    position = log_position(open_path(spec.checkpoint))
     compacting = int(said.group(1)) if said else None
     if compacting is None or (position.planned or 0) < compacting:
         assert failure is None, (findings, failure)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.checkpoint.compaction import leftover_checksums, next_compaction
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
     SINK_LOG,
     Damaged,
@@ -76,13 +76,13 @@ class SinkManifest:
         return next_compaction(self.compact, self.upto)
 
 
-def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest | None:
+def read_sink_manifest(output: Location, upto: int) -> SinkManifest | None:
     """The manifest of the output folder as of batch `upto` (-1: before any); None if the folder has no manifest.
 
     Damage is reported, not raised. A file that is purged while it is read raises FileNotFoundError.
     """
-    folder = join(output, SINK_LOG)
-    names = list_or_empty(fs, folder)
+    folder = output / SINK_LOG
+    names = list_or_empty(folder)
     ids = compactible_ids(names)
     if not ids:
         return None
@@ -91,7 +91,7 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
     for batch, compact in files:
         name = compactible_name(batch, compact)
         try:
-            log = read_log_file(fs, join(folder, name))
+            log = read_log_file(folder / name)
             require_version(log, NEWEST_FORMAT)
             for line in log.lines:
                 parse_object(line)
@@ -110,12 +110,12 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
     )
 
 
-def newest_entry(fs: FileSystem, output: str) -> int | None:
+def newest_entry(output: Location) -> int | None:
     """The newest batch that has an entry in the manifest of the output folder, by its name; None if none has.
 
     Spark skips every batch up to it without reading its input, whatever the checkpoint says. Raises OSError.
     """
-    ids = compactible_ids(list_or_empty(fs, output, SINK_LOG))
+    ids = compactible_ids(list_or_empty(output / SINK_LOG))
     return ids[-1][0] if ids else None
 
 

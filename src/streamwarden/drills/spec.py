@@ -61,7 +61,7 @@ class DrillTarget(StrEnum):
     FORK = "fork"
 
 
-class Service(StrEnum):
+class OutageService(StrEnum):
     """A service that a stream lives on, by the end of the stream at which it stands."""
 
     SOURCE = "source"  # the broker of its topic
@@ -86,7 +86,7 @@ class OutageSpec:
             fault's `within`, until no commit has come for twice as long as a batch takes.
     """
 
-    service: Service
+    service: OutageService
     down: tuple[str, ...]
     up: tuple[str, ...]
     lasts: Seconds = 20.0
@@ -245,7 +245,7 @@ def drill_from_dict(raw: Mapping[str, Any]) -> DrillSpec:
     if fault.get("outage") is not None:
         outage = dict(fault["outage"])
         commands = {"down": tuple(outage["down"]), "up": tuple(outage["up"])}
-        fault["outage"] = OutageSpec(**{**outage, **commands, "service": Service(outage["service"])})
+        fault["outage"] = OutageSpec(**{**outage, **commands, "service": OutageService(outage["service"])})
     steady["checks"] = tuple(steady["checks"])
     verification = dict(raw["verification"])
     verification["oracle"] = OracleKind(verification["oracle"])

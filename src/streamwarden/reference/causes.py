@@ -35,11 +35,11 @@ def page() -> str:
 
 
 def _rows() -> Iterator[str]:
-    yield "| cause | decision | next step | recognised by |"
-    yield "|---|---|---|---|"
+    yield "| cause | code | decision | next step | recognised by |"
+    yield "|---|---|---|---|---|"
     for cause in CAUSES:
         signs = ", ".join(str(sign).replace("|", "\\|") for sign in cause.signs)
-        yield f"| {cause.what} | {_decision(cause)} | {cause.next_step} | {signs} |"
+        yield f"| {cause.what} | `{cause.code}` | {_decision(cause)} | {cause.next_step} | {signs} |"
 
 
 def _decision(cause: Cause) -> str:

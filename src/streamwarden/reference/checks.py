@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from streamwarden.health.check import Check, Threshold, Unit
+from streamwarden.health.check import Check, Threshold, ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.settle import MEMORY, RAISE, RECENT
+from streamwarden.units import SIZES
 
 _STEPS: Final = {
-    Unit.BYTES: ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B")),
-    Unit.SECONDS: ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"), (0.001, "ms")),
+    ValueUnit.BYTES: SIZES,
+    ValueUnit.SECONDS: ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"), (0.001, "ms")),
 }
 
 _INTRODUCTION: Final = f"""\
@@ -74,9 +75,9 @@ def thresholds_file(checks: Sequence[Check] = CHECKS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def written(value: float, unit: Unit) -> str:
+def written(value: float, unit: ValueUnit) -> str:
     """`value` as a person would write it in YAML, in the largest unit that is exact: `5 GB`, `10 ms`, `0.1 %`."""
-    if unit is Unit.SHARE:
+    if unit is ValueUnit.SHARE:
         return f"{round(value * 100, 9):g} %"
     for step, name in _STEPS.get(unit, ()):
         count = round(value / step, 9)

@@ -18,7 +18,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from streamwarden.adapters.storage.files import LocalFiles, open_path
-from streamwarden.checkpoint.filesystem import FileSystem, join, walk
+from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.checkpoint.uris import file_name, to_path
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.parquet_files import read_files
@@ -102,39 +102,39 @@ def read_output(
     Raises VerificationError if the folder is not there, the storage does not answer, or a manifest entry cannot be
     understood.
     """
-    fs, root = open_path(path, connection)
+    root = open_path(path, connection)
     try:
-        on_disk = sorted(name for name, _ in walk(fs, root, skip=_hidden) if name.endswith(".parquet"))
-        manifest = _manifest(fs, root, committed, first)
+        on_disk = sorted(name for name, _ in root.walk(skip=_hidden) if name.endswith(".parquet"))
+        manifest = _manifest(root, committed, first)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise VerificationError(
             "there is no output",
             expected="a folder of parquet files",
-            where=root,
+            where=root.path,
             next_step="let the stream commit a batch first",
         ) from error
     except OSError as error:
-        raise _unreadable(root, error) from error
+        raise _unreadable(root.path, error) from error
     if manifest is None:
         problems = []
         if committed is not None:
-            problems.append(f"{committed + 1 - first} committed batches and no {MANIFEST} in {root}")
-        data = read_files(fs, root, [join(root, name) for name in on_disk])
+            problems.append(f"{committed + 1 - first} committed batches and no {MANIFEST} in {root.path}")
+        data = read_files(root, [(root / name).path for name in on_disk])
         problems += [_not_read(file, said) for file, said in data.unreadable]
         return Output(
             columns=data.columns, rows=data.rows, files=len(on_disk), problems=tuple(problems), types=data.types
         )
     missing = set(manifest.missing)
     present = [file for file in manifest.files if file not in missing]
-    named = {_real(fs, file) for file in present}
-    data = read_files(fs, root, present)
+    named = {_real(root.fs, file) for file in present}
+    data = read_files(root, present)
     return Output(
         columns=data.columns,
         rows=data.rows,
         types=data.types,
         manifest=manifest,
         files=len(present),
-        leftovers=tuple(name for name in on_disk if _real(fs, join(root, name)) not in named),
+        leftovers=tuple(name for name in on_disk if _real(root.fs, (root / name).path) not in named),
         problems=(
             *(f"the manifest has no entry for the committed batch {batch}" for batch in manifest.gaps),
             *(f"the manifest names {file_name(file)}, which is not there" for file in manifest.missing),
@@ -143,7 +143,7 @@ def read_output(
     )
 
 
-def _manifest(fs: FileSystem, root: str, committed: int | None, first: int) -> Manifest | None:
+def _manifest(root: Location, committed: int | None, first: int) -> Manifest | None:
     """The manifest of the output folder `root`, None if it has none; what a batch needs is one readable entry, its own
     or a compact one that came later. An empty entry is a gap: Spark writes at least the version line.
 
@@ -151,12 +151,12 @@ def _manifest(fs: FileSystem, root: str, committed: int | None, first: int) -> M
     """
     entries = {}
     try:
-        names = fs.names(join(root, MANIFEST))
+        names = (root / MANIFEST).names()
     except (FileNotFoundError, NotADirectoryError):
         return None
     for name in names:
         match = _ENTRY.fullmatch(name)
-        if match and (lines := _lines(fs.read(join(root, MANIFEST, name)))) is not None:
+        if match and (lines := _lines((root / MANIFEST / name).read())) is not None:
             entries[int(match.group(1)), match.group(2) is not None] = lines
     compact = max((batch for batch, whole in entries if whole), default=None)
     later = sorted(batch for batch, whole in entries if not whole and (compact is None or batch > compact))
@@ -165,18 +165,18 @@ def _manifest(fs: FileSystem, root: str, committed: int | None, first: int) -> M
     newest = later[-1] if later else compact
     last = max((batch for batch in (committed, newest) if batch is not None), default=-1)
     due = range(first if compact is None else compact + 1, last + 1)
-    files = _files(fs, root, chosen)
+    files = _files(root, chosen)
     return Manifest(
         newest=newest,
         files=files,
         gaps=tuple(batch for batch in due if batch not in set(later)),
-        missing=tuple(file for file in files if not _is_file(fs, file)),
+        missing=tuple(file for file in files if not _is_file(Location(root.fs, file))),
     )
 
 
-def _is_file(fs: FileSystem, path: str) -> bool:
+def _is_file(file: Location) -> bool:
     try:
-        return not fs.stat(path).is_dir
+        return not file.stat().is_dir
     except (FileNotFoundError, NotADirectoryError):
         return False
 
@@ -188,18 +188,18 @@ def _lines(content: bytes) -> list[str] | None:
     return lines[1:]
 
 
-def _files(fs: FileSystem, root: str, entries: Iterable[list[str]]) -> tuple[str, ...]:
+def _files(root: Location, entries: Iterable[list[str]]) -> tuple[str, ...]:
     """Files that were added and not deleted. The same file named twice is read twice: that is what a reader sees."""
     files: list[str] = []
     for line in (line for entry in entries for line in entry):
         try:
             status = json.loads(line)
-            file, action = _place(fs, status["path"]), status["action"]
+            file, action = _place(root.fs, status["path"]), status["action"]
         except (ValueError, KeyError, TypeError) as error:
             raise VerificationError(
                 f"an entry of the manifest reads {line!r}",
                 expected="a JSON object with path and action",
-                where=join(root, MANIFEST),
+                where=(root / MANIFEST).path,
                 next_step="restore the manifest; Spark cannot read this output either",
             ) from error
         if action == "add":
@@ -210,7 +210,7 @@ def _files(fs: FileSystem, root: str, entries: Iterable[list[str]]) -> tuple[str
             raise VerificationError(
                 f"an entry of the manifest has the action {action!r}",
                 expected="add or delete",
-                where=join(root, MANIFEST),
+                where=(root / MANIFEST).path,
                 next_step="read this output with the Spark version that wrote it",
             )
     return tuple(files)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.output_types import arrow_type
 from streamwarden.verification.column_types import ColumnType
@@ -32,7 +32,7 @@ class ReadFiles:
     unreadable: Sequence[tuple[str, str]] = ()
 
 
-def read_files(fs: FileSystem, root: str, files: Sequence[str]) -> ReadFiles:
+def read_files(root: Location, files: Sequence[str]) -> ReadFiles:
     """Read every file. One that is named twice counts twice.
 
     Raises VerificationError if the storage does not answer for the folder `root` either.
@@ -43,11 +43,11 @@ def read_files(fs: FileSystem, root: str, files: Sequence[str]) -> ReadFiles:
     unreadable: list[tuple[str, str]] = []
     for file in files:
         try:
-            read.append(_read(fs, file))
+            read.append(_read(Location(root.fs, file)))
         except MemoryError:  # which says nothing of the file
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            _require_answer(fs, root, error)
+            _require_answer(root, error)
             unreadable.append((file, " ".join(str(error).split())))
     types: dict[str, list[ColumnType]] = {}
     for each in read:
@@ -71,7 +71,7 @@ class _File:
         return zip(*(self.values.get(name, nulls) for name in columns), strict=True)
 
 
-def _read(fs: FileSystem, file: str) -> _File:
+def _read(file: Location) -> _File:
     """One file.
 
     Raises ArrowException, OSError, ValueError or OverflowError if it is damaged, or holds a value that Python has
@@ -79,7 +79,7 @@ def _read(fs: FileSystem, file: str) -> _File:
     """
     import pyarrow.parquet as pq
 
-    with fs.open(file) as opened:
+    with file.open() as opened:
         table = pq.ParquetFile(opened).read()
     return _File(
         types={each.name: arrow_type(each.type) for each in table.schema},
@@ -88,15 +88,15 @@ def _read(fs: FileSystem, file: str) -> _File:
     )
 
 
-def _require_answer(fs: FileSystem, root: str, error: Exception) -> None:
+def _require_answer(root: Location, error: Exception) -> None:
     """A storage that is away says nothing of the file."""
     try:
-        fs.stat(root)
+        root.stat()
     except OSError as away:
         raise VerificationError(
             f"the output cannot be read: {error}",
             expected="a storage that answers",
-            where=root,
+            where=root.path,
             next_step="see that the storage is reachable and the credentials are right",
         ) from away
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import ConfigError
@@ -124,14 +124,14 @@ class FileSource:
 
         return f.concat(f.lit(f"{self.format} file "), f.col("_metadata.file_path"))
 
-    def malformed_of(self, spark: SparkSession, fs: FileSystem, checkpoint: str, place: int, batch: int) -> DataFrame:
+    def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
         """See `sources.Source`. `number` is a row's place in its file, from 1 on (of lines: blank ones apart)."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        read = file_source_log(fs, checkpoint, place)
+        read = file_source_log(checkpoint, place)
         if batch not in read:
-            require_range(fs, checkpoint, batch)
+            require_range(checkpoint, batch)
         names = list(read.get(batch, ()))
         schema = self.rules.schema
         if not names:

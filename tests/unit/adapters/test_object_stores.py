@@ -179,8 +179,9 @@ def test_whose_records_are_read_from_a_topic_is_asked_of_the_streams_own_store(m
 @pytest.mark.parametrize("url", ["s3a://bucket/a b/#1?", "s3://bucket/a b/#1?"])
 def test_a_path_stays_a_url_for_people_and_is_a_key_for_the_store(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", conn(ELSEWHERE)["AIRFLOW_CONN_LAKE"])
-    files, path = open_path(url, "lake")
+    found = open_path(url, "lake")
+    files = found.fs
     assert isinstance(files, FsspecFiles)
-    assert path == url
+    assert found.path == url
     assert files.fs is file_system(access("lake")), "a client is made once"
-    assert files.fs._strip_protocol(path) == "bucket/a b/#1?"
+    assert files.fs._strip_protocol(found.path) == "bucket/a b/#1?"

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, worst
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from support.checkpoints import NAMES, Unpack, remove, replace
 
-FS = LocalFiles()
 Damage = Callable[[Path], None]
 CHANGELOG = "spark-4.3.0-changelog"
 
@@ -32,7 +31,7 @@ LOSES, REFUSES, RECOVERS, HARMLESS = (
 
 
 def findings(root: Path) -> tuple[Finding, ...]:
-    return read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output")).findings
+    return read_checkpoint(open_path(root / "checkpoint"), output=open_path(root / "output")).findings
 
 
 def lose(path: Path) -> None:
@@ -474,5 +473,5 @@ def test_no_damage_makes_the_inspector_fail(name: str, unpack: Unpack, tmp_path:
         files = sorted(path for path in root.rglob("*") if path.is_file())
         for path in choose.sample(files, 10):
             choose.choice([Path.unlink, halve, empty, flip])(path)
-        report = read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output"))
+        report = read_checkpoint(open_path(root / "checkpoint"), output=open_path(root / "output"))
         assert report.to_dict()["worst"] is None or report.findings

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from streamwarden.errors import ConfigError
-from streamwarden.health.check import Check, Unit
+from streamwarden.health.check import Check, ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.thresholds import DEFAULTS, thresholds_from, validate_overrides
 from streamwarden.reference.checks import checks_page, thresholds_file, written
@@ -104,16 +104,16 @@ def test_check_names_are_unique_and_are_their_modules() -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (1e9, Unit.BYTES, "1 GB"),
-        (1.5e9, Unit.BYTES, "1500 MB"),
-        (0.01, Unit.SECONDS, "10 ms"),
-        (604800.0, Unit.SECONDS, "7 d"),
-        (90.0, Unit.SECONDS, "90 s"),
-        (0.001, Unit.SHARE, "0.1 %"),
-        (3.0, Unit.TIMES, "3"),
-        (2.5, Unit.TIMES, "2.5"),
+        (1e9, ValueUnit.BYTES, "1 GB"),
+        (1.5e9, ValueUnit.BYTES, "1500 MB"),
+        (0.01, ValueUnit.SECONDS, "10 ms"),
+        (604800.0, ValueUnit.SECONDS, "7 d"),
+        (90.0, ValueUnit.SECONDS, "90 s"),
+        (0.001, ValueUnit.SHARE, "0.1 %"),
+        (3.0, ValueUnit.TIMES, "3"),
+        (2.5, ValueUnit.TIMES, "2.5"),
     ],
 )
-def test_a_value_is_written_so_that_it_reads_back(value: float, unit: Unit, text: str) -> None:
+def test_a_value_is_written_so_that_it_reads_back(value: float, unit: ValueUnit, text: str) -> None:
     assert written(value, unit) == text
     assert unit.parse(text) == value

@@ -202,6 +202,16 @@ def test_a_torn_log_is_no_torn_record(reader: str, what: str | None) -> None:
     assert (found.what if found else None) == what
 
 
+def test_a_code_names_one_cause_and_is_recorded() -> None:
+    assert len({cause.code for cause in CAUSES}) == len(CAUSES)
+    for cause in CAUSES:
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", cause.code)
+        chain = (shown(cause.signs[0]),)
+        record, row = failure(None, "", at=1, cut_batch=None, built=False, chain=chain), cause_of(chain, started=False)
+        assert row is not None
+        assert record.cause == row.code
+
+
 def test_next_steps_say_what_to_do() -> None:
     for cause in CAUSES:
         assert re.search(r"[a-z]", cause.next_step)

@@ -15,8 +15,7 @@ from streamwarden.adapters.store.batches import Summary
 from streamwarden.adapters.store.database import StoreBusy
 from streamwarden.adapters.store.facade import Store
 from streamwarden.adapters.store.measurements import Statistic
-from streamwarden.adapters.store.merging import has_run
 from streamwarden.adapters.store.retention import Pruned
 from streamwarden.adapters.store.rollup import Rolled
 
-__all__ = ["Pruned", "Rolled", "Statistic", "Store", "StoreBusy", "Summary", "has_run"]
+__all__ = ["Pruned", "Rolled", "Statistic", "Store", "StoreBusy", "Summary"]

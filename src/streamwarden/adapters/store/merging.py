@@ -10,13 +10,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
 from streamwarden.health.window import Batch
 from streamwarden.progress import Progress, parse_progress
-
-_PHASES_OF_A_RUN: Final = ("addBatch", "walCommit", "commitOffsets")
-"""Spark also reports triggers that found no data (every 10 s): under the next batch's id and without these phases."""
 
 
 class Origin(StrEnum):
@@ -84,7 +80,7 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
         query_id=progress.query_id,
         batch_id=progress.batch_id,
         report=Report(
-            executed=has_run(progress),
+            executed=progress.has_run,
             started_at=progress.at,
             run_id=progress.run_id,
             text=json.dumps(progress.raw, ensure_ascii=False, separators=(",", ":")),
@@ -94,11 +90,6 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
             watermark=progress.watermark,
         ),
     )
-
-
-def has_run(progress: Progress) -> bool:
-    """Whether the report is of a batch that ran, not of a trigger that found nothing to do."""
-    return any(phase in progress.durations_ms for phase in _PHASES_OF_A_RUN)
 
 
 def to_batch(row: BatchRow) -> Batch:

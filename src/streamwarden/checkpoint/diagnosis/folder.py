@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from streamwarden.checkpoint.compaction import leftover_checksums
 from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding, not_read, refuses_start
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     COMMITS,
     METADATA,
@@ -89,22 +89,20 @@ class Logs:
         return record if isinstance(record, OffsetRecord) else None
 
 
-def read_logs(
-    fs: FileSystem, path: str, commits: Sequence[int], offsets: Sequence[int], written: int | None = None
-) -> Logs:
+def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[int], written: int | None = None) -> Logs:
     """Read both logs. A file that was purged since it was listed is left out; every damage is kept as words."""
     return Logs(
-        _read_all(fs, join(path, OFFSETS), offsets, parse_offsets),
-        _read_all(fs, join(path, COMMITS), commits, parse_commit),
+        _read_all(checkpoint / OFFSETS, offsets, parse_offsets),
+        _read_all(checkpoint / COMMITS, commits, parse_commit),
         written,
     )
 
 
-def diagnose_metadata(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+def diagnose_metadata(checkpoint: Location, logs: Logs) -> Iterator[Finding]:
     """`metadata`: without it Spark refuses to continue what is there."""
     new_id = 'write {"id": "<a new UUID>"} into it (sinks that remember the query id take it for a new query)'
     try:
-        require_uuid(parse_query_id(read_bytes(fs, join(path, METADATA))))
+        require_uuid(parse_query_id(read_bytes(checkpoint / METADATA)))
     except FileNotFoundError:
         if logs.offsets or logs.commits:
             yield refuses_start(
@@ -117,9 +115,9 @@ def diagnose_metadata(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding
         yield refuses_start(METADATA, str(error), f"{RESTORE}, or {new_id}")
 
 
-def diagnose_folders(fs: FileSystem, path: str) -> Iterator[Finding]:
+def diagnose_folders(checkpoint: Location) -> Iterator[Finding]:
     """A file in the place of a folder: Spark can neither list it nor write into it."""
-    for entry in fs.entries(path):
+    for entry in checkpoint.entries():
         if entry.name in (OFFSETS, COMMITS, SOURCES, STATE) and not entry.is_dir:
             yield refuses_start(entry.name, "a file is in the place of the folder", RESTORE)
 
@@ -141,12 +139,12 @@ def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Finding]:
     yield from _diagnose_commits(logs, planned, committed)
 
 
-def diagnose_leftovers(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+def diagnose_leftovers(checkpoint: Location, logs: Logs) -> Iterator[Finding]:
     """Checksum files of `offsets/` and `commits/` that are in the way of the next batches."""
     planned = -1 if logs.planned is None else logs.planned
     committed = -1 if logs.committed is None else logs.committed
     for folder, after in ((OFFSETS, planned), (COMMITS, max(planned - 1, committed))):
-        for name in leftover_checksums(list_or_empty(fs, path, folder), after):
+        for name in leftover_checksums(list_or_empty(checkpoint / folder), after):
             yield leftover(join(folder, name))
 
 
@@ -216,13 +214,11 @@ def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterat
         yield refuses_start(f"{COMMITS}/{committed}", newest, advice)
 
 
-def _read_all(
-    fs: FileSystem, folder: str, batches: Sequence[int], parse: Callable[[int, LogFile], _T]
-) -> dict[int, _T | str]:
+def _read_all(folder: Location, batches: Sequence[int], parse: Callable[[int, LogFile], _T]) -> dict[int, _T | str]:
     found: dict[int, _T | str] = {}
     for batch in batches:
         try:
-            found[batch] = parse(batch, read_log_file(fs, join(folder, str(batch))))
+            found[batch] = parse(batch, read_log_file(folder / str(batch)))
         except FileNotFoundError:
             continue
         except Damaged as error:

@@ -39,7 +39,7 @@ class ForkDatabase:
         table = Table(schema=schema or "", name=name, oids=())
         checkpoint = open_path(fork.checkpoint, fork.spec["storage"]["connection"])
         with self._session(fork) as session, session.cursor() as cursor:
-            position = ledger.read(cursor, table, read_query_id(*checkpoint) or "")
+            position = ledger.read(cursor, table, read_query_id(checkpoint) or "")
         return None if position is None else position.batch
 
     @contextmanager

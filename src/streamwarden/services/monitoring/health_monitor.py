@@ -18,16 +18,17 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance
-from streamwarden.health.series import has_run
 from streamwarden.health.services import measurement
 from streamwarden.health.stream_incidents import ended
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.lifecycle.lease import Liveness, is_held
+from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 from streamwarden.lifecycle.queries import Unit, owner, units
+from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
+from streamwarden.services.fleet.liveness import is_alive as driver_alive
 from streamwarden.services.monitoring.probe import Surroundings, survey
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream import StreamSpec
@@ -245,16 +246,12 @@ class HealthMonitor:
         told = {each.batch_id for each in known if each.query_id == log.query_id and _is_told(each)}
         if all(batch in told for batch in range(since, log.committed + 1)):
             return False
-        missing = self._store.batches.missing(spec.name, log.query_id, log.committed, since)
         try:
-            planned, committed = seen.times() if missing else ({}, {})
+            filled = fill_missing(self._store, spec.name, log.query_id, seen.times, since=since, newest=log.committed)
         except CheckpointError as error:  # it could be read a moment ago: the next evaluation looks again
-            _log.warning("%s: the times of %d batches were not filled in: %s", spec.name, len(missing), error)
+            _log.warning("%s: the times of lost batches were not filled in: %s", spec.name, error)
             return False
-        lost = [batch for batch in missing if batch in committed]
-        for batch in lost:
-            self._store.batches.upsert_logged(spec.name, log.query_id, batch, planned.get(batch), committed[batch])
-        return bool(lost)
+        return filled > 0
 
     def _drivers(self, stream: str, recent: Sequence[DriverRecord]) -> tuple[DriverRecord, ...]:
         """The drivers of the last day; at least the newest, which may have been launched weeks ago."""
@@ -266,20 +263,14 @@ class HealthMonitor:
     def _is_alive(self, drivers: Sequence[DriverRecord], now: float, before: Mapping[str, Verdict]) -> bool | None:
         if not drivers:
             return None
-        newest = drivers[-1]
-        if newest.exit is not None:
-            return False
-        seen = self._alive(newest.process) if newest.process is not None else None
-        if seen is not None:
-            return seen
-        # another host, or a launch that is not bound yet: the lease decides
-        lease = self._store.leases.current(newest.checkpoint)
-        if is_held(lease, now=now, alive=self._alive):
-            return True
-        if lease is None or lease.released_at is not None:
-            return False
-        # Right after an outage nobody has renewed yet; a lease that had lapsed at the last verdict has no such excuse.
-        return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+
+        def held(lease: Lease) -> bool | None:
+            if is_held(lease, now=now, alive=self._alive):
+                return True
+            # After an outage no driver has renewed yet; one whose lease had expired at the last verdict had time to.
+            return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+
+        return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
 
     def _advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
         streams = {verdict.stream for verdict in verdicts}
@@ -302,7 +293,7 @@ class HealthMonitor:
 
 
 def _is_told(batch: Batch) -> bool:
-    return batch.committed_at is not None or (batch.progress is not None and has_run(batch.progress))
+    return batch.committed_at is not None or (batch.progress is not None and batch.progress.has_run)
 
 
 def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:
