@@ -17,17 +17,17 @@ from streamwarden.checkpoint.compaction import next_compaction
 from streamwarden.checkpoint.diagnosis.findings import Finding, loses_rows
 from streamwarden.checkpoint.diagnosis.folder import Logs, leftover
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, Damaged, compactible_name, parse_object
+from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, compactible_name
 from streamwarden.checkpoint.logs import OffsetRecord
 from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sink import (
     ManifestEntry,
     SinkManifest,
+    added_files,
     read_sink_manifest,
     stale_entries,
     unplanned_entries,
 )
-from streamwarden.checkpoint.uris import to_path
 from streamwarden.units import format_duration
 
 _NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
@@ -185,21 +185,8 @@ def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry
 
 
 def _named_files(output: Location, entries: Iterable[ManifestEntry]) -> dict[str, int | None]:
-    """Files below the output that the entries add and do not delete again, with their sizes in bytes."""
+    """Files that the entries add and do not delete again, with their sizes in bytes. A URL outside of the output is
+    left out, because it may be on another file system."""
     inside = output.path.rstrip("/") + "/"
-    named: dict[str, int | None] = {}
-    for entry in entries:
-        for line in entry.lines:
-            try:
-                body = parse_object(line)
-                path = to_path(str(body["path"]))
-            except (Damaged, KeyError, ValueError):
-                continue  # a damaged line is reported by the reader of the entry
-            if not path.startswith(("/", inside)):
-                continue  # a URL elsewhere cannot be looked up on this file system
-            if body.get("action") == "delete":
-                named.pop(path, None)
-            elif not body.get("isDir"):
-                size = body.get("size")
-                named[path] = size if isinstance(size, int) else None
-    return named
+    files = added_files(entries)
+    return {each.path: each.size for each in files if each.path.startswith(("/", inside)) and not each.is_dir}
