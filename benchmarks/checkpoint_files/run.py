@@ -23,7 +23,8 @@ from typing import Any
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.lifecycle.submission import spark_conf
-from streamwarden.stream import SinkSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.stream import StreamSpec
 
 ROWS = 2_000
 WARM_UP = 1
@@ -82,7 +83,9 @@ def publish(folder: Path, batches: int) -> None:
 
 def stream(root: Path) -> StreamSpec:
     """The settings of a stream like this one."""
-    return StreamSpec(name="files", job="", checkpoint=str(root / "checkpoint"), sink=SinkSpec(path=str(root / "out")))
+    return StreamSpec(
+        name="files", job="", checkpoint=str(root / "checkpoint"), sink=ParquetSink(path=str(root / "out"))
+    )
 
 
 def session(root: Path) -> Any:

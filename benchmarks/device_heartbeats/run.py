@@ -27,7 +27,9 @@ from streamwarden.adapters.store import Store
 from streamwarden.progress import Progress
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.sinks.output import read_output
-from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SparkSpec, StateSpec, StreamSpec, TriggerSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB = REPOSITORY / "spark_jobs/device_heartbeats.py"
@@ -87,8 +89,8 @@ def beats(load: Load, root: Path, interval: int, count: int) -> list[Beat]:
         job=str(JOB),
         checkpoint=str(data / "checkpoint"),
         args=(f"heartbeat={interval}s", "inactive=1h"),
-        source=SourceSpec(path=str(source)),
-        sink=SinkSpec(path=str(data / "output")),
+        source=FilesSource(path=str(source)),
+        sink=ParquetSink(path=str(data / "output")),
         quarantine=str(data / "quarantine"),
         trigger=TriggerSpec(processing_time=float(interval)),
         state=StateSpec(shuffle_partitions=4),

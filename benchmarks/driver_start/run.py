@@ -16,12 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamwarden.adapters.jvm import class_archive
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SparkSpec, StateSpec, StreamSpec, TriggerSpec
 
 JOB = """
 from pyspark.sql import functions as F
@@ -74,8 +76,8 @@ def seconds_to_the_first_commit(root: Path, name: str) -> float:
         name="start",
         job=str(job),
         checkpoint=str(data / "checkpoint"),
-        source=SourceSpec(path=str(data / "input")),
-        sink=SinkSpec(path=str(data / "output")),
+        source=FilesSource(path=str(data / "input")),
+        sink=ParquetSink(path=str(data / "output")),
         quarantine=str(data / "quarantine"),
         trigger=TriggerSpec(available_now=True),
         state=StateSpec(shuffle_partitions=2),

@@ -31,7 +31,8 @@ from streamwarden.health.window import Batch, Measurement, StateInstance, Waitin
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.monitoring.health_monitor import LOOK_BACK, HealthMonitor
-from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StreamSpec, TriggerSpec
 
 GOAL = 1.0
 NOW = 1_800_000_000.0
@@ -123,7 +124,7 @@ def make_window(number: int, batches: int) -> Window:
             name=name,
             job="/jobs/a.py",
             checkpoint=f"/data/{name}",
-            source=SourceSpec(max_files_per_trigger=4),
+            source=FilesSource(path="/input", max_files_per_trigger=4),
             trigger=TriggerSpec(processing_time=STEP),
         ),
         now=NOW,
@@ -225,7 +226,7 @@ def lay_out(folder: Path, window: Window) -> StreamSpec:
         name=window.spec.name,
         job=window.spec.job,
         checkpoint=str(home),
-        source=SourceSpec(path=str(home / "input"), max_files_per_trigger=4),
+        source=FilesSource(path=str(home / "input"), max_files_per_trigger=4),
     )
 
 

@@ -42,9 +42,11 @@ from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_timestamp
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
 from streamwarden.spark.sinks import start_query
 from streamwarden.spark.store_link import StoreLink
-from streamwarden.stream import SinkSpec, SourceSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import StateSpec, StreamSpec, TriggerSpec
 
 WARM_UP = 25
 """Batches before the first block: the JVM compiles its hot code in them, and the link to the store is used first."""
@@ -135,8 +137,8 @@ def measure(folder: Path, pairs: int, block: int, rows: int) -> list[Block]:
         name="overhead",
         job=__file__,
         checkpoint=str(folder / "checkpoint"),
-        source=SourceSpec(path=str(folder / "input"), max_files_per_trigger=1),
-        sink=SinkSpec(path=str(folder / "output")),
+        source=FilesSource(path=str(folder / "input"), max_files_per_trigger=1),
+        sink=ParquetSink(path=str(folder / "output")),
         trigger=TriggerSpec(processing_time=0.0),
         state=StateSpec(shuffle_partitions=2),
     )

@@ -34,17 +34,9 @@ from typing import Any
 
 from streamwarden.adapters.store import Store
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import (
-    OutputMode,
-    SinkKind,
-    SinkSpec,
-    SourceKind,
-    SourceSpec,
-    SparkSpec,
-    StateSpec,
-    StreamSpec,
-    TriggerSpec,
-)
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import OutputMode, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB = REPOSITORY / "spark_jobs/event_dedup.py"
@@ -146,14 +138,12 @@ def stream(mode: Mode, root: Path, source: str, sink: str, conf: Mapping[str, st
         name="latency",
         job=str(JOB),
         checkpoint=str(root / "checkpoint"),
-        source=SourceSpec(
-            kind=SourceKind.KAFKA,
+        source=KafkaSource(
             connection="events",
             topic=source,
             options={"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"},
         ),
-        sink=SinkSpec(
-            kind=SinkKind.KAFKA,
+        sink=KafkaSink(
             connection="events",
             topic=sink,
             key=("event_id", "event_time"),

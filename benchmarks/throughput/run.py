@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from streamwarden.adapters.jvm import class_archive
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.storage.files import open_path
@@ -45,10 +44,12 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import driver_properties, properties_text
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.fleet.launch import driver_environment
 from streamwarden.services.replay.replay import replay
-from streamwarden.stream import SourceKind, StreamSpec, TriggerSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
 FILES = 18
@@ -258,7 +259,9 @@ def bounded(job: str, data: Path, rows: int) -> StreamSpec:
     """The repository's stream, a file of each source a batch; it ends with its input."""
     spec = load_stream(PROJECT / "config/streams" / f"{job}.yaml", project=PROJECT, data=data)
     trigger = TriggerSpec(processing_time=0.0) if job in STOPPED else TriggerSpec(available_now=True)
-    source = replace(spec.source, max_files_per_trigger=1)
+    source: SourceSpec = spec.source
+    if isinstance(source, FilesSource):
+        source = replace(source, max_files_per_trigger=1)
     if job in PACED:
         trigger = TriggerSpec(processing_time=float(PACE))
         source = replace(spec.source, options={"rowsPerSecond": str(rows // FILES // PACE)})
@@ -342,7 +345,7 @@ def read(spec: StreamSpec, report: Progress) -> int:
 
 def own_source(spec: StreamSpec) -> str:
     """How Spark's description of the job's own source begins."""
-    return "RateStream" if spec.source.kind is SourceKind.RATE else "FileStreamSource"
+    return "RateStream" if spec.source.kind == "rate" else "FileStreamSource"
 
 
 def measured(spec: StreamSpec, reports: list[Progress]) -> Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from streamwarden.units import Bytes, Seconds
 
@@ -25,24 +25,6 @@ other programs write `s3`, and so do Sparks that bring a client of their own."""
 
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
-
-
-RETRY_FOR: Final = 120.0
-"""Seconds for which a database may be away before a driver ends over it: a failover takes a minute."""
-
-
-class SourceKind(StrEnum):
-    FILES = "files"
-    KAFKA = "kafka"
-    RATE = "rate"  # Spark's generator of counted rows, by the clock
-    SCRIPT = "script"  # the job is a whole PySpark script with a source of its own
-
-
-class SinkKind(StrEnum):
-    PARQUET = "parquet"
-    POSTGRESQL = "postgresql"
-    KAFKA = "kafka"
-    SCRIPT = "script"  # the job is a whole PySpark script with a sink of its own
 
 
 class OutputMode(StrEnum):
@@ -63,64 +45,113 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """Where input comes from: a folder (`path`) of files, each published whole (by rename), or a topic of a broker.
+    """Where input comes from. Each kind of source in `streamwarden.sources` is a subclass that adds its own keys.
+
+    This class itself is the kind `script`: the job is a whole PySpark script that brings its own source, about which
+    nothing is declared.
 
     Args:
-        connection: name of the connection to the broker.
-        topic: the topic that is read.
-        format: of the files, or of the records' values.
-        parts: subfolders of `path`, each a file source of its own, for a job that reads more than one; in the order in
-            which the query has them (of a join: left, then right).
+        options: options of Spark's reader.
     """
 
-    kind: SourceKind = SourceKind.FILES
-    connection: str | None = None
-    path: str | None = None
-    parts: tuple[str, ...] = ()
-    topic: str | None = None
-    format: str = "json"
-    max_files_per_trigger: int | None = None
-    max_offsets_per_trigger: int | None = None
+    SERVICE: ClassVar[str | None] = None
+    """What serves the source over the network: `broker`, `database`; None: nothing does."""
+    DECLARED: ClassVar[bool] = False
+    """Whether the declaration says what the query reads."""
+    OFFSETS: ClassVar[bool] = False
+    """Whether the input is a log of records with offsets, from which a retention removes the oldest."""
+    REAL_TIME: ClassVar[bool] = False
+    """Whether Spark can read the source in real-time mode."""
+    CONNECTOR: ClassVar[str | None] = None
+    """The connector that Spark needs to read the source; None: Spark reads it by itself."""
+
+    kind: str = "script"
     options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def connection(self) -> str | None:
+        """Name of the connection to the service that holds the input."""
+        return None
+
+    @property
+    def path(self) -> str | None:
+        """The folder of a source of files."""
+        return None
+
+    @property
+    def topic(self) -> str | None:
+        """The topic of a source on a broker."""
+        return None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The subfolders of `path` that are file sources of the query, in its order."""
+        return ()
 
     @property
     def folders(self) -> tuple[str, ...]:
         """The folder of each file source, in the query's order; none if there is no path."""
-        if self.path is None:
-            return ()
-        return tuple(f"{self.path.rstrip('/')}/{part}" for part in self.parts) or (self.path,)
+        return ()
 
     @property
     def limited(self) -> bool:
-        """Whether a batch takes no more than so much; otherwise the next one takes all that waits."""
-        return self.max_files_per_trigger is not None or self.max_offsets_per_trigger is not None
+        """Whether the declaration limits what a batch reads; otherwise the next batch reads all that waits."""
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """Where output goes: a folder (`path`), a table of a database, or a topic of a broker.
+    """Where output goes. Each kind of sink in `streamwarden.sinks` is a subclass that adds its own keys.
 
-    The parquet sink is exactly-once for readers that honour its `_spark_metadata` manifest. The PostgreSQL sink is for
-    every reader: a batch's rows and its id are one transaction. The Kafka sink is at-least-once, and exactly-once for
-    readers that drop the event ids that they have seen.
+    This class itself is the kind `script`: the job is a whole PySpark script that brings its own sink, about which
+    nothing is declared.
 
     Args:
-        connection: name of the connection to the database or the broker.
-        table: the table that is written, `schema.table` or `table`.
-        topic: the topic that is written.
-        key: columns that tell a row from all others; in update mode a row replaces the one of the same key.
-        retry_for: how long a batch is tried again while the database is away, before the driver ends.
+        mode: output mode of the query.
+        options: options of Spark's writer.
     """
 
-    kind: SinkKind = SinkKind.PARQUET
-    connection: str | None = None
-    path: str | None = None
-    table: str | None = None
-    topic: str | None = None
-    key: tuple[str, ...] = ()
+    SERVICE: ClassVar[str | None] = None
+    """What serves the sink over the network: `broker`, `database`; None: nothing does."""
+    DECLARED: ClassVar[bool] = False
+    """Whether the declaration says what the query writes."""
+    IDEMPOTENT: ClassVar[bool] = True
+    """Whether the sink skips a batch that it has when the batch runs again."""
+    MANIFEST: ClassVar[bool] = False
+    """Whether the output is a folder of files that Spark's own manifest lists."""
+    REAL_TIME: ClassVar[bool] = False
+    """Whether Spark can write the sink in real-time mode."""
+    CONNECTOR: ClassVar[str | None] = None
+    """The connector that Spark needs to write the sink; None: Spark writes it by itself."""
+
+    kind: str = "script"
     mode: OutputMode = OutputMode.APPEND
-    retry_for: Seconds = RETRY_FOR
     options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def connection(self) -> str | None:
+        """Name of the connection to the service that takes the output."""
+        return None
+
+    @property
+    def path(self) -> str | None:
+        """The folder of a sink that writes files."""
+        return None
+
+    @property
+    def table(self) -> str | None:
+        """The table of a sink in a database."""
+        return None
+
+    @property
+    def topic(self) -> str | None:
+        """The topic of a sink on a broker."""
+        return None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that tell a row from all others, where the sink needs them."""
+        return ()
 
 
 _EACH: Final = 2.0

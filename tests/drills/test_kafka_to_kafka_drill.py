@@ -23,7 +23,8 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.output import read_events, typed
-from streamwarden.stream import OutputMode, SinkKind, SinkSpec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.stream import OutputMode
 from streamwarden.verification.events import event_id
 from support.drill_project import drill_project
 from support.drivers import project
@@ -106,8 +107,7 @@ def test_every_type_is_read_back_and_a_driver_whose_topic_goes_away_says_so(kafk
         spec = made.spec(
             "latest",
             LATEST,
-            sink=SinkSpec(
-                kind=SinkKind.KAFKA,
+            sink=KafkaSink(
                 connection="events",
                 topic="latest",
                 key=("key",),

@@ -28,9 +28,11 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.source import ForkSource
 from streamwarden.services.replay.topic import replay_to_topic
+from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.kafka import copy
 from streamwarden.sources.kafka.export import export_copied, export_topic, read_messages
-from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import StreamSpec
 from support.drill_project import drill_project, run_drill
 from support.kafka_broker import Broker, broker
 
@@ -41,8 +43,8 @@ RECORDS = SENT - 4 * GONE
 SOURCE = "{{kind: kafka, connection: events, topic: flights, options: {options}}}"
 SILENT = '{failOnDataLoss: "false"}'
 
-COPIED = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="mixed")
-MIXED = StreamSpec(name="mixed", job="job.py", checkpoint="/c", source=COPIED, sink=SinkSpec(path="/out"))
+COPIED = KafkaSource(connection="events", topic="mixed")
+MIXED = StreamSpec(name="mixed", job="job.py", checkpoint="/c", source=COPIED, sink=ParquetSink(path="/out"))
 
 
 @pytest.fixture(scope="module")

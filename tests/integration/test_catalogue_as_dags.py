@@ -17,7 +17,7 @@ import pytest
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.stream import StreamSpec
 from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -114,7 +114,7 @@ def test_streams_run_as_dags(names: tuple[str, ...], installation: tuple[Airflow
 
     for name in names:
         spec = space.stream(name)
-        if spec.source.kind is SourceKind.FILES:
+        if spec.source.kind == "files":
             for folder in spec.source.folders:
                 Path(folder).mkdir(parents=True, exist_ok=True)
             INPUTS[name](spec)
@@ -124,7 +124,7 @@ def test_streams_run_as_dags(names: tuple[str, ...], installation: tuple[Airflow
         wait_for(f"a task of {name} that waits deferred", partial(deferred, name), timeout=LONG, explain=story)
         airflow.pause(f"stream_{name}", True)
         rows = space.store.batches.summary(name).rows
-        assert rows > 0 or space.stream(name).source.kind is SourceKind.RATE, story()
+        assert rows > 0 or space.stream(name).source.kind == "rate", story()
     for name in names:
         seen = space.fleet.stop(name, requested_by="test", reason="it runs")
         assert seen is not None

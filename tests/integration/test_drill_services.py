@@ -15,7 +15,10 @@ from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import Service
 from streamwarden.services.drilling.outages import ForkServices
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SinkSpec, StreamSpec
 
 
 def test_a_command_runs_in_the_projects_folder_and_its_words_are_kept(tmp_path: Path) -> None:
@@ -64,8 +67,8 @@ def silent() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-TABLE = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="t", key=("k",))
-TOPIC = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",))
+TABLE = PostgresqlSink(connection="warehouse", table="t", key=("k",))
+TOPIC = KafkaSink(connection="events", topic="t", key=("k",))
 
 
 @pytest.mark.parametrize(("service", "sink"), [(Service.SOURCE, TABLE), (Service.SINK, TABLE), (Service.SINK, TOPIC)])
@@ -80,7 +83,7 @@ def test_a_port_that_is_open_and_silent_is_no_answer(
     spec = StreamSpec(
         name="flights",
         job="job.py",
-        source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="flights"),
+        source=KafkaSource(connection="events", topic="flights"),
         sink=sink,
         checkpoint="/nowhere",
     )

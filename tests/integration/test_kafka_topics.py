@@ -25,7 +25,8 @@ from streamwarden.services.replay.flights import departures
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.sources.kafka.export import export_topic, read_range
 from streamwarden.sources.kafka.lag import topic_input
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import StreamSpec
 from support.drivers import until
 from support.kafka_broker import Broker, broker
 
@@ -49,7 +50,7 @@ class Reader:
             name="reader",
             job="job.py",
             checkpoint=str(root),
-            source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic=topic),
+            source=KafkaSource(connection="events", topic=topic),
         )
 
     def plan(self, offsets: Mapping[str, int]) -> None:

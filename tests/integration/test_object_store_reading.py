@@ -17,7 +17,9 @@ from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.forks.forks import clear, fork
 from streamwarden.services.monitoring.probe import survey
 from streamwarden.sinks.output import read_output
-from streamwarden.stream import SinkSpec, SourceSpec, StorageSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StorageSpec, StreamSpec
 from support.checkpoints import Archives
 from support.object_store import BUCKET, ObjectStore, running
 
@@ -27,8 +29,8 @@ SPEC = StreamSpec(
     name="a",
     job="/p/a.py",
     checkpoint=f"{ROOT}/checkpoint",
-    source=SourceSpec(path=f"{ROOT}/input", max_files_per_trigger=1),
-    sink=SinkSpec(path=f"{ROOT}/output"),
+    source=FilesSource(path=f"{ROOT}/input", max_files_per_trigger=1),
+    sink=ParquetSink(path=f"{ROOT}/output"),
     storage=StorageSpec(connection="lake"),
 )
 

@@ -20,7 +20,9 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Service
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.reachability import Services, ask_broker, ask_database
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import StreamSpec
 from support.kafka_broker import Broker, broker
 from support.postgres_server import PostgreSQL, running
 
@@ -61,8 +63,8 @@ def stream(tmp_path: Path) -> StreamSpec:
         name="counts",
         job="job.py",
         checkpoint=str(checkpoint),
-        source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events"),
-        sink=SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="counts"),
+        source=KafkaSource(connection="events", topic="events"),
+        sink=PostgresqlSink(connection="warehouse", table="counts"),
     )
 
 

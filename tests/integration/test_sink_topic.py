@@ -31,8 +31,9 @@ from streamwarden.services.drilling.topic import ForkTopic
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.kafka import topic
 from streamwarden.sinks.kafka.output import read_topic
+from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.kafka.topic import require_topic
-from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+from streamwarden.stream import StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, event_id
 from support.checkpoints import Archives, stream_of
 from support.drivers import until
@@ -52,7 +53,7 @@ def kafka() -> Iterator[Broker]:
 def stream(checkpoint: Path, topic: str) -> StreamSpec:
     """A stream whose query has an id and nothing else."""
     (checkpoint / "metadata").write_text(json.dumps({"id": QUERY}))
-    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic=topic, key=("k",))
+    sink = KafkaSink(connection="events", topic=topic, key=("k",))
     return StreamSpec(name="counts", job="/j.py", checkpoint=str(checkpoint), sink=sink)
 
 
@@ -165,7 +166,7 @@ def origin(kafka: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Str
     Archives(tmp_path / "archives").unpack("spark-4.3.0-changelog", root)
     kafka.create(topic, partitions=5)
     kafka.produce(topic, ["a record"])
-    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic=topic, key=("id",))
+    sink = KafkaSink(connection="events", topic=topic, key=("id",))
     return replace(stream_of(root, files=17), sink=sink)
 
 

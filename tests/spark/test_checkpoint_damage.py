@@ -27,7 +27,9 @@ from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.services.forks.forks import fork
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StreamSpec
 from support.checkpoints import Archives
 from support.damages import Damage, age, both, compact, copy, edit, empty, flip, halve, lose, lose_data_of, write
 from support.spark_worker import HDFS, ROCKSDB, Row, SparkWorker, expected_rows, minute_of_rows, publish
@@ -350,8 +352,8 @@ def origins(tmp_path_factory: pytest.TempPathFactory, spark: SparkWorker) -> dic
             name=root.name,
             job=str(root / "job.py"),
             checkpoint=str(root / "checkpoint"),
-            source=SourceSpec(path=str(root / "input")),
-            sink=SinkSpec(path=str(root / "output")),
+            source=FilesSource(path=str(root / "input")),
+            sink=ParquetSink(path=str(root / "output")),
         )
         for index in range(kind.files):
             publish(root / "input", index, minute_of(kind, index))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.jvm import class_archive
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.fleet import class_archive
 from streamwarden.stream import SparkSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project
 

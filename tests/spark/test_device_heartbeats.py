@@ -26,7 +26,8 @@ import pytest
 
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.output import Output, read_output
-from streamwarden.stream import Backend, SourceSpec, SparkSpec, StateSpec, StreamSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import Rows, copied, rewrite
 from support.job_runs import REPOSITORY, Survivors, forge, survive
@@ -64,7 +65,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
     settings: dict[str, Any] = {
         "job": str(JOB),
         "args": ("heartbeat=2s", "inactive=12s"),
-        "source": SourceSpec(path=str(made.input), max_files_per_trigger=2),
+        "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
         "state": StateSpec(shuffle_partitions=1, ttl=4.0),
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }

@@ -17,7 +17,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = pytest.mark.spark
@@ -152,7 +152,7 @@ query = (
 
 
 def script(made: Project, name: str, ending: str, checkpoint: str | None = None) -> StreamSpec:
-    spec = made.spec(name, SCRIPT.format(ending=ending), source=SourceSpec(kind=SourceKind.SCRIPT, path=None))
+    spec = made.spec(name, SCRIPT.format(ending=ending), source=SourceSpec())
     return replace(spec, args=(str(made.input), checkpoint or spec.checkpoint))
 
 
@@ -217,7 +217,7 @@ def test_a_script_that_hides_its_failure_behind_a_status_is_judged_by_what_it_hi
     broken = made.data / "broken"
     broken.mkdir()
     (broken / "0.json").write_text("{no record\n")
-    spec = made.spec("hiding", HIDING, source=SourceSpec(kind=SourceKind.SCRIPT, path=None))
+    spec = made.spec("hiding", HIDING, source=SourceSpec())
     record = end_of(made, replace(spec, args=(str(broken), spec.checkpoint)))
     assert (record.kind, record.curable) == (ExitKind.FAILED, False), record
     assert "An error occurred while calling" not in record.message

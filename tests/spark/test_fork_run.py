@@ -23,7 +23,9 @@ from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.services.forks.forks import fork
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StreamSpec
 from support.spark_worker import ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark
@@ -53,8 +55,8 @@ def spec_at(root: Path) -> StreamSpec:
         name="minutes",
         job=str(root / "minutes.py"),
         checkpoint=str(root / "checkpoint"),
-        source=SourceSpec(path=str(root / "input"), max_files_per_trigger=1),
-        sink=SinkSpec(path=str(root / "output")),
+        source=FilesSource(path=str(root / "input"), max_files_per_trigger=1),
+        sink=ParquetSink(path=str(root / "output")),
     )
 
 

@@ -27,7 +27,8 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import survey
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.output import MANIFEST, read_output
-from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.certificates import Authority
 from support.drivers import QUICK, Project, project, until
@@ -87,8 +88,7 @@ def on_topic(made: Project, job: str, **changes: Any) -> StreamSpec:
     """The repository's stream on a topic, small; by the clock it runs until it is stopped."""
     spec = repository_stream(job, made.data, Backend.ROCKSDB)
     options = {key: value for key, value in spec.source.options.items() if key == "timestampFormat"}
-    source = SourceSpec(
-        kind=SourceKind.KAFKA,
+    source = KafkaSource(
         connection="events",
         topic=TOPICS[job],
         max_offsets_per_trigger=3 * EACH,

@@ -21,7 +21,8 @@ from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.monitoring.probe import survey
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.stream import Backend, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from support.drivers import project, until
 from support.forged_output import Rows
 from support.job_runs import WRITTEN, Survivors, forge, stream, survive
@@ -74,9 +75,7 @@ def portions() -> list[list[str | bytes | None]]:
 
 def on_topic(spec: StreamSpec, connection: str, topic: str) -> StreamSpec:
     options = {key: value for key, value in spec.source.options.items() if key == "timestampFormat"}
-    source = SourceSpec(
-        kind=SourceKind.KAFKA, connection=connection, topic=topic, options=options, max_offsets_per_trigger=60
-    )
+    source = KafkaSource(connection=connection, topic=topic, options=options, max_offsets_per_trigger=60)
     return replace(spec, source=source)
 
 

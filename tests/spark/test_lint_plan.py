@@ -11,7 +11,8 @@ from streamwarden.errors import JobError
 from streamwarden.lint.facts import Bound, Kind
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.services.analysis.planning import logical_plan
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import StreamSpec
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +47,7 @@ def test_the_plan_of_a_stream_on_a_topic_needs_no_broker_and_shows_no_password(
     maven.resolve(maven.KAFKA)
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://ann:hush-hush@127.0.0.1:1/")
     spec = load_catalog(ROOT, tmp_path).streams["event_windows"]
-    spec = replace(spec, source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events"))
+    spec = replace(spec, source=KafkaSource(connection="events", topic="events"))
     plan = logical_plan(spec)
     assert "hush-hush" not in plan
     (operator,) = read_plan(plan, spec.sink.mode).operators

@@ -17,7 +17,8 @@ from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.verification import verify
-from streamwarden.stream import OutputMode, SinkKind, SinkSpec, SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.stream import OutputMode, SparkSpec, StreamSpec, TriggerSpec
 from support.database_kill import kill_after_database_commit
 from support.drivers import QUICK, Project, project, until
 from support.every_type import EVERY_TYPE
@@ -62,8 +63,7 @@ def flights(data: Path) -> StreamSpec:
     return replace(
         spec,
         source=replace(spec.source, max_files_per_trigger=1),
-        sink=SinkSpec(
-            kind=SinkKind.POSTGRESQL,
+        sink=PostgresqlSink(
             connection="warehouse",
             table="flights.departures",
             key=("window_start", "origin", "carrier"),
@@ -118,9 +118,7 @@ def test_a_driver_killed_between_the_two_commits_writes_each_row_once(
 def test_update_mode_replaces_rows_and_a_replaced_driver_writes_nothing(made: Project, database: str) -> None:
     made.publish(2)
     made.publish(extra=("no event",))
-    sink = SinkSpec(
-        kind=SinkKind.POSTGRESQL, connection="warehouse", table="latest", key=("key",), mode=OutputMode.UPDATE
-    )
+    sink = PostgresqlSink(connection="warehouse", table="latest", key=("key",), mode=OutputMode.UPDATE)
     spec = made.spec("latest", LATEST, sink=sink, trigger=TriggerSpec(available_now=True))
     driver = made.start(spec)
     end = made.await_end(driver)
@@ -165,9 +163,7 @@ AWAY = 20.0
 def test_a_database_that_is_away_costs_no_driver_and_a_stop_does_not_wait_for_it(
     made: Project, database: str, server: PostgreSQL
 ) -> None:
-    sink = SinkSpec(
-        kind=SinkKind.POSTGRESQL, connection="warehouse", table="patient", key=("key",), mode=OutputMode.UPDATE
-    )
+    sink = PostgresqlSink(connection="warehouse", table="patient", key=("key",), mode=OutputMode.UPDATE)
     spec = made.spec("patient", LATEST, sink=sink)
     made.publish(2)
     driver = made.start(spec)

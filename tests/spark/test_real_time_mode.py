@@ -33,17 +33,9 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import survey
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.output import read_topic
-from streamwarden.stream import (
-    OutputMode,
-    SinkKind,
-    SinkSpec,
-    SourceKind,
-    SourceSpec,
-    SparkSpec,
-    StateSpec,
-    StreamSpec,
-    TriggerSpec,
-)
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import OutputMode, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
 from support.kafka_broker import Broker, broker
@@ -70,9 +62,8 @@ def live(made: Project, name: str, *, master: str) -> StreamSpec:
     return replace(
         spec,
         name=name,
-        source=SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events", options=options),
-        sink=SinkSpec(
-            kind=SinkKind.KAFKA,
+        source=KafkaSource(connection="events", topic="events", options=options),
+        sink=KafkaSink(
             connection="events",
             topic=name,
             key=("event_id", "event_time"),

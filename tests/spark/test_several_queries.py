@@ -27,7 +27,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.cli.exits import Exit
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec
+from streamwarden.stream import SinkSpec, SourceSpec
 from support.command_line import Answer
 from support.drivers import Project, project, until
 
@@ -216,8 +216,8 @@ def test_a_query_that_is_not_declared_never_begins_and_ends_the_driver(world: Pr
         "pair",
         PAIR,
         args=(str(world.input), str(world.data)),
-        source=SourceSpec(kind=SourceKind.SCRIPT),
-        sink=SinkSpec(kind=SinkKind.SCRIPT),
+        source=SourceSpec(),
+        sink=SinkSpec(),
         queries={"plain": str(places / "plain")},
     )
     driver_id = world.start(spec)

@@ -21,7 +21,9 @@ import pytest
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.output import read_output
-from streamwarden.stream import Backend, SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.mid_batch import kill_in_mid_batch, newest
@@ -51,7 +53,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
     settings: dict[str, Any] = {
         "job": str(JOB),
         "args": ("timeout=15s",),
-        "source": SourceSpec(path=str(made.input), max_files_per_trigger=2),
+        "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }
     return made.spec("user_action_counts", "", **{**settings, **changes})
@@ -193,7 +195,7 @@ def test_the_timers_need_rocksdb(made: Project) -> None:
     spec = stream(
         made,
         checkpoint=str(made.data / "checkpoints" / "on_hdfs"),
-        sink=SinkSpec(path=str(made.data / "output" / "on_hdfs")),
+        sink=ParquetSink(path=str(made.data / "output" / "on_hdfs")),
         state=StateSpec(shuffle_partitions=1, backend=Backend.HDFS),
         trigger=TriggerSpec(available_now=True),
     )
@@ -206,7 +208,7 @@ def test_a_bounded_run_ends_with_its_input(made: Project, story: Story) -> None:
     spec = stream(
         made,
         checkpoint=str(made.data / "checkpoints" / "bounded"),
-        sink=SinkSpec(path=str(made.data / "output" / "bounded")),
+        sink=ParquetSink(path=str(made.data / "output" / "bounded")),
         quarantine=str(made.data / "quarantine" / "bounded"),
         trigger=TriggerSpec(available_now=True),
     )

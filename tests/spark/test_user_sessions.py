@@ -19,7 +19,9 @@ import pytest
 
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.output import Output, read_output
-from streamwarden.stream import Backend, SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
@@ -48,7 +50,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
     settings: dict[str, Any] = {
         "job": str(JOB),
         "args": ("web=20s", "kiosk=2s", "*=1s"),
-        "source": SourceSpec(path=str(made.input), max_files_per_trigger=2),
+        "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }
     return made.spec("user_sessions", "", **{**settings, **changes})
@@ -182,7 +184,7 @@ def test_the_timers_need_rocksdb(made: Project) -> None:
     spec = stream(
         made,
         checkpoint=str(made.data / "checkpoints" / "on_hdfs"),
-        sink=SinkSpec(path=str(made.data / "output" / "on_hdfs")),
+        sink=ParquetSink(path=str(made.data / "output" / "on_hdfs")),
         state=StateSpec(shuffle_partitions=1, backend=Backend.HDFS),
         trigger=TriggerSpec(available_now=True),
     )

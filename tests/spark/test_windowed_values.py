@@ -14,7 +14,7 @@ from streamwarden.config.loading import load_stream
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.spec import forked_spec
+from streamwarden.services.forks.spec import forked_spec
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.stream import Backend, SparkSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until

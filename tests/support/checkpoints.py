@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamwarden.checkpoint.uris import to_uri
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StreamSpec
 
 ARCHIVES = Path(__file__).parent.parent / "data" / "checkpoints"
 Unpack = Callable[[str, Path], Path]
@@ -92,6 +94,6 @@ def stream_of(root: Path, *, files: int, max_files: int | None = 1) -> StreamSpe
         name="minutes",
         job=str(root / "minutes.py"),
         checkpoint=str(root / "checkpoint"),
-        source=SourceSpec(path=str(source), max_files_per_trigger=max_files),
-        sink=SinkSpec(path=str(root / "output")),
+        source=FilesSource(path=str(source), max_files_per_trigger=max_files),
+        sink=ParquetSink(path=str(root / "output")),
     )

@@ -18,7 +18,9 @@ from streamwarden.adapters.store import Store
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitRecord
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StopPolicy, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SparkSpec, StateSpec, StopPolicy, StreamSpec, TriggerSpec
 
 T = TypeVar("T")
 
@@ -99,8 +101,8 @@ class Project:
         defaults: dict[str, Any] = {
             "job": str(self.job(name, text)),
             "checkpoint": str(self.data / "checkpoints" / name),
-            "source": SourceSpec(path=str(self.input), max_files_per_trigger=1),
-            "sink": SinkSpec(path=str(self.data / "output" / name)),
+            "source": FilesSource(path=str(self.input), max_files_per_trigger=1),
+            "sink": ParquetSink(path=str(self.data / "output" / name)),
             "quarantine": str(self.data / "quarantine" / name),
             "trigger": TriggerSpec(processing_time=0.2),
             "state": StateSpec(shuffle_partitions=1),

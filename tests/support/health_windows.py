@@ -18,6 +18,8 @@ from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import Progress, parse_progress
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
 from streamwarden.stream import SparkSpec, StreamSpec, TriggerSpec
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "health"
@@ -42,6 +44,8 @@ def spec(**changes: Any) -> StreamSpec:
         "name": STREAM,
         "job": "/project/orders.py",
         "checkpoint": "/data/orders",
+        "source": FilesSource(path="/data/in"),
+        "sink": ParquetSink(path="/data/out"),
         "trigger": TriggerSpec(processing_time=10.0),
         "spark": SparkSpec(master="local[2]"),
     }

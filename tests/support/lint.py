@@ -10,6 +10,8 @@ from streamwarden.lint.facts import Facts, JobFacts
 from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.judge import lint
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
 from streamwarden.stream import SparkSpec, StreamSpec
 
 JOB = "/project/spark_jobs/orders.py"
@@ -30,7 +32,14 @@ BOUNDED = 'events.withWatermark("at", "1 hour").groupBy(window("at", "5 minutes"
 
 def spec(**changes: Any) -> StreamSpec:
     conf = changes.pop("conf", {})
-    settings = {"name": "orders", "job": JOB, "checkpoint": "/data/orders", "spark": SparkSpec(conf=conf)}
+    settings = {
+        "name": "orders",
+        "job": JOB,
+        "checkpoint": "/data/orders",
+        "source": FilesSource(path="/data/in"),
+        "sink": ParquetSink(path="/data/out"),
+        "spark": SparkSpec(conf=conf),
+    }
     return StreamSpec(**{**settings, **changes})
 
 

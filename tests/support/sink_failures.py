@@ -121,13 +121,16 @@ class Program:
     # Where it goes
 
     def start(self, sink: str, name: str, frame: Any, checkpoint: Path) -> Any:
+        from streamwarden.sinks.kafka.sink import KafkaSink
+        from streamwarden.sinks.parquet import ParquetSink
+        from streamwarden.sinks.postgresql.sink import PostgresqlSink
         from streamwarden.spark.sinks import batch_writer, start_query
-        from streamwarden.stream import SinkKind, SinkSpec, StreamSpec, TriggerSpec
+        from streamwarden.stream import StreamSpec, TriggerSpec
 
         specs = {
-            "parquet": SinkSpec(path=str(self.root / "output" / name)),
-            "kafka": SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="counts", key=("window",)),
-            "postgresql": SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table=name),
+            "parquet": ParquetSink(path=str(self.root / "output" / name)),
+            "kafka": KafkaSink(connection="events", topic="counts", key=("window",)),
+            "postgresql": PostgresqlSink(connection="warehouse", table=name),
         }
         if sink in specs:
             spec = StreamSpec(

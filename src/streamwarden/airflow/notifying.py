@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from airflow.sdk import BaseNotifier
 
-from streamwarden.config.problems import ConfigFileError, Problem
 from streamwarden.config.schema import build
 from streamwarden.config.yaml_document import read_document
 from streamwarden.health.incident import IncidentPolicy, to_tell
+from streamwarden.problems import ConfigFileError, Problem
 from streamwarden.services.monitoring.notifiers import (
     AppriseNotifier,
     Delivery,

@@ -16,7 +16,6 @@ from streamwarden.cli.session import AsJson, session
 from streamwarden.cli.words import NONE, ago, number, size
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
-from streamwarden.stream import SinkKind
 
 if TYPE_CHECKING:
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
@@ -72,7 +71,7 @@ def _locate(context: typer.Context, target: str, output: str | None) -> tuple[st
     if not is_name(target) or Path(target).is_dir() or not _is_known(context, target):
         return target, output, None
     spec = session(context).workspace.query(target)
-    sink = spec.sink.path if spec.sink.kind is SinkKind.PARQUET else None
+    sink = spec.sink.path if spec.sink.MANIFEST else None
     return spec.checkpoint, output or sink, spec.storage.connection
 
 

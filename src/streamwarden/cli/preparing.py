@@ -29,8 +29,9 @@ def prepare(
 
     Once for each Java and Spark; `make setup` does it. It runs a small stream of its own and takes about a minute.
     """
-    from streamwarden.adapters.jvm import class_archive, maven
+    from streamwarden.adapters.jvm import maven
     from streamwarden.adapters.jvm.java import find_java
+    from streamwarden.services.fleet import class_archive
 
     fetched = [(maven.KAFKA, "Kafka")] if kafka else []
     fetched += [(maven.S3, "s3a:// paths")] if s3 else []

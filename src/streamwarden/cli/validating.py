@@ -130,7 +130,7 @@ def _findings(space: Workspace) -> list[Finding]:
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:
-    from streamwarden.config.problems import ConfigFileError
+    from streamwarden.problems import ConfigFileError
 
     problems: list[dict[str, object]] = []
     if isinstance(error, ConfigFileError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.config.paths import URL, resolve
-from streamwarden.config.problems import Problem, show
+from streamwarden.problems import Problem, show
 from streamwarden.stream import CONNECTION_PATTERN, DeployMode, Manager, SparkSpec
 
 LEAST_MEMORY: Final = 471_859_200

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.config.loading import load_catalog
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.sources.rate import RateSource
+from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration, format_size
 
 _HEAD: Final = """\
@@ -64,14 +67,15 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
 
 
 def _source(spec: StreamSpec, data: Path) -> str:
-    if spec.source.kind is SourceKind.RATE:
-        return f"Spark's rate source, {spec.source.options.get('rowsPerSecond', '1')} rows a second"
-    if spec.source.kind is SourceKind.KAFKA:
-        return (
-            f"{spec.source.format} records of the topic `{spec.source.topic}` (connection `{spec.source.connection}`)"
-        )
-    folders = " and ".join(f"`{_below(folder, data)}`" for folder in spec.source.folders)
-    return f"{spec.source.format} files in {folders}"
+    source = spec.source
+    if isinstance(source, RateSource):
+        return f"Spark's rate source, {source.options.get('rowsPerSecond', '1')} rows a second"
+    if isinstance(source, KafkaSource):
+        return f"{source.format} records of the topic `{source.topic}` (connection `{source.connection}`)"
+    if isinstance(source, FilesSource):
+        folders = " and ".join(f"`{_below(folder, data)}`" for folder in source.folders)
+        return f"{source.format} files in {folders}"
+    return "the job's own"
 
 
 def _below(path: str | None, data: Path) -> str:

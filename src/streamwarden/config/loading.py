@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from streamwarden.config.problems import ConfigFileError, Problem, in_order
 from streamwarden.config.rules import name_problems, resolved, rules_across, rules_of_one
-from streamwarden.config.schema import build, load, placed
+from streamwarden.config.schema import SIDES, build, load, own_keys, placed
 from streamwarden.config.thresholds import overrides
 from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
+from streamwarden.problems import ConfigFileError, Problem, in_order
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def spec_to_dict(spec: StreamSpec) -> dict[str, Any]:
 def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
     """The inverse of `spec_to_dict`, with the same strictness. Raises ConfigError."""
     try:
-        return load(StreamSpec, value)
+        return load(StreamSpec, {**value, **{side: own_keys(side, value[side]) for side in SIDES if side in value}})
     except ValidationError as error:
         details = "; ".join(
             f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from streamwarden.config.problems import KeyPath, Problem, show
-from streamwarden.stream import Backend, OutputMode, SinkKind, SourceKind, StreamSpec
+from streamwarden.problems import KeyPath, Problem, show
+from streamwarden.stream import Backend, OutputMode, StreamSpec
 from streamwarden.units import format_duration
 
 SHORTEST: Final = 5.0
@@ -36,25 +36,24 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
     length = spec.trigger.real_time
     if length is None:
         return []
-    most = spec.source.max_offsets_per_trigger
     wrong: list[tuple[KeyPath, object, bool, str]] = [
         (("trigger", "real_time"), f"{length:g} s", length >= SHORTEST, f"at least {SHORTEST:g} s: Spark refuses less"),
         (
             ("source", "kind"),
             str(spec.source.kind),
-            spec.source.kind is SourceKind.KAFKA,
+            spec.source.REAL_TIME,
             "kafka: no other source of ours can be read in real-time mode",
         ),
         (
             ("source", "max_offsets_per_trigger"),
-            most,
-            most is None,
+            getattr(spec.source, "max_offsets_per_trigger", None),
+            not spec.source.limited,
             "nothing: a batch reads whatever comes while it lasts",
         ),
         (
             ("sink", "kind"),
             str(spec.sink.kind),
-            spec.sink.kind is SinkKind.KAFKA,
+            spec.sink.REAL_TIME,
             "kafka: the other sinks take a batch as a whole",
         ),
         (("sink", "mode"), str(spec.sink.mode), spec.sink.mode is OutputMode.UPDATE, "update, the only mode there is"),

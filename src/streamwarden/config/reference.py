@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Annotated, Any, Final, Union
 
+from streamwarden.config.schema import SIDES
 from streamwarden.stream import Budget, StreamSpec
 from streamwarden.units import format_duration
 
@@ -179,6 +180,9 @@ def _keys(kind: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
         hint = hints[field.name]
         if not prefix and field.name in ("project", "file"):  # where a spec came from: not of the file
             continue
+        if not prefix and field.name in SIDES:
+            yield from _kinds(field.name)
+            continue
         if is_dataclass(hint) and hint is not Budget:
             yield from _keys(hint, f"{prefix}{field.name}.")
             continue
@@ -186,6 +190,16 @@ def _keys(kind: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
         if field.default_factory is not MISSING:
             default = field.default_factory()
         yield f"{prefix}{field.name}", _type(hint), _default(hint, default)
+
+
+def _kinds(side: str) -> Iterator[tuple[str, str, str]]:
+    """The keys of every kind of a source or a sink, each once."""
+    names = list(SIDES[side])
+    found = {f"{side}.kind": (", ".join(f"`{name}`" for name in names), f"`{names[0]}`")}
+    for kind in SIDES[side].values():
+        for key, words, default in _keys(kind, f"{side}."):
+            found.setdefault(key, (words, default))
+    yield from ((key, *row) for key, row in found.items())
 
 
 def _type(hint: Any) -> str:

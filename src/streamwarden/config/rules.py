@@ -6,31 +6,21 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.paths import URL, resolve
-from streamwarden.config.problems import KeyPath, Problem, show
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.lifecycle.heartbeat import SHORTEST_BOUND
-from streamwarden.stream import (
-    CONNECTION_PATTERN,
-    NAME_PATTERN,
-    RETRY_FOR,
-    OutputMode,
-    SinkKind,
-    SinkSpec,
-    SourceKind,
-    SourceSpec,
-    StreamSpec,
-)
-from streamwarden.units import format_duration
+from streamwarden.problems import KeyPath, Problem, show
+from streamwarden.sinks.base import Sink
+from streamwarden.sources.base import Source
+from streamwarden.stream import CONNECTION_PATTERN, NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
-_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
 """Folders of the data root that Streamwarden fills itself."""
@@ -39,13 +29,14 @@ RESERVED_FOLDERS: Final = ("drivers", "drills")
 def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
     """The stream with every path absolute: `job` below the project, all others below the data folder."""
     source, sink = spec.source, spec.sink
+    locate = partial(resolve, root=data)
     return replace(
         spec,
         job=resolve(spec.job, project),
         checkpoint=resolve(spec.checkpoint, data),
         queries={name: resolve(path, data) if path else path for name, path in spec.queries.items()},
-        source=replace(source, path=resolve(source.path, data)) if source.path else source,
-        sink=replace(sink, path=resolve(sink.path, data)) if sink.path else sink,
+        source=source.located(locate) if isinstance(source, Source) else source,
+        sink=sink.located(locate) if isinstance(sink, Sink) else sink,
         quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
         spark=shipped(spec.spark, project),
         project=str(project),
@@ -146,7 +137,6 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
         (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
         (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
-        (("sink", "retry_for"), spec.sink.retry_for, spec.sink.retry_for >= 0, "a duration of 0 or more"),
         (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
         (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),
         (("restart", "healthy_after"), restart.healthy_after, restart.healthy_after > 0, "a positive duration"),
@@ -180,128 +170,6 @@ def _queries(spec: StreamSpec) -> list[Problem]:
     ]
 
 
-def _parts(parts: tuple[str, ...]) -> list[Problem]:
-    problems = []
-    for index, part in enumerate(parts):
-        if not NAME_PATTERN.fullmatch(part):
-            allowed = f"a folder's name that matches {NAME_PATTERN.pattern}"
-            problems.append(Problem(key=("source", "parts", index), observed=show(part), allowed=allowed))
-        elif part in parts[:index]:
-            allowed = "each folder once"
-            problems.append(Problem(key=("source", "parts", index), observed=show(part), allowed=allowed))
-    return problems
-
-
-_SOURCE_KEYS: Final[Mapping[SourceKind, tuple[str, ...]]] = {
-    SourceKind.FILES: ("path",),
-    SourceKind.KAFKA: ("connection", "topic"),
-    SourceKind.RATE: (),
-    SourceKind.SCRIPT: (),
-}
-_SINK_KEYS: Final[Mapping[SinkKind, tuple[str, ...]]] = {
-    SinkKind.PARQUET: ("path",),
-    SinkKind.POSTGRESQL: ("connection", "table"),
-    SinkKind.KAFKA: ("connection", "topic"),
-    SinkKind.SCRIPT: (),
-}
-"""The keys that each kind needs; one that only other kinds need would be ignored, so it is refused."""
-
-_KEYED: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
-"""The kinds of sinks whose rows have a key."""
-
-
-def _needed(
-    side: str, kind: SourceKind | SinkKind, given: Mapping[str, str | None], needs: Collection[str]
-) -> list[Problem]:
-    problems = []
-    for key, value in given.items():
-        if key in needs and value is None:
-            allowed, step = f"what `kind: {kind}` needs", f"add `{key}: …`"
-            problems.append(Problem(key=(side, key), observed="missing", allowed=allowed, next_step=step))
-        elif key not in needs and value is not None:
-            problems.append(
-                Problem(key=(side, key), observed=show(value), allowed=f"nothing: `kind: {kind}` has no {key}")
-            )
-    return problems
-
-
-def _source_kind(source: SourceSpec) -> list[Problem]:
-    given = {"connection": source.connection, "path": source.path, "topic": source.topic}
-    problems = _needed("source", source.kind, given, _SOURCE_KEYS[source.kind])
-    problems += _parts(source.parts)
-    problems += _topic("source", source.topic)
-    if source.kind is SourceKind.KAFKA and source.format != "json":
-        allowed = "json: the values of the records are JSON objects"
-        problems.append(Problem(key=("source", "format"), observed=show(source.format), allowed=allowed))
-    for key, value, kind in (
-        ("max_files_per_trigger", source.max_files_per_trigger, SourceKind.FILES),
-        ("max_offsets_per_trigger", source.max_offsets_per_trigger, SourceKind.KAFKA),
-    ):
-        if value is not None and value < 1:
-            problems.append(Problem(key=("source", key), observed=show(value), allowed="at least 1"))
-        elif value is not None and source.kind is not kind:
-            allowed = f"nothing: it is for `kind: {kind}`"
-            problems.append(Problem(key=("source", key), observed=show(value), allowed=allowed))
-    return problems
-
-
-def _sink_kind(sink: SinkSpec) -> list[Problem]:
-    given = {"connection": sink.connection, "path": sink.path, "table": sink.table, "topic": sink.topic}
-    problems = _needed("sink", sink.kind, given, _SINK_KEYS[sink.kind])
-    if sink.table is not None and not _TABLE.fullmatch(sink.table):
-        allowed = "`table` or `schema.table`, each of lower-case letters, digits and _, at most 63"
-        problems.append(Problem(key=("sink", "table"), observed=show(sink.table), allowed=allowed))
-    problems += _topic("sink", sink.topic)
-    if sink.key and sink.kind not in _KEYED:
-        allowed = f"nothing: it is for `kind: {'` and `'.join(_KEYED)}`"
-        problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed=allowed))
-    if len(set(sink.key)) < len(sink.key):
-        problems.append(Problem(key=("sink", "key"), observed=show(list(sink.key)), allowed="each column once"))
-    if sink.kind is SinkKind.PARQUET and sink.mode is not OutputMode.APPEND:
-        allowed = "append: the parquet sink knows no other mode"
-        problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
-    if sink.kind is not SinkKind.POSTGRESQL and sink.retry_for != RETRY_FOR:
-        allowed = f"nothing: only a sink of kind {SinkKind.POSTGRESQL} tries a batch again by itself"
-        problems.append(Problem(key=("sink", "retry_for"), observed=format_duration(sink.retry_for), allowed=allowed))
-    if sink.kind is SinkKind.POSTGRESQL:
-        if sink.options:
-            allowed = "nothing: settings such as sslmode are in the connection's extra"
-            problems.append(Problem(key=("sink", "options"), observed=show(sink.options), allowed=allowed))
-        if sink.mode is OutputMode.COMPLETE:
-            allowed = "append or update: a table that is written anew each batch is never whole for its readers"
-            problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
-        if sink.mode is OutputMode.UPDATE and not sink.key:
-            allowed = "the columns by which a row replaces an earlier one"
-            problems.append(
-                Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`")
-            )
-    if sink.kind is SinkKind.KAFKA:
-        problems += _topic_sink(sink)
-    return problems
-
-
-def _topic_sink(sink: SinkSpec) -> list[Problem]:
-    problems = []
-    if not sink.key:
-        allowed = "the columns that tell a row from all others: its record's key, and a part of its event id"
-        problems.append(Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`"))
-    if sink.mode is OutputMode.COMPLETE:
-        allowed = "append or update: a topic would get the whole result again with each batch"
-        problems.append(Problem(key=("sink", "mode"), observed=show(str(sink.mode)), allowed=allowed))
-    for name in sink.options:
-        if name.lower() == "topic":
-            allowed = "nothing: the topic is `sink.topic`"
-            problems.append(Problem(key=("sink", "options", name), observed=show(sink.options[name]), allowed=allowed))
-    return problems
-
-
-def _topic(side: str, topic: str | None) -> list[Problem]:
-    if topic is None or _TOPIC.fullmatch(topic):
-        return []
-    allowed = f"a topic's name that matches {_TOPIC.pattern}"
-    return [Problem(key=(side, "topic"), observed=show(topic), allowed=allowed)]
-
-
 def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
     """A stream that reads what it writes never comes to an end."""
     if sink.topic is None or (source.connection, source.topic) != (sink.connection, sink.topic):
@@ -310,8 +178,12 @@ def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
     return [Problem(key=("sink", "topic"), observed=show(sink.topic), allowed=allowed, next_step="name another topic")]
 
 
+def _of_kind(side: SourceSpec | SinkSpec) -> Iterable[Problem]:
+    return side.problems() if isinstance(side, Source | Sink) else ()
+
+
 def _kinds(spec: StreamSpec) -> list[Problem]:
-    problems = [*_source_kind(spec.source), *_sink_kind(spec.sink), *_circle(spec.source, spec.sink)]
+    problems = [*_of_kind(spec.source), *_of_kind(spec.sink), *_circle(spec.source, spec.sink)]
     sides = {"source": spec.source.connection, "sink": spec.sink.connection, "storage": spec.storage.connection}
     for side, name in sides.items():
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):

@@ -8,15 +8,16 @@ import re
 import types
 import typing
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, cast
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Discriminator, Tag, TypeAdapter, ValidationError
 
-from streamwarden.config.problems import KeyPath, Problem, in_order, show
+from streamwarden import sinks, sources
 from streamwarden.config.yaml_document import Document
-from streamwarden.stream import Budget
+from streamwarden.problems import KeyPath, Problem, in_order, show
+from streamwarden.stream import Budget, SinkSpec, SourceSpec, StreamSpec
 from streamwarden.units import parse_duration, parse_size
 
 T = TypeVar("T")
@@ -54,9 +55,10 @@ def build(kind: type[T], document: Document, *, reserved: Collection[str] = ()) 
     None only if what is wrong cannot be left out (a required key that is not text).
     """
     problems: list[Problem] = []
-    value = _prepared(kind, document.value, (), problems)
+    given = {**{side: {} for side in SIDES}, **document.value} if kind is StreamSpec else document.value
+    value = _prepared(kind, given, (), problems)
     for name in sorted(set(reserved) & set(value)):
-        problems.append(_unknown(kind, (name,), reserved))
+        problems.append(_unknown(kind, (name,), reserved, value))
         del value[name]
     result: T | None = None
     try:
@@ -65,8 +67,8 @@ def build(kind: type[T], document: Document, *, reserved: Collection[str] = ()) 
         for detail in error.errors(include_url=False):
             key = _real(detail, value)
             if all(problem.key != key for problem in problems):  # a union complains once for each of its members
-                problems.append(_problem(kind, key, detail, reserved))
-                _drop(value, key, blank=_is_missing(detail) or (len(key) == 1 and key[0] in required(kind)))
+                problems.append(_problem(kind, key, detail, reserved, value))
+                _drop(value, key, blank=_is_missing(detail) or _is_required(kind, key, value))
         try:
             result = load(kind, value)
         except ValidationError:
@@ -77,13 +79,57 @@ def build(kind: type[T], document: Document, *, reserved: Collection[str] = ()) 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
     """A `kind` from JSON-like data, strictly. Raises pydantic's ValidationError (its locations start with 0)."""
     adapter = _adapter(cast("Hashable", kind))
-    return cast("tuple[T]", adapter.validate_json(json.dumps([value])))[0]
+    found = adapter.validate_json(json.dumps([value]))[0]
+    if kind is StreamSpec:
+        return kind(**{each.name: getattr(found, each.name) for each in fields(StreamSpec)})
+    return cast("T", found)
 
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     # A plain dataclass takes no config of its own; the tuple around it passes the config on to all dataclasses within.
-    return TypeAdapter(tuple[kind], config=_STRICT)  # type: ignore[valid-type]
+    known = _declared_stream() if kind is StreamSpec else kind
+    return TypeAdapter(tuple[known], config=_STRICT)  # type: ignore[valid-type]
+
+
+_KINDS: Final[Mapping[object, Mapping[str, type[Any]]]] = {SourceSpec: sources.KINDS, SinkSpec: sinks.KINDS}
+SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, "sink": sinks.KINDS}
+"""The kinds of a type, and of the key of a stream that holds it."""
+
+
+def _declared_stream() -> type[StreamSpec]:
+    """StreamSpec as a file has it: each kind of source and of sink with its own keys."""
+    sides = [(side, _one_of(kinds), field()) for side, kinds in SIDES.items()]
+    return make_dataclass("StreamSpec", sides, bases=(StreamSpec,), frozen=True, kw_only=True)
+
+
+def _one_of(kinds: Mapping[str, type[Any]]) -> Any:
+    """The union of all kinds of a source or a sink, told apart by `kind`."""
+    members = tuple(Annotated[kind, Tag(name)] for name, kind in kinds.items())
+
+    def kind_of(value: object) -> str:
+        return _kind_of(kinds, value)
+
+    return Annotated[Union[members], Discriminator(kind_of)]  # noqa: UP007
+
+
+def _kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
+    return str(value.get("kind", next(iter(kinds)))) if isinstance(value, Mapping) else next(iter(kinds))
+
+
+def own_keys(side: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored source or sink without the keys of other kinds, which earlier versions stored with every kind."""
+    kind = _narrowed({"source": SourceSpec, "sink": SinkSpec}[side], value)
+    foreign = {each.name for other in SIDES[side].values() for each in fields(other)} - {
+        each.name for each in fields(kind)
+    }
+    return {key: item for key, item in value.items() if key not in foreign}
+
+
+def _narrowed(hint: Any, value: object) -> Any:
+    """The type of the kind that `value` names; any other type as it is."""
+    kinds = _KINDS.get(hint) if isinstance(hint, type) else None
+    return hint if kinds is None else kinds.get(_kind_of(kinds, value), hint)
 
 
 @cache
@@ -104,6 +150,7 @@ def _prepared(hint: Any, value: Any, at: KeyPath, problems: list[Problem]) -> An
         return value if value is None or len(inner) != 1 else _prepared(inner[0], value, at, problems)
     if hint is Budget and not isinstance(value, Mapping):
         return _read(parse_budget, "a budget such as 5 per hour or 3 per 30m", value, at, problems)
+    hint = _narrowed(hint, value)
     if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
         hints = _hints(hint)
         pairs = ((key, _prepared(hints.get(key), item, (*at, key), problems)) for key, item in value.items())
@@ -130,6 +177,11 @@ def _read(parse: Callable[[Any], object], allowed: str, value: Any, at: KeyPath,
         return _UNREADABLE
 
 
+def _is_required(kind: type[Any], key: KeyPath, value: object) -> bool:
+    owner = _owner(kind, key, value)[0] if key else None
+    return is_dataclass(owner) and isinstance(owner, type) and key[-1] in required(owner)
+
+
 def _is_missing(detail: Mapping[str, Any]) -> bool:
     return str(detail["type"]) in {"missing", "missing_argument", "missing_keyword_only_argument"}
 
@@ -152,6 +204,10 @@ _WANTED: Final = {
 def _real(detail: Mapping[str, Any], value: object) -> KeyPath:
     """The key path in the file: without the leading 0 and without the names of a union's members."""
     key: KeyPath = detail["loc"][1:]
+    if detail["type"] == "union_tag_invalid":
+        return (*key, "kind")
+    if len(key) > 1 and key[1] in SIDES.get(str(key[0]), ()):
+        key = (key[0], *key[2:])  # without the name of the kind
     if _is_missing(detail) or detail["type"] == "unexpected_keyword_argument":
         return key
     for depth, part in enumerate(key):
@@ -165,13 +221,23 @@ _COMPLAINT: Final = re.compile(r"Value error, (?:([\w.]+) is (.+), )allowed is (
 """How a dataclass's own `__post_init__` words what it refuses."""
 
 
-def _problem(kind: type[Any], key: KeyPath, detail: Mapping[str, Any], reserved: Collection[str]) -> Problem:
+def _problem(
+    kind: type[Any], key: KeyPath, detail: Mapping[str, Any], reserved: Collection[str], given: Mapping[str, Any]
+) -> Problem:
     code = str(detail["type"])
     value = detail["input"]
     if code == "unexpected_keyword_argument":
-        return _unknown(kind, key, reserved)
+        return _unknown(kind, key, reserved, given)
+    if code == "union_tag_invalid":
+        *names, last = map(repr, SIDES[str(key[0])])
+        allowed = f"{', '.join(names)} or {last}"
+        return Problem(key=key, observed=f"{show(value['kind'])} is not known", allowed=allowed)
     if _is_missing(detail):
-        return Problem(key=key, observed="the required key is missing", next_step=f"add `{key[-1]}: …`")
+        side = str(key[0])
+        allowed = f"what `kind: {_kind_of(SIDES[side], given[side])}` needs" if side in SIDES else ""
+        return Problem(
+            key=key, observed="the required key is missing", allowed=allowed, next_step=f"add `{key[-1]}: …`"
+        )
     if code in ("enum", "literal_error"):
         return Problem(key=key, observed=f"{show(value)} is not known", allowed=str(detail["ctx"]["expected"]))
     if code in _WANTED:
@@ -193,11 +259,21 @@ def _named(value: object) -> str:
     return f"{kinds.get(type(value), 'the mapping ')}{show(value)}"
 
 
-def _unknown(kind: type[Any], key: KeyPath, reserved: Collection[str]) -> Problem:
-    owner: Any = kind
+def _owner(kind: Any, key: KeyPath, given: object) -> tuple[Any, object]:
+    """The type that has the last part of `key`, and the value of that type."""
     for part in key[:-1]:
-        owner = _inner(owner, part)
-    names = [field.name for field in fields(owner) if not (owner is kind and field.name in reserved)]
+        given = _at(given, part)
+        kind = _narrowed(_inner(kind, part), given)
+    return kind, given
+
+
+def _unknown(kind: type[Any], key: KeyPath, reserved: Collection[str], whole: object) -> Problem:
+    owner, given = _owner(kind, key, whole)
+    side = SIDES.get(str(key[0]), {}) if len(key) == 2 else {}
+    if any(each.name == key[-1] for other in side.values() for each in fields(other)):
+        allowed = f"nothing: `kind: {_kind_of(side, given)}` has no {key[-1]}"
+        return Problem(key=key, observed=show(_at(given, key[-1])), allowed=allowed)
+    names = [each.name for each in fields(owner) if not (owner is kind and each.name in reserved)]
     near = difflib.get_close_matches(str(key[-1]), names, n=1)
     return Problem(
         key=key,
@@ -205,6 +281,10 @@ def _unknown(kind: type[Any], key: KeyPath, reserved: Collection[str]) -> Proble
         allowed=f"one of {', '.join(names)}",
         next_step=f"did you mean `{near[0]}`?" if near else "delete it",
     )
+
+
+def _at(value: object, key: str | int) -> object:
+    return value.get(key) if isinstance(value, Mapping) else None
 
 
 def _inner(owner: Any, part: str | int) -> Any:
@@ -247,4 +327,4 @@ def placed(problem: Problem, document: Document) -> Problem:
 
 def required(kind: type[Any]) -> tuple[str, ...]:
     """The keys that a file of `kind` cannot leave out."""
-    return tuple(field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
+    return tuple(each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamwarden.config.problems import KeyPath, Problem, show
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds, validate_overrides
+from streamwarden.problems import KeyPath, Problem, show
 
 
 def overrides(

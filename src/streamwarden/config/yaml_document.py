@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from streamwarden.config.problems import ConfigFileError, KeyPath, Problem, show
+from streamwarden.problems import ConfigFileError, KeyPath, Problem, show
 
 MAX_BYTES: Final = 64 * 1024
 """A file of a stream has about 40 lines; 64 KiB is 40 times that."""

@@ -11,7 +11,6 @@ from streamwarden.health.stopped import never_ran, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Service, Window
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.stream import SinkKind, SourceKind
 from streamwarden.units import format_duration
 
 WARNING = 180.0
@@ -91,7 +90,7 @@ def verdict(check: Check, service: Service, window: Window, thresholds: Threshol
 
 
 def _without(check: Check, service: Service, window: Window) -> Verdict:
-    if SourceKind.SCRIPT is window.spec.source.kind or SinkKind.SCRIPT is window.spec.sink.kind:
+    if not (window.spec.source.DECLARED and window.spec.sink.DECLARED):
         reason = f"the job is a script: whether it needs a {service}, its file does not say"
         return check.verdict(window, Status.UNKNOWN, reason)
     if window.log is None or window.log.planned is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.health.window import Answer, Measurement, Service, Window
-from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import StreamSpec
 
 GAP: Final = 3600.0
 """Seconds: failed attempts that lie further apart say nothing about the time between them. Evaluations come each
@@ -20,9 +20,6 @@ REMEMBERED: Final = 86400.0
 """Seconds for which an outage is kept in the evidence: a batch that it held up is judged no longer."""
 MOST: Final = 50
 """Outages of one service in the evidence, at most; the newest are kept."""
-
-_SOURCES: Final = {SourceKind.KAFKA: Service.BROKER}
-_SINKS: Final = {SinkKind.KAFKA: Service.BROKER, SinkKind.POSTGRESQL: Service.DATABASE}
 
 CHECK_OF: Final = {Service.BROKER: "broker_unreachable", Service.DATABASE: "database_unreachable"}
 """The check that judges a service, and whose verdict remembers its outages."""
@@ -50,11 +47,8 @@ class Outage:
 
 def needs(spec: StreamSpec) -> tuple[Need, ...]:
     """The services that the stream reads from and writes to, each once."""
-    found = (
-        (_SOURCES.get(spec.source.kind), spec.source.connection),
-        (_SINKS.get(spec.sink.kind), spec.sink.connection),
-    )
-    return tuple(dict.fromkeys(Need(service, name) for service, name in found if service is not None and name))
+    found = ((spec.source.SERVICE, spec.source.connection), (spec.sink.SERVICE, spec.sink.connection))
+    return tuple(dict.fromkeys(Need(Service(service), name) for service, name in found if service and name))
 
 
 def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:

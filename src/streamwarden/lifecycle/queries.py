@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
-from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
 SEPARATOR: Final = "/"
 """Between stream and query. No stream, folder, DAG or task id can have it in its name."""
@@ -187,6 +187,6 @@ def _of_query(spec: StreamSpec, name: str, checkpoint: str) -> StreamSpec:
         name=identity(spec.name, name),
         checkpoint=checkpoint,
         queries={},
-        source=SourceSpec(kind=SourceKind.SCRIPT),
-        sink=SinkSpec(kind=SinkKind.SCRIPT),
+        source=SourceSpec(),
+        sink=SinkSpec(),
     )

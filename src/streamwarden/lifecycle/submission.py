@@ -17,7 +17,7 @@ from streamwarden.lifecycle.settings import (
     STATE_STORE,
     real_time_format,
 )
-from streamwarden.stream import Backend, DeployMode, Manager, SourceKind, SparkSpec, StreamSpec
+from streamwarden.stream import Backend, DeployMode, Manager, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
     Backend.ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -80,7 +80,7 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         f"{STATE_STORE}.stateSchemaCheck": "true",
         "spark.sql.streaming.stopTimeout": str(int(spec.stop.term_deadline * 1000)),
     }
-    if spec.source.kind is not SourceKind.SCRIPT:
+    if spec.source.DECLARED:
         conf["spark.sql.session.timeZone"] = "UTC"  # what a job writes does not depend on the machine it runs on
     if state.backend is Backend.ROCKSDB:
         conf |= {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.lifecycle.forks.spec import SUFFIX
+from streamwarden.services.forks.spec import SUFFIX
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -1,1 +1,17 @@
-"""The kinds of source: one module each."""
+"""The kinds of source: one module each, and one line here."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.sources.rate import RateSource
+from streamwarden.stream import SourceSpec
+
+KINDS: Final[Mapping[str, type[SourceSpec]]] = {
+    "files": FilesSource,
+    "kafka": KafkaSource,
+    "rate": RateSource,
+    "script": SourceSpec,
+}
+"""A stream whose file names no kind has the first."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.forks.spec import SUFFIX
 from streamwarden.services.fleet.job_files import has_build
+from streamwarden.services.forks.spec import SUFFIX
 from streamwarden.spark.sessions import plain_path, same_place
 from streamwarden.stream import StreamSpec
 

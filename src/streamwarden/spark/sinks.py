@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streamwarden.errors import JobError
-from streamwarden.stream import SinkKind, StreamSpec, TriggerSpec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.stream import StreamSpec, TriggerSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,11 +34,11 @@ def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lamb
         token: fencing token of the driver's lease.
         ending: whether the driver has to end (a stop, a lost lease).
     """
-    if spec.sink.kind is SinkKind.POSTGRESQL:
+    if isinstance(spec.sink, PostgresqlSink):
         from streamwarden.sinks.postgresql.writer import TableWriter
 
-        return TableWriter(spec, token, ending)
-    if spec.sink.kind is SinkKind.KAFKA and spec.trigger.real_time is None:
+        return TableWriter(spec, spec.sink, token, ending)
+    if isinstance(spec.sink, KafkaSink) and spec.trigger.real_time is None:
         from streamwarden.sinks.kafka.writer import TopicWriter
 
         return TopicWriter(spec)
@@ -81,11 +84,11 @@ def attach_sink(frame: Any, spec: StreamSpec, writer: BatchWriter | None = None)
     if writer is not None:
         writer.open(frame.schema)
         return frame.writeStream.foreachBatch(writer)
-    if spec.sink.kind is SinkKind.KAFKA:
+    if isinstance(spec.sink, KafkaSink):
         from streamwarden.sinks.kafka.writer import live
 
         return live(frame, spec)
-    if spec.sink.kind is not SinkKind.PARQUET or spec.sink.path is None:
+    if not isinstance(spec.sink, ParquetSink):
         raise JobError(
             "build() returned a DataFrame, and the stream declares no sink for it",
             expected="a sink of kind parquet, postgresql or kafka, or a DataStreamWriter with a sink of its own",

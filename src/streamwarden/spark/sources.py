@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
-from streamwarden.sources.files import reader as files
+from streamwarden.sources import files
 from streamwarden.sources.kafka import reader as topics
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.sources.rate import RateSource
 from streamwarden.sources.rows import Rules, failing, good
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,12 +98,20 @@ def read_rows(
             columns is not in the schema, or `part` is not one of the source's.
     """
     known: Source
-    if spec.source.kind is SourceKind.KAFKA:
-        place = 0
-        frame, known = topics.read(spark, spec, schema, required=tuple(required), not_after=not_after or {})
+    source, place = spec.source, 0
+    needed, limits = tuple(required), not_after or {}
+    if isinstance(source, KafkaSource):
+        frame, known = topics.read(spark, spec, source, schema, required=needed, not_after=limits)
+    elif isinstance(source, files.FilesSource):
+        place = files.place_of(part, spec, source)
+        frame, known = files.read(spark, spec, source, schema, place, required=needed, not_after=limits)
     else:
-        place = files.place_of(part, spec)
-        frame, known = files.read(spark, spec, schema, place, required=tuple(required), not_after=not_after or {})
+        raise ConfigError(
+            f"a source of kind {source.kind} has no rows of a schema",
+            expected="source: {kind: files, path: …}, or {kind: kafka, connection: …, topic: …}",
+            where=spec.file or spec.name,
+            next_step="declare it in the stream's file",
+        )
     rules = known.rules
     columns = known.placing() if placed else []
     if spec.quarantine is None:
@@ -117,7 +127,7 @@ def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
 
     Raises ConfigError if the stream's source is of another kind.
     """
-    if spec.source.kind is not SourceKind.RATE:
+    if not isinstance(spec.source, RateSource):
         raise ConfigError(
             f"a source of kind {spec.source.kind}",
             expected="source: {kind: rate, options: {rowsPerSecond: …}}",

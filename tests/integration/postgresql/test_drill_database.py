@@ -12,10 +12,11 @@ from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.services.drilling.database import ForkDatabase
-from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.stream import StreamSpec
 from support.sink_tables import QUERY, Base, batch
 
-TABLE = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="scratch.counts")
+TABLE = PostgresqlSink(connection="warehouse", table="scratch.counts")
 
 
 def view(folder: Path) -> ForkView:

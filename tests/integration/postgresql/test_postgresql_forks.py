@@ -22,7 +22,8 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks import forks
 from streamwarden.services.forks.forks import fork
-from streamwarden.stream import OutputMode, SinkKind, SinkSpec, StreamSpec
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.stream import OutputMode, StreamSpec
 from support.checkpoints import Archives, stream_of
 from support.sink_tables import Base
 
@@ -35,7 +36,7 @@ def origin(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Strea
     monkeypatch.setenv(variable("warehouse"), base.server.connection(base.name))
     root = tmp_path / "origin"
     Archives(tmp_path / "archives").unpack("spark-4.3.0-changelog", root)
-    sink = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="web.counts", key=("id",))
+    sink = PostgresqlSink(connection="warehouse", table="web.counts", key=("id",))
     spec = replace(stream_of(root, files=17), sink=sink)
     for number in range(NEWEST + 1):
         write(base, spec, number)

@@ -9,9 +9,13 @@ import pytest
 from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.errors import ProcessError
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SourceSpec, StreamSpec
 
-TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+TOPIC = KafkaSource(connection="events", topic="events")
 
 
 def stream(source: SourceSpec = TOPIC) -> StreamSpec:
@@ -35,8 +39,8 @@ def test_a_stream_on_a_topic_gets_them(fetched: str) -> None:
 
 
 def test_so_does_one_that_writes_to_a_topic(fetched: str) -> None:
-    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="counts", key=("k",))
-    spec = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=SourceSpec(path="/in"), sink=sink)
+    sink = KafkaSink(connection="events", topic="counts", key=("k",))
+    spec = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=FilesSource(path="/in"), sink=sink)
     assert with_connector(spec, {}) == {"spark.jars": fetched}
 
 
@@ -58,7 +62,7 @@ def test_a_connector_that_the_stream_names_is_the_only_one(fetched: str, conf: d
 
 def test_a_stream_on_files_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert with_connector(stream(SourceSpec(path="/in")), {}) == {}
+    assert with_connector(stream(FilesSource(path="/in")), {}) == {}
 
 
 def test_jars_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +82,8 @@ def both(fetched: str) -> tuple[str, str]:
 
 def test_a_stream_in_an_object_store_gets_its_own(both: tuple[str, str]) -> None:
     kafka, s3 = both
-    sink = SinkSpec(path="s3a://bucket/o")
-    spec = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=SourceSpec(path="/in"), sink=sink)
+    sink = ParquetSink(path="s3a://bucket/o")
+    spec = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=FilesSource(path="/in"), sink=sink)
     assert with_connector(spec, {}) == {"spark.jars": s3}
     assert with_connector(replace(spec, source=TOPIC), {}) == {"spark.jars": f"{kafka},{s3}"}
     own = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"}

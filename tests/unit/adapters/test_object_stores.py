@@ -14,7 +14,10 @@ from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.services.fleet.launch import driver_environment, remote_environment, store_settings
 from streamwarden.sinks.kafka.output import read_topic
-from streamwarden.stream import SinkKind, SinkSpec, SparkSpec, StorageSpec, StreamSpec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.stream import SinkSpec, SparkSpec, StorageSpec, StreamSpec
 
 SECRET = "not-in-any-log"
 ELSEWHERE = {"endpoint_url": "http://127.0.0.1:9000"}
@@ -26,7 +29,7 @@ def conn(extra: object, **body: object) -> dict[str, str]:
 
 
 def stream(checkpoint: str = "s3a://bucket/c", sink: SinkSpec | None = None) -> StreamSpec:
-    sink = sink or SinkSpec(path="s3a://bucket/o")
+    sink = sink or ParquetSink(path="s3a://bucket/o")
     storage = StorageSpec(connection="lake")
     return StreamSpec(name="a", job="/p/a.py", checkpoint=checkpoint, sink=sink, storage=storage)
 
@@ -156,8 +159,8 @@ def test_a_role_of_the_machine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("spec", "whole"),
     [
         (stream(), True),
-        (stream(sink=SinkSpec(kind=SinkKind.POSTGRESQL, connection="w", table="t")), True),
-        (stream(sink=SinkSpec(path="/o")), False),
+        (stream(sink=PostgresqlSink(connection="w", table="t")), True),
+        (stream(sink=ParquetSink(path="/o")), False),
         (stream(checkpoint="/c"), False),
     ],
 )
@@ -168,7 +171,7 @@ def test_whole_uploads_are_chosen_where_every_log_is_in_the_store(spec: StreamSp
 def test_whose_records_are_read_from_a_topic_is_asked_of_the_streams_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The query's id is in the checkpoint, which this process's own variables would not find."""
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "host": "127.0.0.1:1"}))
-    sink = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",))
+    sink = KafkaSink(connection="events", topic="t", key=("k",))
     with pytest.raises(ConfigError, match="lake"):
         read_topic(stream(sink=sink), {}, committed=0)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from streamwarden.config.loading import load_thresholds
-from streamwarden.config.problems import ConfigFileError
 from streamwarden.health.thresholds import DEFAULTS
+from streamwarden.problems import ConfigFileError
 from support.projects import Project
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.config.problems import ConfigFileError
 from streamwarden.config.yaml_document import MAX_BYTES, read_document
+from streamwarden.problems import ConfigFileError
 
 
 def refused(path: Path, text: str | bytes) -> str:

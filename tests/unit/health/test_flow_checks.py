@@ -12,7 +12,9 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
-from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import TriggerSpec
 from support.health_windows import NOW, driver, ended, iso, judge, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
@@ -54,7 +56,7 @@ class TestBacklog:
 
     def test_pauses_of_a_slow_trigger_count(self) -> None:
         """1 s of work each 10 s and 4 files a batch: 240 files take 60 batches, and the first of them is not late."""
-        limited = spec(source=SourceSpec(path="/in", max_files_per_trigger=4))
+        limited = spec(source=FilesSource(path="/in", max_files_per_trigger=4))
         reports = [report(n, top={"batchDuration": 1_000}) for n in range(20)]
         waiting = WaitingInput(count=240, size=1, since=NOW, planned=80, planned_batches=20)
         assert judge(backlog.CHECK, window(reports, spec=limited, waiting=waiting)).value == 590
@@ -62,7 +64,7 @@ class TestBacklog:
     @pytest.mark.parametrize("trigger", [900.0, 7200.0, 86400.0])
     def test_what_came_since_a_slow_trigger_is_not_behind(self, trigger: float) -> None:
         """A file a minute, a batch takes 30 s and reads all that is there: just before the next one nothing is late."""
-        slow = spec(source=SourceSpec(path="/in"), trigger=TriggerSpec(processing_time=trigger))
+        slow = spec(source=FilesSource(path="/in"), trigger=TriggerSpec(processing_time=trigger))
         reports = [report(n, top={"batchDuration": 30_000}) for n in range(20)]
         files = int(trigger // 60)
         waiting = WaitingInput(count=files - 1, size=1, since=NOW, planned=20 * files, planned_batches=20)
@@ -92,7 +94,7 @@ class TestBacklog:
         assert self._down(ExitKind.COMPLETED).status is CRITICAL
 
     def test_files_that_wait_before_any_was_read_cannot_be_told_in_seconds(self) -> None:
-        limited = spec(source=SourceSpec(path="/in", max_files_per_trigger=4))
+        limited = spec(source=FilesSource(path="/in", max_files_per_trigger=4))
         waiting = WaitingInput(count=9, size=1, since=NOW)
         assert judge(backlog.CHECK, window(spec=limited, waiting=waiting)).status is UNKNOWN
 
@@ -132,8 +134,8 @@ class TestBacklog:
     def test_rates_of_a_limited_source_say_nothing(self) -> None:
         """With a limit per batch the input rate is what was read, not what arrived."""
         for limited in (
-            SourceSpec(path="s3://bucket/in", max_files_per_trigger=4),
-            SourceSpec(kind=SourceKind.KAFKA, connection="c", topic="t", max_offsets_per_trigger=4),
+            FilesSource(path="s3://bucket/in", max_files_per_trigger=4),
+            KafkaSource(connection="c", topic="t", max_offsets_per_trigger=4),
         ):
             seen = window((report(n) for n in range(20)), spec=spec(source=limited))
             assert judge(backlog.CHECK, seen).status is UNKNOWN

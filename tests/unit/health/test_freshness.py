@@ -21,7 +21,8 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
-from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SourceSpec, TriggerSpec
 from support.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
@@ -33,7 +34,7 @@ OF_BATCHES = (
     late_rows.CHECK,
     watermark_stalled.CHECK,
 )
-TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+TOPIC = KafkaSource(connection="events", topic="events")
 EACH = pytest.mark.parametrize("check", OF_BATCHES, ids=lambda check: check.name)
 
 
@@ -181,7 +182,7 @@ class TestBacklog:
         """A script's own source, which is not looked at: two minutes and a trigger of 10 s after the batch."""
         end = {"topic": {"0": 50}}
         reports = good(age, source={"latestOffset": end, "endOffset": end})
-        script = spec(source=SourceSpec(kind=SourceKind.SCRIPT))
+        script = spec(source=SourceSpec())
         quiet = log(19, 19, planned_at=NOW - age, committed_at=NOW - age)
         verdict = judge(backlog.CHECK, hung(age, reports=reports, spec=script, log=quiet))
         assert verdict.status is status
@@ -197,7 +198,7 @@ class TestBacklog:
     def test_rows_that_a_report_left_behind_wait_ever_longer(self) -> None:
         """60,000 rows behind at 4,000 a second were 15 s of work; after two hours without a report it is an alarm."""
         source = {"endOffset": {"topic": {"0": 0}}, "latestOffset": {"topic": {"0": 60_000}}}
-        script = spec(source=SourceSpec(kind=SourceKind.SCRIPT))
+        script = spec(source=SourceSpec())
         values = [
             judge(backlog.CHECK, hung(age, reports=good(age, source=source), spec=script)) for age in (1.0, 7_200.0)
         ]

@@ -8,10 +8,12 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.checks import input_lost
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
-from streamwarden.stream import SourceKind, SourceSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SourceSpec
 from support.health_windows import judge, log, spec, window
 
-TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+TOPIC = KafkaSource(connection="events", topic="events")
 
 
 def verdict(
@@ -108,11 +110,11 @@ def test_what_begins_anew_is_held_against_the_topic_that_it_finds(way_out: str) 
 
 
 def test_a_folder_of_files_has_no_retention() -> None:
-    assert verdict(None, SourceSpec(path="/in")).status is Status.OK
+    assert verdict(None, FilesSource(path="/in")).status is Status.OK
 
 
 def test_of_a_script_that_may_read_a_topic_nothing_is_known() -> None:
-    assert verdict(None, SourceSpec(kind=SourceKind.SCRIPT)).status is Status.UNKNOWN
+    assert verdict(None, SourceSpec()).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(

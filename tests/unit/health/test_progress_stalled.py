@@ -11,11 +11,12 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
-from streamwarden.stream import SourceKind, SourceSpec, TriggerSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import TriggerSpec
 from support.health_windows import NOW, driver, ended, idle_report, judge, log, measured, report, spec, window
 
 CHECK = progress_stalled.CHECK
-TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+TOPIC = KafkaSource(connection="events", topic="events")
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
 

@@ -19,14 +19,15 @@ from streamwarden.health.incident import Incident, IncidentPolicy, advance, due
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, StateInstance, WaitingInput, Window
-from streamwarden.stream import SourceSpec, TriggerSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import TriggerSpec
 from support.health_windows import batch_of, driver, log, report, spec
 
 HOUR = 3600.0
 START = 1_700_000_000.0
 LATE = 4 * HOUR
 FILES = 4
-SPEC = spec(trigger=TriggerSpec(processing_time=4.0), source=SourceSpec(path="/data/in", max_files_per_trigger=FILES))
+SPEC = spec(trigger=TriggerSpec(processing_time=4.0), source=FilesSource(path="/data/in", max_files_per_trigger=FILES))
 
 
 @dataclass

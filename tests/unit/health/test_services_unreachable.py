@@ -15,18 +15,23 @@ from streamwarden.health.services import GAP, REMEMBERED, needs, outages
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Measurement, Service
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 from support.health_windows import NOW, driver, ended, judge, log, measured, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 MINUTE = 60.0
 ADDRESS = {Service.BROKER: "broker-1:9092", Service.DATABASE: "db-1:5432"}
 CHECK_OF = {Service.BROKER: broker_unreachable.CHECK, Service.DATABASE: database_unreachable.CHECK}
-SINK = SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="counts")
-TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+SINK = PostgresqlSink(connection="warehouse", table="counts")
+TOPIC = KafkaSource(connection="events", topic="events")
 NEEDS = {
-    Service.BROKER: spec(source=TOPIC, sink=SinkSpec(path="/out")),
-    Service.DATABASE: spec(source=SourceSpec(path="/in"), sink=SINK),
+    Service.BROKER: spec(source=TOPIC, sink=ParquetSink(path="/out")),
+    Service.DATABASE: spec(source=FilesSource(path="/in"), sink=SINK),
 }
 RAN = (driver(0, NOW - 200_000),)
 BOTH = pytest.mark.parametrize("service", list(Service))
@@ -196,13 +201,13 @@ def test_a_stream_without_such_a_service_is_well_once_it_ran(service: Service) -
     other = NEEDS[Service.DATABASE if service is Service.BROKER else Service.BROKER]
     assert judge(CHECK_OF[service], window(spec=other, log=log(3, 3))).status is OK
     assert judge(CHECK_OF[service], window(spec=other, log=log(None, None))).status is UNKNOWN
-    script = spec(source=SourceSpec(kind=SourceKind.SCRIPT), sink=SinkSpec(kind=SinkKind.SCRIPT))
+    script = spec(source=SourceSpec(), sink=SinkSpec())
     assert judge(CHECK_OF[service], window(spec=script, log=log(3, 3))).status is UNKNOWN
 
 
 def test_of_two_brokers_the_one_that_is_away_counts() -> None:
     """It reads from one and writes to the other, which has not answered for five minutes."""
-    copies = spec(source=TOPIC, sink=SinkSpec(kind=SinkKind.KAFKA, connection="archive", topic="copy"))
+    copies = spec(source=TOPIC, sink=KafkaSink(connection="archive", topic="copy"))
     there = answer(Service.BROKER, True)
     gone = replace(there, connection="archive", address="archive:9092", reached=False)
     history = tuple(
@@ -238,9 +243,9 @@ def test_what_a_stream_needs_is_in_its_file() -> None:
         return [(each.service.value, each.connection) for each in needs(of)]
 
     assert named(spec(source=TOPIC, sink=SINK)) == [("broker", "events"), ("database", "warehouse")]
-    same = spec(source=TOPIC, sink=SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="copy"))
+    same = spec(source=TOPIC, sink=KafkaSink(connection="events", topic="copy"))
     assert named(same) == [("broker", "events")]
-    assert named(spec(source=SourceSpec(path="/in"), sink=SinkSpec(path="/out"))) == []
+    assert named(spec(source=FilesSource(path="/in"), sink=ParquetSink(path="/out"))) == []
 
 
 def test_the_checks_have_the_names_of_what_is_away() -> None:

@@ -12,11 +12,13 @@ from streamwarden.health.checks.input_lost import RECREATED
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
 from support.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
-TOPIC = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events")
+TOPIC = KafkaSource(connection="events", topic="events")
 MINUTE = 60.0
 
 Seen = tuple[int, int]
@@ -327,9 +329,7 @@ def test_records_that_the_retention_took_do_not_wait() -> None:
     assert judge(topic_lag.CHECK, mine).status is OK, "input_lost tells of them"
 
 
-@pytest.mark.parametrize(
-    ("source", "status"), [(SourceSpec(path="/in"), OK), (SourceSpec(kind=SourceKind.SCRIPT), UNKNOWN)]
-)
+@pytest.mark.parametrize(("source", "status"), [(FilesSource(path="/in"), OK), (SourceSpec(), UNKNOWN)])
 def test_another_source_has_no_offsets_to_lag_behind(source: SourceSpec, status: Status) -> None:
     assert judge(topic_lag.CHECK, window(spec=spec(source=source), log=log(3, 3))).status is status
 

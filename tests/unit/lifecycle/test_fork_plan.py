@@ -21,10 +21,13 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.spec import fork_name, forked_spec
 from streamwarden.services.forks import files
 from streamwarden.services.forks.forks import fork
-from streamwarden.stream import DeployMode, SinkKind, SinkSpec, SourceKind, SourceSpec, SparkSpec, StreamSpec
+from streamwarden.services.forks.spec import fork_name, forked_spec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import DeployMode, SinkSpec, SourceSpec, SparkSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
 
@@ -234,10 +237,10 @@ def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_p
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"source": SourceSpec(kind=SourceKind.SCRIPT)}, "drill a stream with such a source"),
-        ({"sink": SinkSpec(kind=SinkKind.SCRIPT)}, "drill a stream with such a sink"),
+        ({"source": SourceSpec()}, "drill a stream with such a source"),
+        ({"sink": SinkSpec()}, "drill a stream with such a sink"),
         ({"checkpoint": "s3://bucket/checkpoint"}, "as s3a://"),
-        ({"source": SourceSpec(path="/in/*/x")}, "name one folder each"),
+        ({"source": FilesSource(path="/in/*/x")}, "name one folder each"),
     ],
 )
 def test_streams_that_cannot_be_redirected_are_refused(
@@ -315,7 +318,14 @@ def test_names_of_forks_are_names_of_streams() -> None:
 def test_the_driver_of_a_fork_runs_where_the_drill_does(tmp_path: Path) -> None:
     """It is started, watched and killed there; the executors stay in the cluster."""
     spark = SparkSpec(master="yarn", deploy_mode=DeployMode.CLUSTER, queue="night")
-    origin = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", sink=SinkSpec(path="/out"), spark=spark)
+    origin = StreamSpec(
+        name="a",
+        job="/p/a.py",
+        checkpoint="/c",
+        source=FilesSource(path="/in"),
+        sink=ParquetSink(path="/out"),
+        spark=spark,
+    )
     forked = forked_spec(origin, Places.under(str(tmp_path)))
     assert (forked.spark.master, forked.spark.deploy_mode, forked.spark.queue) == ("yarn", DeployMode.CLIENT, "night")
 
@@ -328,8 +338,8 @@ def test_a_fork_of_a_stream_on_a_topic_reads_it_where_it_is_from_its_beginning(t
         "timestampFormat": "yyyy",
         "failOnDataLoss": "true",
     }
-    source = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events", options=options)
-    origin = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=source, sink=SinkSpec(path="/out"))
+    source = KafkaSource(connection="events", topic="events", options=options)
+    origin = StreamSpec(name="a", job="/p/a.py", checkpoint="/c", source=source, sink=ParquetSink(path="/out"))
     forked = forked_spec(origin, Places.under(str(tmp_path)))
     assert (forked.source.connection, forked.source.topic) == ("events", "events")
     assert forked.source.options == {"timestampFormat": "yyyy", "failOnDataLoss": "true"}

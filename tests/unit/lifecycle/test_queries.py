@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from streamwarden.lifecycle.queries import Part, identity, is_name, name_of, owner, units
-from streamwarden.stream import NAME_PATTERN, SinkKind, SinkSpec, SourceKind, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.stream import NAME_PATTERN, StreamSpec, TriggerSpec
 from support.queries import query_record
 
 NOW = 1_800_000_000.0
@@ -17,7 +18,7 @@ record = partial(query_record, "pair", driver="pair-1", at=NOW - 10)
 
 
 def spec(**changes: Any) -> StreamSpec:
-    sink = SinkSpec(kind=SinkKind.PARQUET, path="/out")
+    sink = ParquetSink(path="/out")
     return StreamSpec(**{"name": "pair", "job": "/j.py", "checkpoint": "/data/pair", "sink": sink, **changes})
 
 
@@ -77,8 +78,8 @@ def test_each_of_several_has_name_checkpoint_and_trigger_and_none_has_the_stream
         ("pair/right", "/data/right", Part.QUERY),
     ]
     assert (left.spec.trigger.interval, right.spec.trigger.interval) == (7.0, 5.0)
-    assert {left.spec.source.kind, right.spec.source.kind} == {SourceKind.SCRIPT}
-    assert left.spec.sink.kind is SinkKind.SCRIPT
+    assert {left.spec.source.kind, right.spec.source.kind} == {"script"}
+    assert left.spec.sink.kind == "script"
 
 
 def test_a_declared_query_is_there_before_it_was_ever_seen() -> None:

@@ -5,27 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.spec import BATCHES, batches_left, forked_spec, in_batches
 from streamwarden.lifecycle.submission import spark_conf
+from streamwarden.services.forks.spec import BATCHES, batches_left, forked_spec, in_batches
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.spark.sinks import trigger_options
-from streamwarden.stream import (
-    OutputMode,
-    SinkKind,
-    SinkSpec,
-    SourceKind,
-    SourceSpec,
-    SparkSpec,
-    StreamSpec,
-    TriggerSpec,
-)
+from streamwarden.stream import OutputMode, SparkSpec, StreamSpec, TriggerSpec
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 LIVE = StreamSpec(
     name="live",
     job="/p/jobs/live.py",
     checkpoint="/d/cp",
-    source=SourceSpec(kind=SourceKind.KAFKA, connection="c", topic="t"),
-    sink=SinkSpec(kind=SinkKind.KAFKA, connection="c", topic="u", key=("id",), mode=OutputMode.UPDATE),
+    source=KafkaSource(connection="c", topic="t"),
+    sink=KafkaSink(connection="c", topic="u", key=("id",), mode=OutputMode.UPDATE),
     trigger=TriggerSpec(real_time=10.0),
 )
 

@@ -29,7 +29,8 @@ from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.output import read_output
-from streamwarden.stream import SinkSpec, StorageSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.stream import StorageSpec, StreamSpec
 from support.bucket import Bucket, bucket
 from support.checkpoints import Unpack, stream_of
 
@@ -107,7 +108,7 @@ def test_its_input_is_on_this_host_and_as_old_as_the_origins(origin: StreamSpec,
 
 
 def test_what_the_origin_has_on_a_disk_stays_on_one(origin: StreamSpec, lake: Bucket, tmp_path: Path) -> None:
-    mixed = replace(origin, sink=SinkSpec(path=str(tmp_path / "origin/output")))
+    mixed = replace(origin, sink=ParquetSink(path=str(tmp_path / "origin/output")))
     made = fork(mixed, into=tmp_path / "fork", at=f"{AT}/1")
     assert (made.spec.checkpoint, made.spec.sink.path) == (f"{AT}/1/checkpoint", str(tmp_path / "fork/output"))
     checkpoint = open_path(made.spec.checkpoint, "lake")
@@ -236,7 +237,7 @@ def test_a_folder_that_is_not_the_runs_is_never_removed(
         ({}, f"{ROOT}/output/drills", "the stream minutes's"),
         ({}, f"{ROOT}/checkpoint", "the stream minutes's"),
         ({"quarantine": AT}, AT, "the stream minutes's"),
-        ({"checkpoint": "/c", "sink": SinkSpec(path="/o")}, AT, "neither its checkpoint nor its output"),
+        ({"checkpoint": "/c", "sink": ParquetSink(path="/o")}, AT, "neither its checkpoint nor its output"),
     ],
 )
 def test_where_no_fork_can_be_the_drill_ends_before_anything_is_made(

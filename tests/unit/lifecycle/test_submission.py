@@ -16,13 +16,23 @@ from streamwarden.lifecycle.submission import (
     spark_conf,
     submit_command,
 )
-from streamwarden.stream import Backend, Encoding, SinkSpec, SourceKind, SourceSpec, SparkSpec, StateSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import Backend, Encoding, SourceSpec, SparkSpec, StateSpec, StreamSpec
 
 STATE = "spark.sql.streaming.stateStore"
 
 
 def stream(**changes: object) -> StreamSpec:
-    return StreamSpec(**{"name": "counts", "job": "/p/jobs/counts.py", "checkpoint": "/d/cp", **changes})  # type: ignore[arg-type]
+    return StreamSpec(
+        **{
+            "name": "counts",
+            "job": "/p/jobs/counts.py",
+            "checkpoint": "/d/cp",
+            "source": FilesSource(path="/in"),
+            **changes,
+        }
+    )  # type: ignore[arg-type]
 
 
 def test_state_is_in_rocksdb_with_changelogs_by_default() -> None:
@@ -68,7 +78,7 @@ def test_files_on_a_local_disk_are_renamed_by_the_operating_system(
     checkpoint: str, output: str | None, local: bool
 ) -> None:
     """Elsewhere a rename may not replace what is there: Spark's choice stays."""
-    conf = spark_conf(stream(checkpoint=checkpoint, sink=SinkSpec(path=output)))
+    conf = spark_conf(stream(checkpoint=checkpoint, sink=ParquetSink(path=output)))
     assert conf.get(CHECKPOINT_FILES) == (RENAMED_AT_ONCE if local else None)
 
 
@@ -113,7 +123,7 @@ def test_workers_use_the_interpreter_of_the_driver() -> None:
 
 def test_a_script_keeps_its_own_time_zone() -> None:
     assert spark_conf(stream())["spark.sql.session.timeZone"] == "UTC"
-    script = stream(source=SourceSpec(kind=SourceKind.SCRIPT, path=None))
+    script = stream(source=SourceSpec())
     assert "spark.sql.session.timeZone" not in spark_conf(script)
 
 

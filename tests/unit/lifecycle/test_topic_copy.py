@@ -10,14 +10,19 @@ import pytest
 
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.spec import forked_spec, renewed_spec
 from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
 from streamwarden.services.forks.forks import fork
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.services.forks.spec import forked_spec, renewed_spec
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SinkSpec, StreamSpec
 
-SOURCE = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="events", options={"failOnDataLoss": "false"})
+SOURCE = KafkaSource(connection="events", topic="events", options={"failOnDataLoss": "false"})
 ORIGIN = StreamSpec(
-    name="a", job="/p/a.py", checkpoint="/c", source=SOURCE, sink=SinkSpec(path="/out"), quarantine="/quarantine"
+    name="a", job="/p/a.py", checkpoint="/c", source=SOURCE, sink=ParquetSink(path="/out"), quarantine="/quarantine"
 )
 OWN = pytest.mark.parametrize("feed", [Feed.COPY, Feed.GROWING])
 PLACES = Places.under("/drills/run/fork")
@@ -34,7 +39,7 @@ def test_a_fork_with_a_topic_of_its_own_reads_it_over_the_same_connection_until_
 
 @OWN
 def test_of_files_there_is_no_topic_to_copy(feed: Feed, tmp_path: Path) -> None:
-    files = replace(ORIGIN, source=SourceSpec(path=str(tmp_path)))
+    files = replace(ORIGIN, source=FilesSource(path=str(tmp_path)))
     with pytest.raises(CheckpointError, match=r"of the kind files, of which no topic can be copied.*kill_driver"):
         fork(files, into=tmp_path / "fork", rewind="all", feed=feed)
     assert not (tmp_path / "fork").exists()
@@ -43,9 +48,9 @@ def test_of_files_there_is_no_topic_to_copy(feed: Feed, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "sink",
     [
-        SinkSpec(path="/out"),
-        SinkSpec(kind=SinkKind.POSTGRESQL, connection="db", table="public.sums", key=("k",)),
-        SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="sums", key=("k",)),
+        ParquetSink(path="/out"),
+        PostgresqlSink(connection="db", table="public.sums", key=("k",)),
+        KafkaSink(connection="events", topic="sums", key=("k",)),
     ],
 )
 def test_a_fork_that_begins_anew_shares_its_input_alone_with_what_it_was(sink: SinkSpec) -> None:

@@ -5,7 +5,8 @@ import textwrap
 import pytest
 
 from streamwarden.lint.facts import Bound, Kind
-from streamwarden.stream import OutputMode, SinkSpec, StateSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.stream import OutputMode, StateSpec
 from support.lint import built, job, spec
 
 MARKED = 'events.withWatermark("at", "1 hour")'
@@ -60,7 +61,7 @@ def test_batch_frames_and_stateless_steps_keep_no_state(result: str) -> None:
 
 
 def test_in_output_mode_complete_no_watermark_helps() -> None:
-    complete = spec(sink=SinkSpec(mode=OutputMode.COMPLETE))
+    complete = spec(sink=ParquetSink(path="/out", mode=OutputMode.COMPLETE))
     (operator,) = built(f'{MARKED}.groupBy(window("at", "5 minutes")).count()', complete).operators
     assert operator.bound is Bound.NONE
 

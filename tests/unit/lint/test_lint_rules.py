@@ -10,12 +10,14 @@ from streamwarden.lint.finding import Origin, Severity
 from streamwarden.lint.judge import lint
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.lint.rules import RULES
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.stream import (
     Backend,
     Encoding,
     ExecutorsSpec,
     OutputMode,
-    SinkKind,
     SinkSpec,
     SparkSpec,
     StateSpec,
@@ -86,7 +88,7 @@ def on_executors(count: int) -> Any:
 
 
 def script(sink: str) -> Facts:
-    of = spec(sink=SinkSpec(kind=SinkKind.SCRIPT))
+    of = spec(sink=SinkSpec())
     write = "def write(rows, batch):\n    rows.save()\n"
     return facts(of=of, job=job(f"frame = spark.readStream.json('in')\n{write}frame.writeStream{sink}.start()\n", of))
 
@@ -281,14 +283,14 @@ CASES = {
     "the same beside the sink that is a table": Case(
         "SW109",
         script('.format("kafka")'),
-        facts(of=spec(sink=SinkSpec(kind=SinkKind.POSTGRESQL, connection="warehouse", table="t"))),
+        facts(of=spec(sink=PostgresqlSink(connection="warehouse", table="t"))),
         "at least once",
         origin=Origin.JOB,
     ),
     "the same where it is declared": Case(
         "SW109",
-        facts(of=spec(sink=SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="t", key=("k",)))),
-        facts(of=spec(sink=SinkSpec(kind=SinkKind.PARQUET, path="/out"))),
+        facts(of=spec(sink=KafkaSink(connection="events", topic="t", key=("k",)))),
+        facts(of=spec(sink=ParquetSink(path="/out"))),
         "drops the ids (streamwarden-event-id)",
     ),
     "foreachBatch without the batch": Case(
@@ -301,7 +303,7 @@ CASES = {
     ),
     "a script whose sink is not found": Case(
         "SW109",
-        facts(of=spec(sink=SinkSpec(kind=SinkKind.SCRIPT))),
+        facts(of=spec(sink=SinkSpec())),
         facts(),
         "no writeStream was found",
         Severity.UNKNOWN,

@@ -20,7 +20,10 @@ from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.drilling import judging
 from streamwarden.services.drilling.judging import ForkVerifier, of_others, uncommitted
 from streamwarden.services.fleet.recorded_starts import keep_start
-from streamwarden.stream import SinkSpec, SourceKind, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 
 RIGHT = Reconciliation(expected=1, actual=1, lost=0, duplicated=0, unexpected=0, wrong=0)
@@ -38,8 +41,8 @@ def origin(tmp_path: Path) -> StreamSpec:
     return StreamSpec(
         name="flights",
         job="job.py",
-        source=SourceSpec(path=str(tmp_path / "input")),
-        sink=SinkSpec(path=str(tmp_path / "output")),
+        source=FilesSource(path=str(tmp_path / "input")),
+        sink=ParquetSink(path=str(tmp_path / "output")),
         checkpoint=str(tmp_path / "checkpoint"),
         trigger=TriggerSpec(available_now=True),
     )
@@ -116,7 +119,7 @@ def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
 
     monkeypatch.setattr(judging, "topic_lag", lag)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
-    topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
+    topic = KafkaSource(connection="kafka", topic="flights")
     verifier = ForkVerifier(store, lambda name: origin)
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
     verifier.reconcile(fork, "batch")
@@ -140,7 +143,7 @@ def test_a_broker_that_does_not_answer_leaves_no_verdict(
     store: Store, origin: StreamSpec, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_KAFKA", raising=False)
-    topic = SourceSpec(kind=SourceKind.KAFKA, connection="kafka", topic="flights")
+    topic = KafkaSource(connection="kafka", topic="flights")
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
     with pytest.raises(VerificationError, match="what the topic still keeps is not known"):
         ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")

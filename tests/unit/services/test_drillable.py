@@ -11,7 +11,9 @@ from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.stream import SinkKind, SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SinkSpec, StreamSpec
 
 
 @pytest.fixture
@@ -24,8 +26,8 @@ def stream(tmp_path: Path) -> StreamSpec:
         name="flights",
         job=str(tmp_path / "jobs/job.py"),
         checkpoint=str(tmp_path / "data/checkpoint"),
-        source=SourceSpec(path=str(tmp_path / "data/input")),
-        sink=SinkSpec(path=str(tmp_path / "data/output")),
+        source=FilesSource(path=str(tmp_path / "data/input")),
+        sink=ParquetSink(path=str(tmp_path / "data/output")),
     )
 
 
@@ -68,7 +70,7 @@ def test_a_job_that_is_gone_is_refused(stream: StreamSpec) -> None:
 
 
 def test_a_sink_that_a_fork_cannot_redirect_is_refused(stream: StreamSpec) -> None:
-    error = refusal(replace(stream, sink=SinkSpec(kind=SinkKind.SCRIPT)))
+    error = refusal(replace(stream, sink=SinkSpec()))
     assert error.observed == "the stream's sink is of the kind script, which a fork cannot redirect"
 
 

@@ -27,7 +27,9 @@ from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.probe import Surroundings, survey
 from streamwarden.services.monitoring.reachability import Services
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import SourceSpec, StreamSpec
 from support.health_windows import report, spec
 from support.queries import query_record
 
@@ -54,7 +56,7 @@ class Stream:
         settings = {
             "name": name,
             "checkpoint": str(self.checkpoint),
-            "source": SourceSpec(path=str(self.input), max_files_per_trigger=1),
+            "source": FilesSource(path=str(self.input), max_files_per_trigger=1),
         }
         self.spec: StreamSpec = spec(**{**settings, **changes})
 
@@ -194,7 +196,7 @@ def test_a_batch_that_hangs_is_seen_through_the_logs_alone(tmp_path: Path, store
 
 
 def test_a_checkpoint_that_does_not_exist_makes_nothing_fail(tmp_path: Path, store: Store) -> None:
-    missing = spec(checkpoint=str(tmp_path / "nowhere"), source=SourceSpec(path=str(tmp_path / "nothing")))
+    missing = spec(checkpoint=str(tmp_path / "nowhere"), source=FilesSource(path=str(tmp_path / "nothing")))
     result = HealthMonitor(store).evaluate([missing], T0)
     assert {verdict.status for verdict in result.verdicts if verdict.check != "backlog"} == {Status.UNKNOWN}
 
@@ -369,7 +371,7 @@ def test_a_broker_that_is_down_blinds_no_other_stream(
     """Thirty topics of a broker whose port is closed, each with the same five seconds to wait for it, and a stream of
     files whose driver was killed: judged within the time of a few of them, and every stream says what was not seen."""
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"extra": {"bootstrap.servers": "127.0.0.1:1"}}))
-    source = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="orders")
+    source = KafkaSource(connection="events", topic="orders")
     topics = [Stream(tmp_path, store, name=f"topic{n}", source=source) for n in range(30)]
     for stream in topics:
         stream.plan(0, T0 - 60)
@@ -484,7 +486,7 @@ class Pair:
     def __init__(self, home: Path, store: Store) -> None:
         self.store = store
         self.left, self.right = Stream(home, store, "left"), Stream(home, store, "right")
-        self.whole = Stream(home, store, "pair", source=SourceSpec(kind=SourceKind.SCRIPT))
+        self.whole = Stream(home, store, "pair", source=SourceSpec())
         self.whole.drive(me())
         for name, query in {"left": self.left, "right": self.right}.items():
             query.name = f"pair/{name}"

@@ -15,7 +15,8 @@ from streamwarden.health.services import Need
 from streamwarden.health.window import Answer, Service
 from streamwarden.services.monitoring.probe import survey
 from streamwarden.services.monitoring.reachability import SLOW_AFTER, Services
-from streamwarden.stream import SourceKind, SourceSpec, StreamSpec
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream import StreamSpec
 from support.health_windows import spec
 
 WAREHOUSE = Need(Service.DATABASE, "warehouse")
@@ -106,7 +107,7 @@ def planned(root: Path) -> StreamSpec:
     """A stream that has read five records of a topic."""
     (root / "offsets").mkdir(parents=True)
     (root / "offsets/0").write_text('v1\n{"batchWatermarkMs":0}\n{"orders":{"0":5}}')
-    source = SourceSpec(kind=SourceKind.KAFKA, connection="events", topic="orders")
+    source = KafkaSource(connection="events", topic="orders")
     return spec(source=source, checkpoint=str(root))
 
 

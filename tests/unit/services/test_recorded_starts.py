@@ -11,7 +11,9 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.fleet import recorded_starts
 from streamwarden.services.fleet.recorded_starts import keep_start, starts_of
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StreamSpec
 from streamwarden.verification.starts import Start
 
 
@@ -27,8 +29,8 @@ def spec(tmp_path: Path) -> StreamSpec:
     return StreamSpec(
         name="flights",
         job="job.py",
-        source=SourceSpec(path=str(tmp_path / "input")),
-        sink=SinkSpec(path=str(tmp_path / "output")),
+        source=FilesSource(path=str(tmp_path / "input")),
+        sink=ParquetSink(path=str(tmp_path / "output")),
         checkpoint=str(tmp_path / "checkpoint"),
     )
 

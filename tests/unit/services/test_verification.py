@@ -18,7 +18,9 @@ import pytest
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.verification import input_files, load_oracle, read_facts, unread, verify
-from streamwarden.stream import SinkKind, SinkSpec, SourceKind, SourceSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
 REPOSITORY = Path(__file__).parents[3]
 HOUR = 3_600_000
@@ -63,8 +65,8 @@ def run(tmp_path: Path) -> StreamSpec:
         name="flights",
         job=str(project / "spark_jobs/flight_departures.py"),
         checkpoint=str(checkpoint),
-        source=SourceSpec(path=str(source)),
-        sink=SinkSpec(path=str(sink)),
+        source=FilesSource(path=str(source)),
+        sink=ParquetSink(path=str(sink)),
     )
 
 
@@ -169,9 +171,8 @@ def test_an_oracle_that_is_none_is_refused(tmp_path: Path, text: str, message: s
 @pytest.mark.parametrize(
     "change",
     [
-        {"source": SourceSpec(kind=SourceKind.SCRIPT)},
-        {"sink": SinkSpec(kind=SinkKind.SCRIPT)},
-        {"sink": SinkSpec(path=None)},
+        {"source": SourceSpec()},
+        {"sink": SinkSpec()},
     ],
 )
 def test_other_sources_and_sinks_leave_no_verdict(run: StreamSpec, change: dict[str, object]) -> None:

@@ -11,7 +11,7 @@ from streamwarden.adapters.postgresql.access import access
 from streamwarden.adapters.postgresql.sink import TableSink, waits_for
 from streamwarden.adapters.postgresql.table import Column, Target
 from streamwarden.errors import SinkError, SinkInterrupted
-from streamwarden.stream import RETRY_FOR
+from streamwarden.sinks.postgresql.sink import RETRY_FOR
 
 
 def away(**options: object) -> TableSink:

@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructType
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import first_told, require_range
 from streamwarden.errors import CheckpointError, InputGone
-from streamwarden.sources.files.reader import FileSource
+from streamwarden.sources.files import FileSource
 from streamwarden.sources.kafka.reader import TopicSource
 from streamwarden.sources.rows import Rules
 from streamwarden.spark.sources import Source

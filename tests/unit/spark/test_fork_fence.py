@@ -5,11 +5,16 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import JobError
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.spark.fork_fence import arguments, fence_fork, violation
-from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+from streamwarden.stream import StreamSpec
 
 FORK = StreamSpec(
-    name="flights__fork", job="job.py", checkpoint="/drills/1/fork/checkpoint", sink=SinkSpec(path="/drills/1/fork/out")
+    name="flights__fork",
+    job="job.py",
+    checkpoint="/drills/1/fork/checkpoint",
+    sink=ParquetSink(path="/drills/1/fork/out"),
 )
 OWN = {"checkpointlocation": "file:///drills/1/fork/checkpoint/", "path": "/drills/1/fork/out"}
 
@@ -35,7 +40,7 @@ def test_a_query_is_within_the_fork_by_its_checkpoint_and_its_output(
 
 
 def test_a_fork_with_a_topic_writes_to_its_own_topic() -> None:
-    sink = SinkSpec(kind=SinkKind.KAFKA, connection="c", topic="streamwarden_fork_1", key=("id",))
+    sink = KafkaSink(connection="c", topic="streamwarden_fork_1", key=("id",))
     fork = StreamSpec(name="flights__fork", job="job.py", checkpoint=FORK.checkpoint, sink=sink)
     here = {"checkpointlocation": FORK.checkpoint}
     assert violation(fork, {**here, "topic": "streamwarden_fork_1"}) is None
@@ -45,7 +50,7 @@ def test_a_fork_with_a_topic_writes_to_its_own_topic() -> None:
 @pytest.mark.parametrize("kafka", ["kafka", "Kafka", "org.apache.spark.sql.kafka010.KafkaSourceProvider"])
 def test_a_fork_with_a_topic_lets_no_row_choose_its_topic(kafka: str) -> None:
     """Without the option `topic` a column of that name decides where each row goes."""
-    sink = SinkSpec(kind=SinkKind.KAFKA, connection="c", topic="streamwarden_fork_1", key=("id",))
+    sink = KafkaSink(connection="c", topic="streamwarden_fork_1", key=("id",))
     fork = StreamSpec(name="flights__fork", job="job.py", checkpoint=FORK.checkpoint, sink=sink)
     by_row: dict[str, str | None] = {"checkpointlocation": FORK.checkpoint, "format": kafka}
     assert violation(fork, by_row) == "a query with the output topics that its rows name"

@@ -6,10 +6,11 @@ import pytest
 from pyspark.sql.types import IntegerType, StructType
 
 from streamwarden.errors import ConfigError, JobError
+from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.kafka.writer import TopicWriter
-from streamwarden.stream import SinkKind, SinkSpec, StreamSpec
+from streamwarden.stream import StreamSpec
 
-SINK = SinkSpec(kind=SinkKind.KAFKA, connection="events", topic="counts", key=("window", "user"))
+SINK = KafkaSink(connection="events", topic="counts", key=("window", "user"))
 
 
 def opened(*names: str) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.adapters.jvm import maven
 from streamwarden.errors import ProcessError
-from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import StreamSpec
 
 _JARS: Final = "spark.jars"
 _PLACES: Final = (_JARS, "spark.jars.packages")
@@ -26,6 +26,7 @@ class _Connector:
 
 
 _KAFKA: Final = _Connector("Spark's Kafka connector", maven.KAFKA, "spark-sql-kafka", "--kafka")
+_CONNECTORS: Final = {"kafka": _KAFKA}
 _S3: Final = _Connector("Hadoop's S3A", maven.S3, "hadoop-aws", "--s3")
 
 
@@ -52,5 +53,5 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _needed(spec: StreamSpec) -> list[_Connector]:
-    on_kafka = spec.source.kind is SourceKind.KAFKA or spec.sink.kind is SinkKind.KAFKA
-    return [*([_KAFKA] if on_kafka else []), *([_S3] if spec.in_object_store else [])]
+    named = dict.fromkeys((spec.source.CONNECTOR, spec.sink.CONNECTOR))
+    return [*(_CONNECTORS[name] for name in named if name), *([_S3] if spec.in_object_store else [])]

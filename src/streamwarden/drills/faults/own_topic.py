@@ -12,7 +12,6 @@ from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.stream import SourceKind
 
 LOOK_EVERY = 0.5
 """Seconds between two questions to the broker."""
@@ -21,7 +20,7 @@ LOOK_EVERY = 0.5
 def require_topic(kind: FaultKind, stream: str, declared: Mapping[str, Any]) -> None:
     """Raises DrillAborted for a stream that reads no topic."""
     given = str(declared["source"]["kind"])
-    if given != SourceKind.KAFKA:
+    if given != "kafka":
         raise DrillAborted(
             f"{kind} is not applicable: the source of {stream} is of the kind {given}, which is no topic",
             expected="source.kind kafka",

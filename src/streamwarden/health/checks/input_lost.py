@@ -5,7 +5,6 @@ from __future__ import annotations
 from streamwarden.health.check import Check, Thresholds, Unit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
-from streamwarden.stream import SourceKind
 
 RECREATED = (
     "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place for its output "
@@ -27,12 +26,12 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     limits_in_force = thresholds.of(CHECK.name)
     if window.log is None or window.log.planned is None:
         return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned", evidence=_known(window))
-    kind = window.spec.source.kind
-    if kind is SourceKind.SCRIPT:
+    source = window.spec.source
+    if not source.DECLARED:
         return CHECK.verdict(
             window, Status.UNKNOWN, "the job reads a source of its own, which nobody can be asked about"
         )
-    if kind is not SourceKind.KAFKA:
+    if not source.OFFSETS:
         return CHECK.verdict(window, Status.OK, "the source is no topic: no retention can pass the stream", 0.0)
     waiting = window.waiting
     if waiting is None:

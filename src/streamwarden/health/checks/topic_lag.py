@@ -13,7 +13,6 @@ from streamwarden.health.series import FRESH
 from streamwarden.health.stopped import ended_well, running_since, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, Window
-from streamwarden.stream import SourceKind
 from streamwarden.units import format_duration
 
 APART = 30.0
@@ -120,11 +119,11 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """The worst of what holds of the topic's partitions."""
     if window.log is None or window.log.planned is None:
         return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned")
-    kind = window.spec.source.kind
-    if kind is SourceKind.SCRIPT:
+    source = window.spec.source
+    if not source.DECLARED:
         reason = "the job reads a source of its own, which nobody can be asked about"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
-    if kind is not SourceKind.KAFKA:
+    if not source.OFFSETS:
         return CHECK.verdict(window, Status.OK, "the source is no topic", 0.0)
     before = _remembered(window)
     seen = window.waiting.partitions if window.waiting is not None else {}

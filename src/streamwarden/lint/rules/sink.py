@@ -8,7 +8,6 @@ from typing import Final
 from streamwarden.lint.facts import Facts, SinkUse
 from streamwarden.lint.finding import Finding, Origin, Severity
 from streamwarden.lint.rule import Rule
-from streamwarden.stream import SinkKind
 from streamwarden.verification.events import EVENT_ID
 
 EXACTLY_ONCE: Final = frozenset({"parquet", "orc", "json", "csv", "text", "delta", "iceberg", "hudi"})
@@ -30,15 +29,14 @@ def judge(facts: Facts) -> Iterable[Finding]:
         yield from _of_job(facts, use)
     if facts.job.sinks:
         return
-    kind, where = facts.spec.sink.kind, f"{facts.file}: sink.kind"
-    if kind is SinkKind.SCRIPT:
+    sink, where = facts.spec.sink, f"{facts.file}: sink.kind"
+    if not sink.DECLARED:
         told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
         yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
-    elif kind is SinkKind.KAFKA:
-        told = f"the sink kafka {_WHY['kafka']}; a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
+    elif not sink.IDEMPOTENT:
+        once = f"a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
+        told = f"the sink {sink.kind} {_WHY[sink.kind]}; {once}"
         yield RULE.finding(facts, told, Origin.DECLARATION, where)
-    elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
-        yield RULE.finding(facts, f"the sink {kind.value} {_WHY.get(kind.value, _UNKNOWN)}", Origin.DECLARATION, where)
 
 
 def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:

@@ -8,14 +8,14 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.jvm import class_archive
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.services.fleet import class_archive
+from streamwarden.stream import StreamSpec
 
 TIMEOUT: Final = 180.0
 """Seconds; it takes some ten on two idle cores."""
@@ -30,7 +30,7 @@ def logical_plan(spec: StreamSpec) -> str:
         JobError: the plan cannot be had: the job is a script, its build fails, or Spark does.
         ProcessError: there is no usable Java, or the jars that the source needs are not on this host.
     """
-    if spec.source.kind is SourceKind.SCRIPT:
+    if not spec.source.DECLARED:
         raise _none(spec, "the job is a script that starts its own query: there is no plan without running it")
     java = find_java()
     with tempfile.TemporaryDirectory(prefix="streamwarden-plan-") as scratch:

@@ -25,7 +25,6 @@ from streamwarden.checkpoint.uris import file_name
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.stream import SourceKind
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -60,7 +59,7 @@ class ForkCheckpoint:
     def unplanned(self, fork: ForkView) -> int:
         """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
         spec = spec_from_dict(dict(fork.spec))
-        if spec.source.kind is SourceKind.KAFKA:
+        if spec.source.OFFSETS:
             from streamwarden.sources.kafka.lag import topic_input
 
             return topic_input(spec, fork.checkpoint).unseen

@@ -25,14 +25,15 @@ from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, Sour
 from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places, places_of
-from streamwarden.lifecycle.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.drillable import require_fork, require_verdict
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_stored
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
+from streamwarden.sources.base import Source
+from streamwarden.stream import StreamSpec
 
 FORK: Final = "fork"
 
@@ -216,11 +217,7 @@ def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:
     spec = made.spec
     name = f"{made.origin[:40]}{SUFFIX}_{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
     source = spec.source
-    if batches is not None:
-        most = max(1, math.ceil(made.longest_queue / batches))
-        if source.kind is SourceKind.KAFKA:
-            source = replace(source, max_offsets_per_trigger=most)
-        else:
-            source = replace(source, max_files_per_trigger=most)
+    if batches is not None and isinstance(source, Source):
+        source = source.limited_to(max(1, math.ceil(made.longest_queue / batches)))
     spark = replace(spec.spark, conf={**spec.spark.conf, RETAIN: _RETAINED})
     return replace(spec, name=name, source=source, spark=spark)

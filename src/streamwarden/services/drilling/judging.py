@@ -16,9 +16,10 @@ from streamwarden.errors import ConfigError, SourceError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.verifying.verification import verify
+from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.export import isolation_of
 from streamwarden.sources.kafka.lag import topic_lag
-from streamwarden.stream import SinkKind, StreamSpec
+from streamwarden.stream import StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start
 
@@ -53,7 +54,7 @@ class ForkVerifier:
         """Raises VerificationError if there is no verdict to be had."""
         spec = spec_from_dict(dict(fork.spec))
         # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
-        first = fork.batch + 1 if spec.sink.kind is SinkKind.KAFKA and fork.batch is not None else 0
+        first = fork.batch + 1 if isinstance(spec.sink, KafkaSink) and fork.batch is not None else 0
         own = 0 if fork.batch is None else fork.batch + 1
         outcome = verify(
             spec,

@@ -14,7 +14,6 @@ from streamwarden.adapters.connections import connection
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
 from streamwarden.drills.spec import Service
-from streamwarden.stream import SinkKind
 from streamwarden.units import Seconds
 
 ANSWERS_WITHIN: Final = 3
@@ -41,7 +40,7 @@ class ForkServices:
         spec = spec_from_dict(dict(fork.spec))
         if service is Service.SOURCE:
             return _broker(spec.source.connection or "", self._answers_within)
-        if spec.sink.kind is SinkKind.KAFKA:
+        if spec.sink.SERVICE == "broker":
             return _broker(spec.sink.connection or "", self._answers_within)
         return _database(spec.sink.connection or "", self._answers_within)
 

@@ -12,7 +12,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from streamwarden.adapters.connections import PREFIX
-from streamwarden.adapters.jvm import class_archive
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
@@ -23,7 +22,7 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
-from streamwarden.services.fleet import supervisor_process
+from streamwarden.services.fleet import class_archive, supervisor_process
 from streamwarden.stream import StreamSpec
 
 RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"

@@ -14,7 +14,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.sink import newest_entry
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
-from streamwarden.stream import SinkKind, StreamSpec
+from streamwarden.stream import StreamSpec
 from streamwarden.verification.starts import Start
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def look(spec: StreamSpec, *, at: float) -> Start:
     connection = spec.storage.connection
     position = log_position(open_path(spec.checkpoint, connection))
     sink = None
-    if spec.sink.kind is SinkKind.PARQUET and spec.sink.path is not None:
+    if spec.sink.MANIFEST and spec.sink.path is not None:
         sink = newest_entry(open_path(spec.sink.path, connection))
     return Start(at=at, planned=position.planned, committed=position.committed, sink=sink)
 

@@ -40,23 +40,22 @@ from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.fork import BoundedInput, Fork, InputFile, input_digest, require_distinct_names
 from streamwarden.lifecycle.forks.places import SCHEMA, Places, places_of
 from streamwarden.lifecycle.forks.plan import Survey, Write
-from streamwarden.lifecycle.forks.spec import batches_left, forked_spec, in_batches
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.services.forks.files import carry_out, remove_stored, require_empty
+from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
 from streamwarden.sinks.kafka import topic as topics
+from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql import forks as tables
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka import copy
 from streamwarden.sources.kafka.lag import topic_input
-from streamwarden.stream import OBJECT_STORE, SinkKind, SourceKind, StreamSpec
+from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
 
 COMMIT_WITHIN: Final = 10.0
 """Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
-
-_OUTSIDE: Final = (SinkKind.POSTGRESQL, SinkKind.KAFKA)
-"""Sinks whose output is in no folder."""
 
 
 def fork(
@@ -87,8 +86,8 @@ def fork(
     rewind = rewind if feed is Feed.ORIGIN else "all"
     store = forked.storage.connection
     checkpoint = _origin(spec.checkpoint, spec)
-    output = None if spec.sink.kind in _OUTSIDE else _origin(spec.sink.path, spec)
-    source = None if spec.source.kind is SourceKind.KAFKA else _origin(spec.source.path, spec)
+    output = _origin(spec.sink.path, spec) if spec.sink.MANIFEST else None
+    source = None if spec.source.OFFSETS else _origin(spec.source.path, spec)
     for place in (str(into), *places.stored):
         require_empty(place, store)
     drop_scratch(forked)  # of an attempt whose folder is gone: the name is a digest of it
@@ -99,11 +98,11 @@ def fork(
                 empty_output(spec, forked)
             else:
                 query_id = str(uuid.uuid4())
-                if spec.sink.kind is SinkKind.POSTGRESQL:
+                if isinstance(spec.sink, PostgresqlSink):
                     batch = _carry_table(spec, forked, checkpoint, source, places, int(rewind), query_id)
                 else:
                     batch = _carry(checkpoint, output, source, places, store, int(rewind))
-                if spec.sink.kind is SinkKind.KAFKA:
+                if isinstance(spec.sink, KafkaSink):
                     topics.make(spec, forked)
             if query_id is not None:
                 carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
@@ -154,9 +153,9 @@ def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
 
     Raises CheckpointError if the database or the broker does not let it.
     """
-    if spec.sink.kind is SinkKind.POSTGRESQL:
+    if isinstance(spec.sink, PostgresqlSink):
         tables.make_empty(spec, forked)
-    elif spec.sink.kind is SinkKind.KAFKA:
+    elif isinstance(spec.sink, KafkaSink):
         topics.make(spec, forked)
 
 
@@ -376,10 +375,10 @@ def drop_output(forked: StreamSpec) -> str | None:
 
     Raises CheckpointError if the database or the broker does not let it.
     """
-    if forked.sink.kind is SinkKind.POSTGRESQL:
+    if isinstance(forked.sink, PostgresqlSink):
         schema = tables.drop(forked)
         return None if schema is None else f"the schema {schema}"
-    if forked.sink.kind is SinkKind.KAFKA:
+    if isinstance(forked.sink, KafkaSink):
         topic = topics.drop(forked)
         return None if topic is None else f"the topic {topic}"
     return None

@@ -17,7 +17,8 @@ from streamwarden.errors import StreamwardenError
 from streamwarden.health.services import Need, needs
 from streamwarden.health.window import Answer, Service, StateInstance, WaitingInput
 from streamwarden.services.monitoring.reachability import Services
-from streamwarden.stream import SourceKind, StreamSpec
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
 
 RECENT: Final = 20
@@ -83,7 +84,7 @@ def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
             waiting = waiting_input(spec, checkpoint)
     except (StreamwardenError, OSError) as error:
         problems.append(str(error))
-        if spec.source.kind is SourceKind.KAFKA and _is_silence(error):
+        if spec.source.OFFSETS and _is_silence(error):
             services.was_slow(str(spec.source.connection))
             said = error.observed if isinstance(error, StreamwardenError) else str(error)
             answers = _without_offsets(spec, answers, False, f"it answers, and gives no offsets: {said}")
@@ -111,7 +112,7 @@ def _without_offsets(
 def _not_asked(spec: StreamSpec, services: Services) -> str | None:
     """Why a topic's offsets are not asked for; None if they are: then each stream waits for an answer by itself."""
     source = spec.source
-    if source.kind is not SourceKind.KAFKA:
+    if not source.OFFSETS:
         return None
     topic = f"what waits in the topic {source.topic} was not asked"
     answer = services.answer(Need(Service.BROKER, str(source.connection)))
@@ -136,11 +137,11 @@ def waiting_input(spec: StreamSpec, checkpoint: Location) -> WaitingInput | None
     not understood. Raises CheckpointError, ConfigError, SourceError, OSError.
     """
     source = spec.source
-    if source.kind is SourceKind.KAFKA:
+    if source.OFFSETS:
         from streamwarden.sources.kafka.lag import waiting_records
 
         return waiting_records(spec, checkpoint)
-    if source.kind is not SourceKind.FILES or not source.path or any(mark in source.path for mark in "*?[{"):
+    if not isinstance(source, FilesSource) or any(mark in source.path for mark in "*?[{"):
         return None
     options = {key.lower(): value for key, value in source.options.items()}
     oldest = _max_age(options)

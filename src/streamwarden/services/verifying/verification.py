@@ -26,8 +26,13 @@ from streamwarden.checkpoint.topics import TopicRange, topic_ranges, without
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.output import Output, local_path, read_output
-from streamwarden.stream import SinkKind, SourceKind, StreamSpec
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.sources.rate import RateSource
+from streamwarden.stream import StreamSpec
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.contradictions import contradictions, disorder
 from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
@@ -78,8 +83,7 @@ def verify(
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    nowhere = spec.sink.path is None and spec.sink.table is None and spec.sink.topic is None
-    if spec.source.kind is SourceKind.SCRIPT or spec.sink.kind is SinkKind.SCRIPT or nowhere:
+    if not (spec.source.DECLARED and spec.sink.DECLARED):
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
             expected="files, a topic or the rate source, and parquet, a table or a topic",
@@ -93,7 +97,7 @@ def verify(
         if "source" in spec.in_object_store:
             folders = _copied_input(spec, Path(scratch))
         facts = read_facts(spec, first=first, folders=folders, starts=starts, ended=bounded_from is not None)
-        if spec.source.kind is SourceKind.KAFKA:
+        if isinstance(spec.source, KafkaSource):
             ranges = _committed_ranges(spec, facts)
             facts = replace(facts, files=_exported(spec, ranges, Path(scratch), lost, copied))
             inputs = [path for files in facts.files.values() for path in files]
@@ -189,13 +193,13 @@ def _exported(
 
 def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, deduplicated: bool) -> Output:
     """What the stream wrote, by the kind of its sink."""
-    if spec.sink.kind is SinkKind.KAFKA:
+    if isinstance(spec.sink, KafkaSink):
         from streamwarden.sinks.kafka.output import read_topic, samples
 
         return read_topic(
             spec, samples(expectation), committed=facts.committed, first=facts.first, deduplicated=deduplicated
         )
-    if spec.sink.kind is SinkKind.POSTGRESQL:
+    if isinstance(spec.sink, PostgresqlSink):
         from streamwarden.sinks.postgresql.output import read_table
 
         return read_table(spec, committed=facts.committed, first=facts.first)
@@ -287,7 +291,7 @@ def read_facts(
         starts=tuple(starts),
         ended=ended and _runs_without_data(spec),
         planned=position.planned,
-        rate=_read_rate(spec) if spec.source.kind is SourceKind.RATE else None,
+        rate=_read_rate(spec) if isinstance(spec.source, RateSource) else None,
     )
 
 
@@ -299,7 +303,7 @@ def _runs_without_data(spec: StreamSpec) -> bool:
 def _disorder(spec: StreamSpec, facts: RunFacts, bounded_from: int | None) -> list[str]:
     """Of files on this host, whose times are those that Spark saw."""
     latest_first = spec.source.options.get("latestFirst", "false").lower() == "true"
-    foreign = spec.source.kind is not SourceKind.FILES or "source" in spec.in_object_store
+    foreign = not isinstance(spec.source, FilesSource) or "source" in spec.in_object_store
     if bounded_from is None or latest_first or foreign:
         return []
     files = {batch: paths for batch, paths in facts.files.items() if batch >= bounded_from}

@@ -20,6 +20,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import OFFSETS
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.stream import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
@@ -123,11 +124,13 @@ class TableWriter:
     def __init__(
         self,
         spec: StreamSpec,
+        sink: PostgresqlSink,
         token: int,
         ending: Callable[[], bool] = lambda: False,
         make: Callable[..., TableSink] = TableSink,
     ) -> None:
         self._spec = spec
+        self._declared = sink
         self._token = token
         self._ending = ending
         self._make = make
@@ -137,8 +140,8 @@ class TableWriter:
     def open(self, schema: StructType) -> None:
         """See that the table is there and takes the rows, before the query starts. Raises what TableSink.prepare
         raises, JobError for a type that has no place in a table, ConfigError for a connection that is not known."""
-        sink = self._spec.sink
-        place, table = split(sink.table or "")
+        sink = self._declared
+        place, table = split(sink.table)
         columns = columns_of(schema, self._spec.job)
         target = Target(
             schema=place,
@@ -150,7 +153,7 @@ class TableWriter:
         self._expressions = tuple(expression for _, expression in columns)
         self._sink = self._make(
             target,
-            access(sink.connection or ""),
+            access(sink.connection),
             stream=self._spec.name,
             token=self._token,
             waits=waits_for(sink.retry_for),

@@ -18,7 +18,8 @@ from streamwarden.adapters.kafka.brokers import java_options
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.topics import topic_ranges
-from streamwarden.errors import CheckpointError, ConfigError
+from streamwarden.errors import CheckpointError
+from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.sources.rows import (
     CORRUPT,
     Rules,
@@ -153,20 +154,13 @@ class TopicSource:
 def read(
     spark: SparkSession,
     spec: StreamSpec,
+    source: KafkaSource,
     schema: StructType | str,
     *,
     required: tuple[str, ...],
     not_after: Mapping[str, timedelta],
 ) -> tuple[DataFrame, TopicSource]:
     """The records of the stream's topic as rows, and what they must be. Raises ConfigError."""
-    source = spec.source
-    if source.connection is None or source.topic is None:
-        raise ConfigError(
-            "the source has no connection or no topic",
-            expected="source: {kind: kafka, connection: …, topic: …}",
-            where=spec.file or spec.name,
-            next_step="declare them in the stream's file",
-        )
     parsing = {key: value for key, value in source.options.items() if key.lower() in JSON_OPTIONS}
     own = {key: value for key, value in source.options.items() if key.lower() not in JSON_OPTIONS}
     access = java_options(connection(source.connection))

@@ -1,16 +1,21 @@
-"""A folder of files as a source, and the malformed rows of a batch's files."""
+"""The kind of source `files`: folders of files, and the malformed rows of a batch's files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.problems import Problem, show
+from streamwarden.sources.base import Source, positive
 from streamwarden.sources.rows import (
     CORRUPT,
     Rules,
@@ -21,13 +26,83 @@ from streamwarden.sources.rows import (
     unusable,
     with_corrupt,
 )
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
+"""Options (lower case) under which a source would move or delete files, in the origin's archive too."""
+
+_SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
+
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSource(Source):
+    """A folder (`path`) of files, each published whole (by rename).
+
+    Args:
+        parts: subfolders of `path`, each a file source of its own, for a job that reads more than one; in the order in
+            which the query has them (of a join: left, then right).
+        format: Spark's name of the files' format.
+    """
+
+    FORKABLE: ClassVar[bool] = True
+
+    kind: str = "files"
+    path: str = field()
+    parts: tuple[str, ...] = ()
+    format: str = "json"
+    max_files_per_trigger: int | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folder of each file source, in the query's order."""
+        return tuple(f"{self.path.rstrip('/')}/{part}" for part in self.parts) or (self.path,)
+
+    @property
+    def limited(self) -> bool:
+        """Whether a batch reads at most so many files."""
+        return self.max_files_per_trigger is not None
+
+    def problems(self) -> Iterator[Problem]:
+        yield from positive("max_files_per_trigger", self.max_files_per_trigger)
+        for index, part in enumerate(self.parts):
+            allowed = None
+            if not NAME_PATTERN.fullmatch(part):
+                allowed = f"a folder's name that matches {NAME_PATTERN.pattern}"
+            elif part in self.parts[:index]:
+                allowed = "each folder once"
+            if allowed is not None:
+                yield Problem(key=("source", "parts", index), observed=show(part), allowed=allowed)
+
+    def located(self, locate: Callable[[str], str]) -> FilesSource:
+        return replace(self, path=locate(self.path))
+
+    def forked(self, places: Places, feed: Feed) -> FilesSource:
+        """The fork reads links to the origin's files: it knows those that were read by their names."""
+        kept = {
+            key: value
+            for key, value in self.options.items()
+            if key.lower() not in _TOUCHES_THE_ORIGINAL and key.lower() != "filenameonly"
+        }
+        return replace(self, path=places.input, options=kept | _SEEN_BY_NAME)
+
+    def limited_to(self, most: int) -> FilesSource:
+        return replace(self, max_files_per_trigger=most)
+
+    def batches(self, unseen: int) -> int | None:
+        """None if a limit in bytes decides it."""
+        options = {key.lower(): value for key, value in self.options.items()}
+        if "maxbytespertrigger" in options:
+            return None
+        limit = self.max_files_per_trigger
+        if limit is None and options.get("maxfilespertrigger", "").isdigit():
+            limit = int(options["maxfilespertrigger"])
+        return ceil(unseen / limit) if limit else min(unseen, 1)
 
 
 @dataclass(frozen=True)
@@ -92,6 +167,7 @@ class FileSource:
 def read(
     spark: SparkSession,
     spec: StreamSpec,
+    source: FilesSource,
     schema: StructType | str,
     place: int,
     *,
@@ -99,7 +175,6 @@ def read(
     not_after: Mapping[str, timedelta],
 ) -> tuple[DataFrame, FileSource]:
     """The rows of the folder at `place` of the stream's, as they are, and what they must be. Raises ConfigError."""
-    source = spec.source
     fields = schema_of(schema, required, not_after, spec.job)
     options = dict(source.options)
     if source.format in _WITH_CORRUPT_RECORDS:
@@ -120,16 +195,8 @@ def read(
     return reader.load(source.folders[place]), FileSource(source.format, options, rules)
 
 
-def place_of(part: str | None, spec: StreamSpec) -> int:
+def place_of(part: str | None, spec: StreamSpec, source: FilesSource) -> int:
     """Which source of the query reads `part`. Raises ConfigError if the stream's file does not agree."""
-    source = spec.source
-    if source.path is None:
-        raise ConfigError(
-            f"a source of kind {source.kind} without a path",
-            expected="source: {kind: files, path: …}, or {kind: kafka, connection: …, topic: …}",
-            where=spec.file or spec.name,
-            next_step="declare it in the stream's file",
-        )
     if part is None and not source.parts:
         return 0
     if part not in source.parts:

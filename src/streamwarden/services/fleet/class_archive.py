@@ -20,7 +20,9 @@ from typing import Final
 from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
-from streamwarden.stream import SinkSpec, SourceSpec, SparkSpec, StateSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream import SparkSpec, StateSpec, StreamSpec
 
 MAKING_TIMEOUT: Final = 600.0
 """Seconds; it takes about one minute on two idle cores."""
@@ -119,8 +121,8 @@ def _command(folder: Path, archive: Path) -> list[str]:
         name="training",
         job=str(training),
         checkpoint=str(folder / "checkpoint"),
-        source=SourceSpec(path=str(folder / "input"), max_files_per_trigger=1),
-        sink=SinkSpec(path=str(folder / "output")),
+        source=FilesSource(path=str(folder / "input"), max_files_per_trigger=1),
+        sink=ParquetSink(path=str(folder / "output")),
         state=StateSpec(shuffle_partitions=1),
         spark=SparkSpec(master="local[2]", driver_memory=700 * 2**20),
     )

@@ -1,0 +1,104 @@
+"""The spec of a fork: the stream with a checkpoint, an input and an output of its own. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+from typing import Final
+
+from streamwarden import sinks, sources
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.lifecycle.settings import real_time_format
+from streamwarden.sinks.base import Sink
+from streamwarden.sources.base import Source
+from streamwarden.stream import NAME_PATTERN, DeployMode, StorageSpec, StreamSpec, TriggerSpec
+
+SUFFIX: Final = "__fork"
+
+BATCHES: Final = 20
+"""Batches in which the fork of a stream in real-time mode reads what it has not read."""
+
+_LONGEST: Final = 63
+
+SOURCES: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, Source) and kind.FORKABLE)
+SINKS: Final = tuple(name for name, kind in sinks.KINDS.items() if issubclass(kind, Sink))
+"""The kinds of source and of sink that a fork can redirect."""
+
+
+def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:
+    """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
+    source, sink = spec.source, spec.sink
+    if feed is not Feed.ORIGIN and not source.OFFSETS:
+        raise CheckpointError(
+            f"the stream's source is of the kind {source.kind}, of which no topic can be copied",
+            expected="source.kind kafka",
+            where=spec.file or spec.name,
+            next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
+        )
+    if not isinstance(source, Source) or not source.FORKABLE:
+        raise _cannot_redirect(spec, "source", source.kind, SOURCES)
+    if not isinstance(sink, Sink):
+        raise _cannot_redirect(spec, "sink", sink.kind, SINKS)
+    return replace(
+        spec,
+        name=fork_name(spec.name),
+        checkpoint=places.checkpoint,
+        source=source.forked(places, feed),
+        sink=sink.forked(places),
+        quarantine=places.quarantine if spec.quarantine is not None else None,
+        storage=spec.storage if places.stored else StorageSpec(),
+        trigger=TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN),
+        # A drill starts the driver itself, where it can see and kill it.
+        spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
+    )
+
+
+def renewed_spec(forked: StreamSpec, places: Places) -> StreamSpec:
+    """The forked stream with its checkpoint and its output elsewhere."""
+    sink = forked.sink
+    return replace(
+        forked,
+        checkpoint=places.checkpoint,
+        sink=sink.forked(places) if isinstance(sink, Sink) else sink,
+        quarantine=places.quarantine if forked.quarantine is not None else None,
+    )
+
+
+def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpec:
+    """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
+    BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
+    source = forked.source
+    if origin.trigger.real_time is None or not isinstance(source, Source):
+        return forked
+    return replace(forked, source=source.limited_to(max(1, ceil(unseen / BATCHES))))
+
+
+def _cannot_redirect(spec: StreamSpec, what: str, given: str, possible: Sequence[str]) -> CheckpointError:
+    return CheckpointError(
+        f"the stream's {what} is of the kind {given}, which a fork cannot redirect",
+        expected=f"{what}.kind {' or '.join(possible)}",
+        where=spec.file or spec.name,
+        next_step=f"drill a stream with such a {what}; a script becomes one when its job is a module with build()",
+    )
+
+
+def fork_name(name: str) -> str:
+    """`NAME__fork`; a name too long for that is cut and gets six characters of its digest."""
+    forked = f"{name}{SUFFIX}"
+    if len(forked) > _LONGEST:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+        forked = f"{name[: _LONGEST - len(SUFFIX) - 7]}_{digest}{SUFFIX}"
+    if NAME_PATTERN.fullmatch(forked) is None:
+        raise CheckpointError(
+            f"{name!r} makes no name of a fork", expected=NAME_PATTERN.pattern, next_step="rename the stream"
+        )
+    return forked
+
+
+def batches_left(spec: StreamSpec, unseen: int) -> int | None:
+    """Batches that `unseen` files or records make, no-data batches apart; None if a limit in bytes decides it."""
+    return spec.source.batches(unseen) if isinstance(spec.source, Source) else None

@@ -1,1 +1,0 @@
-"""The source that reads folders of files."""
