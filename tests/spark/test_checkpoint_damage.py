@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint import loading
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis import loading
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.services.forks.forks import fork
@@ -31,7 +31,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import StreamSpec
 from support.checkpoints import Archives
-from support.damages import Damage, age, both, compact, copy, edit, empty, flip, halve, lose, lose_data_of, write
+from support.damages import Breakage, age, both, compact, copy, edit, empty, flip, halve, lose, lose_data_of, write
 from support.spark_worker import HDFS, ROCKSDB, Row, SparkWorker, expected_rows, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark
@@ -87,7 +87,7 @@ PROVIDER, PARTITIONS = "state.RocksDBStateStoreProvider", 'shuffle.partitions":"
 HARMLESS, RECOVERS, REFUSES, DOUBLES, LOSES = Consequence
 
 # Case -> (origin, damage, what the inspector must foretell). Spark is the judge of what was foretold.
-CASES: dict[str, tuple[str, Damage, Consequence | None]] = {
+CASES: dict[str, tuple[str, Breakage, Consequence | None]] = {
     "nothing damaged": ("changelog", lambda fork: None, None),
     # The logs.
     "last commit lost": ("changelog", lose(COMMIT), None),
@@ -499,7 +499,7 @@ def test_spark_repairs_no_snapshot_whose_stand_in_is_too_old(
     _require_foretold(list(findings), failure)
 
 
-def _require_loss(findings: list[Finding], failure: str | None, spec: StreamSpec) -> None:
+def _require_loss(findings: list[Damage], failure: str | None, spec: StreamSpec) -> None:
     """The query ends well, or it runs on up to the very batch that compacts the manifest, and fails as was said."""
     said = re.search(r"batch (\d+), .*compacts.*fails", findings[0].spark)
     position = log_position(open_path(spec.checkpoint))
@@ -516,7 +516,7 @@ def _require_loss(findings: list[Finding], failure: str | None, spec: StreamSpec
         assert "_spark_metadata" in failure
 
 
-def _require_foretold(findings: list[Finding], failure: str) -> None:
+def _require_foretold(findings: list[Damage], failure: str) -> None:
     """Exactly the error class that Spark gives, or exactly none."""
     classes = re.match(r"(?:\[STREAM_FAILED\] Query .* terminated with exception: )?(?:\[([A-Z0-9_.]+)\])?", failure)
     assert classes is not None

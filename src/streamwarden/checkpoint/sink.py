@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.checkpoint.compaction import leftover_checksums, next_compaction
+from streamwarden.checkpoint.compaction import next_compaction, orphan_checksums
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
     SINK_LOG,
@@ -78,7 +78,7 @@ class SinkManifest:
     Args:
         newest: newest batch that has an entry, even if it is later than `upto`; None if no batch has one.
         compact: batches of the compact files, ascending.
-        leftovers: checksum files that outlived their entry, of batches after `upto`.
+        orphans: checksum files that outlived their entry, of batches after `upto`.
         entries: what Spark reads, ascending.
         missing: batches up to `upto` that need an entry and have none.
         damaged: name of an entry -> what was found in it.
@@ -90,7 +90,7 @@ class SinkManifest:
     missing: tuple[int, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     compact: tuple[int, ...] = ()
-    leftovers: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[SinkFile, ...]:
@@ -138,7 +138,7 @@ def read_sink_manifest(output: Location, upto: int | None = None, *, past_damage
         missing=tuple(missing),
         damaged=tuple(damaged.items()),
         compact=tuple(batch for batch, compact in ids if compact),
-        leftovers=tuple(leftover_checksums(names, upto, compacts=True)),
+        orphans=tuple(orphan_checksums(names, upto, compacts=True)),
     )
 
 
