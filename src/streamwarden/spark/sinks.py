@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+__all__ = ["start_query"]
+
 
 class BatchWriter(Protocol):
     """Takes a stream's batches from foreachBatch to where Spark has no streaming sink that knows them."""

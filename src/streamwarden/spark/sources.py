@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+__all__ = ["read_rate", "read_rows"]
+
 
 class Source(Protocol):
     """What is needed to read a batch's input again, exactly as the query reads it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
+from streamwarden import disk
 from streamwarden.checkpoint.filesystem import FileInfo, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE
@@ -48,9 +48,7 @@ class LocalFiles:
         """A file that is there whole or not at all, in a folder that is made if need be."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{time.monotonic_ns()}")
-        part.write_bytes(content)
-        part.replace(target)
+        disk.replace(target, content, durable=False)
 
 
 @dataclass(frozen=True)

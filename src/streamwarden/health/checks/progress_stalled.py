@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import (
     ENOUGH,
     MEDIANS,
@@ -177,27 +177,27 @@ def _source_ahead(window: Window) -> str | None:
 CHECK = Check(
     name=PROGRESS,
     title="Progress stalled",
-    unit=Unit.TIMES,
+    unit=ValueUnit.TIMES,
     target="a batch commits within its window while there is work",
     thresholds=(
-        *limits(1.0, 3.0, Unit.TIMES, "waiting time in windows"),
+        *limits(1.0, 3.0, ValueUnit.TIMES, "waiting time in windows"),
         Threshold(
             name="tolerated",
             default=3,
-            unit=Unit.TIMES,
+            unit=ValueUnit.TIMES,
             meaning="batches that may be missed, as in the window's formula",
         ),
-        Threshold(name="least", default=60.0, unit=Unit.SECONDS, meaning="shortest window"),
+        Threshold(name="least", default=60.0, unit=ValueUnit.SECONDS, meaning="shortest window"),
         Threshold(
             name="longest_batch",
             default=120.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning=f"ceiling of p95 in the window's formula; {MEDIANS:g} median batches, if they are longer",
         ),
         Threshold(
             name="first_batch",
             default=3600.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning=(
                 f"shortest window until {ENOUGH} batches are completed, and the most that a pause gives the first "
                 "batch after it: a first batch may read a long backlog"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.series import batch_seconds, current_batches, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY
 from streamwarden.health.verdict import Status, Verdict
@@ -124,14 +124,14 @@ def _startup(window: Window) -> float | None:
 CHECK = Check(
     name="replay_debt",
     title="Replay debt",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="a restart takes < 1 minute",
     thresholds=(
-        *limits(60.0, 300.0, Unit.SECONDS, "predicted recovery time"),
+        *limits(60.0, 300.0, ValueUnit.SECONDS, "predicted recovery time"),
         Threshold(
             name="start_up",
             default=15.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning="start-up where no driver of the last day tells it",
         ),
     ),

@@ -12,7 +12,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.errors import CheckpointError, StreamwardenError
+from streamwarden.errors import CheckpointMissing, StreamwardenError
 from streamwarden.health.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, units
 from streamwarden.lifecycle.submission import spark_conf
@@ -143,9 +143,10 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
         report = read_checkpoint(open_path(spec.checkpoint, spec.storage.connection))
+    except CheckpointMissing:
+        return None, ""
     except StreamwardenError as error:
-        missing = isinstance(error, CheckpointError) and "there is no such folder" in error.observed
-        return None, "" if missing else str(error)
+        return None, str(error)
     return checkpoint_facts(report), ""
 
 

@@ -35,7 +35,7 @@ _MOST: Final = 10_000
 
 
 class ForkCheckpoint:
-    """Implements `drills.ports.CheckpointFacts`. Never writes."""
+    """Implements `drills.ports.CheckpointReader`. Never writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

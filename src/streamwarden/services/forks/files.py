@@ -12,14 +12,14 @@ from typing import Final
 from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, download, open_path
 from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks.plan import Link, Step, Write
+from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
 from streamwarden.stream import OBJECT_STORE
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
 
 
-def carry_out(steps: Iterable[Step], origin: FileSystem, connection: str | None) -> None:
+def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | None) -> None:
     """Write, link and copy, in the order of the steps.
 
     Args:

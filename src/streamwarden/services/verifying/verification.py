@@ -111,7 +111,7 @@ def verify(
         actual,
         key_columns=expectation.key_columns,
         value_columns=expectation.value_columns,
-        records=expectation.books.records,
+        records=expectation.counts.records,
         repeated=output.repeated,
         notes={**_notes(expectation, output), "starts": [asdict(start) for start in facts.starts]},
         problems=(
@@ -368,7 +368,7 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
     return {
         **expectation.notes,
         **output.notes,
-        "books": asdict(expectation.books),
+        "books": asdict(expectation.counts),
         "output_files": output.files,
         "newest_manifest_entry": output.manifest.newest if output.manifest else None,
         "leftover_files": len(output.leftovers),
@@ -389,7 +389,7 @@ def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, .
         return []
     at = list(expectation.value_columns).index(expectation.count_column)
     counted = sum(_whole(values[at]) for _, values in actual)
-    books = expectation.books
+    books = expectation.counts
     if counted == books.emitted:
         return []
     return [
