@@ -56,7 +56,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
-    from streamwarden.config.loading import load_drills, spec_to_dict
+    from streamwarden.config.loading import load_drills
     from streamwarden.drills.faults import FAULTS
     from streamwarden.lifecycle.forks.places import require_place
     from streamwarden.services.drilling.drillable import require_fork, require_verdict
@@ -69,8 +69,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     for name, drill in sorted(drills.items()):
         try:
             stream = catalog.get(drill.stream)
-            FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
-            require_fork(stream, drill.fault.kind.feed)
+            FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
+            require_fork(stream, drill.feed)
             require_verdict(stream)
             if drill.fork.at is not None:
                 require_place(stream, drill.fork.at, catalog.streams.values())
