@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStep
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.lifecycle import folder as files
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace

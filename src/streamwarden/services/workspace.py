@@ -23,7 +23,8 @@ if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to 
     from streamwarden.config.loading import Catalog
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.faults import Fault
-    from streamwarden.drills.spec import DrillSpec, FaultKind
+    from streamwarden.drills.parts import FaultKind
+    from streamwarden.drills.spec import DrillSpec
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.services.fleet.fleet import Fleet
     from streamwarden.services.monitoring.health_monitor import HealthMonitor
