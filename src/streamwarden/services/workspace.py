@@ -66,8 +66,8 @@ class Workspace:
         """
         env = os.environ if environ is None else environ
         here = Path.cwd() if cwd is None else cwd
-        home = _project(project or env.get(PROJECT_VARIABLE), here)
-        root = Path(os.path.normpath(here / (data or env.get(DATA_VARIABLE) or home / "var")))
+        home = find_project(project or env.get(PROJECT_VARIABLE), here)
+        root = find_data(home, data, environ=env, here=here)
         url = store_url or env.get(STORE_VARIABLE) or f"sqlite:///{root / 'streamwarden.db'}"
         return cls(home, root, url)
 
@@ -218,12 +218,16 @@ class Workspace:
             store.close()
 
 
-def _project(given: Path | str | None, here: Path) -> Path:
+def find_project(given: Path | str | None, here: Path) -> Path:
+    """The project's folder: `given` (relative to `here`), or the nearest folder from `here` upward that is a project.
+
+    Raises ConfigError, with every place that was tried, if there is no project.
+    """
     if given is not None:
         home = Path(os.path.normpath(here / Path(given)))
         if not (home / "config" / "streams").is_dir():
             raise ConfigError(
-                "this is no project: it has no folder config/streams",
+                "this folder is not a project: it has no folder config/streams",
                 expected="a folder that holds config/streams",
                 where=str(home),
                 next_step=f"correct --project or {PROJECT_VARIABLE}",
@@ -238,3 +242,15 @@ def _project(given: Path | str | None, here: Path) -> Path:
         where=f"{PROJECT_VARIABLE} is not set",
         next_step=f"change into the project's folder, or set {PROJECT_VARIABLE}",
     )
+
+
+def find_data(
+    project: Path,
+    given: Path | str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    here: Path | None = None,
+) -> Path:
+    """The data folder: `given`, STREAMWARDEN_DATA (both relative to `here`), or `var` in the project."""
+    named = given or (os.environ if environ is None else environ).get(DATA_VARIABLE)
+    return Path(os.path.normpath((here or Path.cwd()) / (named or project / "var")))
