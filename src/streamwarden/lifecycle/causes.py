@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamwarden.lifecycle.chain import Link
+from streamwarden.lifecycle.chain import ErrorLink
 from streamwarden.lifecycle.signs import KAFKA_ERRORS, S3A, Cause, Sign, classes, conditions, first_shown, words
 from streamwarden.lifecycle.unreachable_servers import UNREACHABLE
 
@@ -374,7 +374,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
 )
 
 
-def cause_of(chain: Sequence[Link], *, started: bool = True) -> Cause | None:
+def cause_of(chain: Sequence[ErrorLink], *, started: bool = True) -> Cause | None:
     """The first row that fits a link of the chain; None: the cause is not known, and a restart may help.
 
     Args:

@@ -37,7 +37,7 @@ from streamwarden.stream import TriggerSpec
 SPEC: Final = "spec.json"
 PROPERTIES: Final = "spark.properties"
 LOG: Final = "driver.log"
-KEEPER: Final = "keeper.json"
+SUPERVISOR: Final = "keeper.json"
 PROCESS: Final = "process.json"
 OUTCOME: Final = "outcome.json"
 EXIT: Final = "exit.json"

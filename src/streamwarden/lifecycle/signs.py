@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from streamwarden.lifecycle.chain import Link, is_ours, same_class
+from streamwarden.lifecycle.chain import ErrorLink, is_ours, same_class
 
 KAFKA_ERRORS: Final = "org.apache.kafka.common.errors."
 S3A: Final = "org.apache.hadoop.fs.s3a."
@@ -34,7 +34,7 @@ class Sign:
     words: str = ""
     client: str = ""
 
-    def fits(self, link: Link) -> bool:
+    def fits(self, link: ErrorLink) -> bool:
         return (
             (not self.condition or _covers(self.condition, link.condition))
             and (not self.kind or same_class(self.kind, link.kind))
@@ -42,7 +42,7 @@ class Sign:
             and (not self.client or any(frame.startswith(self.client) for frame in link.frames))
         )
 
-    def _is_said(self, link: Link) -> bool:
+    def _is_said(self, link: ErrorLink) -> bool:
         return not is_ours(link.kind) and re.search(self.words, f"{link.kind}: {link.message}") is not None
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ def words(*patterns: str) -> tuple[Sign, ...]:
     return tuple(Sign(words=pattern) for pattern in patterns)
 
 
-def first_shown(causes: Iterable[Cause], chain: Sequence[Link], *, started: bool) -> Cause | None:
+def first_shown(causes: Iterable[Cause], chain: Sequence[ErrorLink], *, started: bool) -> Cause | None:
     """The first cause of which any link of the chain shows a sign; None if there is no such cause.
 
     Args:
@@ -108,5 +108,5 @@ def first_shown(causes: Iterable[Cause], chain: Sequence[Link], *, started: bool
     return next((cause for cause in rows if _shows(cause, chain)), None)
 
 
-def _shows(cause: Cause, chain: Sequence[Link]) -> bool:
+def _shows(cause: Cause, chain: Sequence[ErrorLink]) -> bool:
     return any(sign.fits(link) for sign in cause.signs for link in chain)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
-from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, units
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 
 if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
     from types import TracebackType
@@ -116,7 +116,7 @@ class Workspace:
         except StoreError:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
-        parts = {part.spec.name: part for part in units(spec, records, time.time())}
+        parts = {part.spec.name: part for part in stream_parts(spec, records, time.time())}
         queries = [each for each, part in parts.items() if part.part is Part.QUERY]
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")

@@ -26,7 +26,7 @@ from streamwarden.drills.steps.refusal import see_refusal, take_way_out
 from streamwarden.drills.steps.steady_state import describe_held, observe_health
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
-    Prediction,
+    RecoveryPrediction,
     predict_batch,
     predict_new_executor,
     predict_restart,
@@ -106,7 +106,9 @@ def _predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *,
         context.ledger.put(predicted=found)
 
 
-def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
+def predict(
+    context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool
+) -> tuple[RecoveryPrediction, ...]:
     """What a recovery should take, from what was known at the fault: the logs, the snapshots and the life that was
     struck.
 
@@ -135,7 +137,7 @@ def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over:
     return theorem, predict_restart(startup=startup, snapshot=snapshot, rows_changed=changed, redone_batch=cold)
 
 
-def describe_prediction(prediction: Prediction) -> dict[str, Any]:
+def describe_prediction(prediction: RecoveryPrediction) -> dict[str, Any]:
     """The prediction as JSON, with its sum."""
     return {**asdict(prediction), "seconds": prediction.seconds}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 
-KEEPER_WRITES_WITHIN: Final = 10.0
+EXIT_WRITTEN_WITHIN: Final = 10.0
 """Seconds from a driver's end until its keeper must have written how it ended; a hundredth of one as a rule."""
 
 
@@ -133,8 +133,8 @@ class ExitRecorder:
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
         """What the keeper wrote; it is waited for while it lives: a record is made once, and a disk may stall."""
-        deadline = time.monotonic() + KEEPER_WRITES_WITHIN
-        guard = files.read_document(folder / files.KEEPER)
+        deadline = time.monotonic() + EXIT_WRITTEN_WITHIN
+        guard = files.read_document(folder / files.SUPERVISOR)
         while True:
             document = files.read_document(folder / files.EXIT)
             if document is not None:

@@ -9,6 +9,7 @@ While it waits it holds the standard library alone; the store is loaded only aft
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -48,7 +49,7 @@ def keep(folder: Path, command: Sequence[str]) -> None:
     driver_id = folder.name
     own = processes.identity(os.getpid())
     if own is not None:
-        files.write_document(folder / files.KEEPER, {"host": own.host, "pid": own.pid, "started_at": own.started_at})
+        files.write_document(folder / files.SUPERVISOR, dataclasses.asdict(own))
     try:
         child = _start(folder, command)
     except OSError as error:
