@@ -77,8 +77,8 @@ def quoted(message: str) -> Iterator[ErrorLink]:
 def of_java(kind: str, message: str, condition: str | None, frames: tuple[str, ...] = ()) -> Iterator[ErrorLink]:
     """The link of an exception of the JVM, then those that its message quotes.
 
-    A traceback in the message is no part of the link: it holds the words of a job or of Streamwarden, by which nothing
-    is decided.
+    A traceback in the message is not part of the link: it holds the words of a job or of Streamwarden, which decide
+    nothing.
     """
     yield ErrorLink(kind=kind, message=message.partition(TRACEBACK)[0], condition=condition, frames=frames)
     yield from quoted(message)

@@ -48,7 +48,7 @@ class QueryRecord:
         trigger: as the query itself has it, whatever the stream's file says.
         driver_id: the driver of the newest run.
         first_at: when the query was first seen; started_at: when the newest run started.
-        ended_at: when that run ended, as far as its driver could tell; a killed driver could not.
+        ended_at: when that run ended, as its driver reported it; a killed driver reports nothing.
         error: why it ended; None if it was stopped or came to its end.
     """
 

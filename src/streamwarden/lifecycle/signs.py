@@ -63,7 +63,7 @@ class Cause:
         code: the cause for programs: it is stored with the exit and never changes.
         what: the cause in words, as a clause: it begins the exit's message, unless the error says it itself.
         curable: whether a restart may help. What is not curable stays down until a person acts.
-        outage: whether something that the stream needs is away.
+        outage: whether a service that the stream needs is unavailable.
         fenced: whether another driver has taken over.
         before_start: counts only for a job whose query has not started: the same error of a batch may pass.
     """
@@ -79,7 +79,7 @@ class Cause:
 
     @property
     def ours(self) -> bool:
-        """Whether an error of Streamwarden's own shows it, which says in its message what is the case."""
+        """Whether one of Streamwarden's own errors shows it; its message already says what happened."""
         return any(is_ours(sign.kind) for sign in self.signs)
 
 
