@@ -25,7 +25,7 @@ from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.verdict import as_of, worst
-from streamwarden.lifecycle.queries import Part, Unit, units
+from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
 from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
@@ -123,7 +123,7 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
     store = space.store
     driver, state = store.drivers.latest(name), store.stops.desired(name)
     spec = space.catalog().streams.get(name)
-    parts = units(spec, store.queries.of(name), time.time()) if spec is not None else ()
+    parts = stream_parts(spec, store.queries.of(name), time.time()) if spec is not None else ()
     queries = [part for part in parts if part.part is Part.QUERY]
     return {
         "stream": name,
@@ -153,7 +153,7 @@ def _judged(space: Workspace, name: str) -> dict[str, Any]:
     }
 
 
-def _run(part: Unit) -> dict[str, Any]:
+def _run(part: StreamPart) -> dict[str, Any]:
     """A query's newest run; empty before its first."""
     query = part.query
     if query is None:

@@ -12,7 +12,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.outcome import REMEDIATED, describe_not_judged, describe_repeats
 from streamwarden.drills.ports import ForkRecord
 from streamwarden.drills.state import WRITERS, Recovery, RunState, SteadyState
-from streamwarden.lifecycle.recovery import Prediction
+from streamwarden.lifecycle.recovery import RecoveryPrediction
 
 JOURNAL_FORMAT = 1
 
@@ -165,7 +165,7 @@ def _recovery(state: RunState, recovery: Recovery | None) -> Row:
     return Row("recovery measured", value)
 
 
-def _prediction(prediction: Prediction) -> str:
+def _prediction(prediction: RecoveryPrediction) -> str:
     seconds = prediction.seconds
     value = f"{seconds:.1f} s" if seconds is not None else f"unknown ({'; '.join(prediction.missing)})"
     terms = " + ".join(f"{term.name} {term.seconds:.1f} s" for term in prediction.terms)

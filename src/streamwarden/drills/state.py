@@ -18,7 +18,7 @@ from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.ports import BatchFact, ForkRecord, Judgement
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import DrillError
-from streamwarden.lifecycle.recovery import Prediction
+from streamwarden.lifecycle.recovery import RecoveryPrediction
 from streamwarden.verification.reconciliation import Reconciliation
 
 
@@ -211,7 +211,7 @@ class RunState(RunProgress):
     fault: LandedFault | None = None
     refusal: Refusal | None = field(default=None, metadata=stored_as("told"))
     remediation: RemediationPlan | None = field(default=None, metadata=stored_as("way_out"))
-    predicted: tuple[Prediction, ...] = ()
+    predicted: tuple[RecoveryPrediction, ...] = ()
     recovery: Recovery | None = None
     batches: tuple[BatchFact, ...] = ()
     reconciliation: Reconciliation | None = None
@@ -229,7 +229,7 @@ class RunState(RunProgress):
 
 
 WRITERS: Final[Writers] = {
-    Prediction: lambda prediction: {**asdict(prediction), "seconds": prediction.seconds},
+    RecoveryPrediction: lambda prediction: {**asdict(prediction), "seconds": prediction.seconds},
     Reconciliation: Reconciliation.to_dict,
 }
 """The types whose JSON has more than their fields, or less."""

@@ -26,7 +26,7 @@ from streamwarden.drills.steps.refusal import observe_refusal, remediate
 from streamwarden.drills.steps.steady_state import as_observed, observe_health
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
-    Prediction,
+    RecoveryPrediction,
     predict_batch,
     predict_new_executor,
     predict_restart,
@@ -105,7 +105,9 @@ def _predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *,
         context.recorder.put(predicted=predict(context, fork, record, over=over))
 
 
-def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
+def predict(
+    context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool
+) -> tuple[RecoveryPrediction, ...]:
     """How long a recovery should take, from what was known at the fault: the logs, the snapshots and the life of the
     struck driver.
 
