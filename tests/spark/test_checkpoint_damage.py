@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.storage.files import LocalFiles
-from streamwarden.checkpoint import loading
+from streamwarden.checkpoint.diagnosis import loading
 from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from streamwarden.lint.finding import Origin
+from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream import StreamSpec
 
 
-class Kind(StrEnum):
+class OperatorKind(StrEnum):
     """The stateful operators, as people call them."""
 
     AGGREGATION = "aggregation"
@@ -46,11 +46,11 @@ class Operator:
         where: line of the job, node of the plan, folder of the checkpoint.
     """
 
-    kind: Kind
+    kind: OperatorKind
     name: str
     bound: Bound
     why: str
-    origin: Origin
+    origin: FactOrigin
     where: str
 
     @property
@@ -74,21 +74,19 @@ class SinkUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What the text of a job says.
+    """What the text of a job shows. It never shows all: modules that the job imports may do more.
 
     Args:
-        problem: why it could not be read; then nothing else is known.
-        followed: whether every step from the source to the result was understood; if not, there may be more operators.
+        problem: why the text could not be read; then nothing else is known.
         documented: whether its docstring has a part on its state.
         parsed: whether the text is Python at all.
         module: it has a top-level `build`, so the runner starts its one query.
-        queries: how many queries it starts; None where its text does not tell (a loop over what only a run knows, one
-            branch of an `if`, a function that is not in sight).
+        queries: how many queries it starts; None if the text does not show that (a loop, a branch, foreign code).
+        operators: by the names of methods. Of their bounds only those of a processor are known.
     """
 
     path: str
     problem: str = ""
-    followed: bool = False
     documented: bool = False
     parsed: bool = True
     module: bool = False
@@ -105,7 +103,7 @@ class PlanFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFacts:
+class CheckpointSummary:
     """What the checkpoint says of a query that has run.
 
     Args:
@@ -136,7 +134,7 @@ class DrillFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class HistoryFacts:
     """What the store knows of the newest batches. Times in seconds.
 
     Args:
@@ -169,9 +167,9 @@ class Facts:
     conf: Mapping[str, str]
     job: JobFacts
     plan: PlanFacts | None = None
-    checkpoint: CheckpointFacts | None = None
+    checkpoint: CheckpointSummary | None = None
     drills: Sequence[DrillFacts] | None = None
-    history: History | None = None
+    history: HistoryFacts | None = None
     problems: tuple[str, ...] = field(default=())
 
     @property
@@ -181,28 +179,31 @@ class Facts:
 
     @property
     def all_known(self) -> bool:
-        """Whether some source tells all stateful operators: plan, a job that was followed, or a query that has run."""
-        has_run = self.checkpoint is not None and self.checkpoint.committed is not None
-        return self.plan is not None or (not self.job.problem and self.job.followed) or has_run
+        """Whether some source shows all stateful operators: the plan, or the checkpoint of a query that has run."""
+        return self.plan is not None or self._committed is not None
 
     def operators(self) -> tuple[Operator, ...] | None:
-        """The stateful operators by the best source there is: plan, a job that was followed, checkpoint, job.
+        """The stateful operators from the best source: the plan, else the checkpoint, else the job's text.
 
-        What a job that was not followed to its end surely does wrong stands beside what its checkpoint tells. None: no
-        source tells any.
+        A kind of operator that the text names and the checkpoint lacks is added: the job may have changed since. None:
+        no source shows any operator.
         """
         if self.plan is not None:
             return tuple(self._with_processor(each) for each in self.plan.operators)
-        if not self.job.problem and self.job.followed:
-            return self.job.operators
-        if self.checkpoint is not None and self.checkpoint.committed is not None:
-            wrong = (each for each in self.job.operators if each.bound in (Bound.NONE, Bound.UNCLEARED))
-            return (*self.checkpoint.operators, *wrong)
+        if self._committed is not None:
+            kinds = {each.kind for each in self._committed.operators}
+            added = (each for each in self.job.operators if each.kind not in kinds)
+            return (*map(self._with_processor, self._committed.operators), *added)
         return self.job.operators or None
 
-    def _with_processor(self, planned: Operator) -> Operator:
-        """What a processor written in Python clears is in its class, not in the plan."""
-        written = [each for each in self.job.operators if each.kind is Kind.PROCESSOR]
-        if planned.kind is Kind.PROCESSOR and planned.bound is Bound.UNKNOWN and len(written) == 1:
+    @property
+    def _committed(self) -> CheckpointSummary | None:
+        return self.checkpoint if self.checkpoint is not None and self.checkpoint.committed is not None else None
+
+    def _with_processor(self, found: Operator) -> Operator:
+        """What a Python processor clears is neither in the plan, which holds it pickled, nor in the checkpoint: it is
+        read from its class in the job's text."""
+        written = [each for each in self.job.operators if each.kind is OperatorKind.PROCESSOR]
+        if found.kind is OperatorKind.PROCESSOR and found.bound is Bound.UNKNOWN and len(written) == 1:
             return written[0]
-        return planned
+        return found

@@ -17,7 +17,7 @@ class Severity(StrEnum):
         return ("unknown", "warning", "error").index(self.value)
 
 
-class Origin(StrEnum):
+class FactOrigin(StrEnum):
     """What a finding was read from."""
 
     DECLARATION = "declaration"  # the stream's YAML file, and the Spark settings that follow from it
@@ -39,7 +39,7 @@ class Finding:
     severity: Severity
     stream: str
     observed: str
-    origin: Origin
+    origin: FactOrigin
     where: str
     reason: str
     remedy: str

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Rule:
     judge: Callable[[Facts], Iterable[Finding]] = field(repr=False)
 
     def finding(
-        self, facts: Facts, observed: str, origin: Origin, where: str, *, severity: Severity | None = None
+        self, facts: Facts, observed: str, origin: FactOrigin, where: str, *, severity: Severity | None = None
     ) -> Finding:
         return Finding(
             rule=self.id,
@@ -44,6 +44,6 @@ class Rule:
             remedy=self.remedy,
         )
 
-    def unknown(self, facts: Facts, why: str, origin: Origin, where: str) -> Finding:
+    def unknown(self, facts: Facts, why: str, origin: FactOrigin, where: str) -> Finding:
         """The rule could not be judged."""
         return self.finding(facts, why, origin, where, severity=Severity.UNKNOWN)

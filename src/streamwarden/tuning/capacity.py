@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from streamwarden.health.series import percentile
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import cost_of_batches
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.tuning.restarts import restart_seconds
 from streamwarden.units import format_duration
 
@@ -25,7 +25,7 @@ def needed(rate: float, down: float, within: float = CATCH_UP) -> float:
     return rate * (1 + down / within)
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """The rate needed beside the best that the stream has shown."""
     reports = history.with_rows()
     too_few = history.too_few(reports)
@@ -52,9 +52,9 @@ def advise(history: History) -> Advice:
     goal = f"to catch up within {format_duration(CATCH_UP)} of a restart of {format_duration(restart[0])}"
     if most >= want:
         says = f"{want:,.0f} rows a second are needed {goal}; {most:,.0f} were seen: enough, {most / want:.1f} times."
-        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
     says = (
         f"{want:,.0f} rows a second are needed {goal}, and {most:,.0f} is the best that was seen: give it "
         f"{want / most:.1f} times the cores (and partitions), or larger batches."
     )
-    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)
+    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)

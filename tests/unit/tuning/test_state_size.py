@@ -3,17 +3,17 @@
 import pytest
 
 from streamwarden.stream import Backend, StateSpec
-from streamwarden.tuning.advice import Status
 from streamwarden.tuning.layers import Change, rows_kept
-from streamwarden.tuning.state_size import Prediction, advise, predict
+from streamwarden.tuning.recommendation import Status
+from streamwarden.tuning.state_size import SizeEstimate, advise, predict
 from support.health_windows import spec
 from support.tuning import batch, files, history
 
 HDFS = spec(state=StateSpec(backend=Backend.HDFS))
 
 
-def predicted(found: Prediction | str) -> Prediction:
-    assert isinstance(found, Prediction), found
+def predicted(found: SizeEstimate | str) -> SizeEstimate:
+    assert isinstance(found, SizeEstimate), found
     return found
 
 

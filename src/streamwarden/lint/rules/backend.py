@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_heap, flag
-from streamwarden.lint.facts import Bound, Facts, Kind
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.facts import Bound, Facts, OperatorKind
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.stream import Backend, Manager, SparkSpec
 from streamwarden.units import MB, format_size
@@ -30,10 +30,10 @@ def judge(facts: Facts) -> Iterable[Finding]:
             f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: a "
             "folder of one host's disk fails, one that all hosts mount serves"
         )
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: checkpoint")
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, f"{facts.file}: checkpoint")
     if backend is Backend.HDFS:
         for each in operators:
-            if each.kind is Kind.PROCESSOR:
+            if each.kind is OperatorKind.PROCESSOR:
                 told = f"{each.name} runs on RocksDB only, and the backend is hdfs"
                 yield RULE.finding(facts, told, each.origin, each.where, severity=Severity.ERROR)
         memory = facts.history.state_memory if facts.history else None
@@ -43,16 +43,19 @@ def judge(facts: Facts) -> Iterable[Finding]:
                 f"HDFS-backed state takes {format_size(memory)} of a heap of {format_size(heap)}, more than "
                 f"{HEAP_SHARE:.0%}"
             )
-            yield RULE.finding(facts, told, Origin.HISTORY, where)
+            yield RULE.finding(facts, told, FactOrigin.HISTORY, where)
         growing = [each for each in operators if each.bound is Bound.NONE]
         for each in growing:
             told = f"the state of {each.name} grows without end on the heap (backend hdfs): RocksDB would spill to disk"
             yield RULE.finding(facts, told, each.origin, each.where)
+        if not facts.all_known:
+            told = "whether the state grows without end, or needs RocksDB, is not known without the plan (`--plan`)"
+            yield RULE.unknown(facts, told, FactOrigin.DECLARATION, where)
     elif backend is Backend.ROCKSDB:
         yield from _rocksdb(facts, remote)
     else:
         told = f"{backend} is a provider of somebody's own: what it keeps where is not known"
-        yield RULE.unknown(facts, told, Origin.DECLARATION, where)
+        yield RULE.unknown(facts, told, FactOrigin.DECLARATION, where)
 
 
 def _heap(spark: SparkSpec) -> int | None:
@@ -65,16 +68,16 @@ def _heap(spark: SparkSpec) -> int | None:
 def _rocksdb(facts: Facts, remote: bool) -> Iterable[Finding]:
     if not flag(facts.conf, f"{STATE_STORE}.rocksdb.boundedMemoryUsage", False):
         told = "RocksDB takes memory outside the heap without a limit (boundedMemoryUsage is false)"
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: spark.conf")
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, f"{facts.file}: spark.conf")
     if flag(facts.conf, f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled", False):
         return
     where = f"{facts.file}: state.changelog"
     if remote:
         told = "without changelogs each commit uploads a snapshot to remote storage"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
     elif facts.checkpoint is not None and facts.checkpoint.state_bytes > SNAPSHOT_EACH_COMMIT:
         told = f"without changelogs each commit writes a snapshot; {format_size(facts.checkpoint.state_bytes)} are kept"
-        yield RULE.finding(facts, told, Origin.CHECKPOINT, facts.checkpoint.path)
+        yield RULE.finding(facts, told, FactOrigin.CHECKPOINT, facts.checkpoint.path)
 
 
 RULE = Rule(

@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.lifecycle.settings import MAINTENANCE, flag, seconds
 from streamwarden.lint.facts import Bound, Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.units import format_duration
 
@@ -26,20 +26,26 @@ def judge(facts: Facts) -> Iterable[Finding]:
     for each in operators:
         if each.bound is Bound.UNCLEARED:
             yield RULE.finding(facts, f"{each.name}: {each.why}", each.origin, each.where, severity=Severity.ERROR)
-    if any(each.by_event_time for each in operators) and not flag(facts.conf, NO_DATA, True):
-        told = f"{NO_DATA} is false: what the last rows closed stays until others come"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    uncertain = not facts.all_known or any(each.bound is Bound.UNKNOWN for each in operators)
+    if not flag(facts.conf, NO_DATA, True):
+        if any(each.by_event_time for each in operators):
+            told = f"{NO_DATA} is false: what the last rows closed stays until others come"
+            yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
+        elif uncertain:
+            told = f"{NO_DATA} is false, and whether state ends by event time is not known"
+            yield RULE.unknown(facts, told, FactOrigin.DECLARATION, where)
     interval = seconds(facts.conf, MAINTENANCE)
-    if operators and interval > MOST_MAINTENANCE:
+    if interval > MOST_MAINTENANCE and facts.operators() != ():
         told = f"old versions are removed each {format_duration(interval)} only"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
     history = facts.history
     bounded = any(each.bound not in (Bound.NONE, Bound.ONE_ROW, Bound.UNKNOWN) for each in operators)
-    if history is not None and bounded and history.batches >= FEWEST:
+    if history is not None and (bounded or uncertain) and history.batches >= FEWEST:
         grown = history.rows_last - history.rows_first
         if history.rows_removed == 0 and grown > 0:
             told = f"in {history.batches} batches {grown:,} rows came to the state and none was removed"
-            yield RULE.finding(facts, told, Origin.HISTORY, "the store")
+            severity = None if bounded else Severity.UNKNOWN
+            yield RULE.finding(facts, told, FactOrigin.HISTORY, "the store", severity=severity)
 
 
 RULE = Rule(

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
     """A stateful job whose docstring has no part on its state."""
     if facts.job.problem:
-        yield RULE.unknown(facts, f"the job was not read: {facts.job.problem}", Origin.JOB, facts.job.path)
+        yield RULE.unknown(facts, f"the job was not read: {facts.job.problem}", FactOrigin.JOB, facts.job.path)
         return
     operators = facts.operators()
     if operators == () or facts.job.documented:
         return
     if operators is None:
         told = "the docstring says nothing of state; whether the job keeps any is not known"
-        yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
+        yield RULE.unknown(facts, told, FactOrigin.JOB, facts.job.path)
         return
     told = f"the docstring has no paragraph that begins with `State`, and the job uses {operators[0].name}"
-    yield RULE.finding(facts, told, Origin.JOB, facts.job.path)
+    yield RULE.finding(facts, told, FactOrigin.JOB, facts.job.path)
 
 
 RULE = Rule(

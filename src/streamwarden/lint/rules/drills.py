@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamwarden.lint.facts import DrillFacts, Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.units import format_duration
 
@@ -22,18 +22,18 @@ LATE: Final = 2.0
 def judge(facts: Facts) -> Iterable[Finding]:
     """Declared, run, run lately, and passed: the first that fails is told, for each drill."""
     if facts.drills is None:
-        yield RULE.unknown(facts, "the drills were not read", Origin.DECLARATION, "config/drills")
+        yield RULE.unknown(facts, "the drills were not read", FactOrigin.DECLARATION, "config/drills")
         return
     if not facts.drills:
         told = "no drill is declared for this stream"
-        yield RULE.finding(facts, told, Origin.DECLARATION, "config/drills")
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, "config/drills")
         return
     if facts.history is None or facts.history.batches == 0:
         return  # a stream that never ran has nothing to drill yet
     for drill in facts.drills:
         told = _late(drill, facts.history.now)
         if told:
-            yield RULE.finding(facts, told, Origin.HISTORY, f"drill {drill.name}")
+            yield RULE.finding(facts, told, FactOrigin.HISTORY, f"drill {drill.name}")
 
 
 def interval(schedule: str | None) -> float:

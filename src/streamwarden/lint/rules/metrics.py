@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.lifecycle.settings import STATE_STORE, flag, number
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.stream import Backend
 
@@ -25,14 +25,14 @@ def judge(facts: Facts) -> Iterable[Finding]:
         facts.conf, f"{STATE_STORE}.rocksdb.trackTotalNumberOfRows", True
     ):
         told = "trackTotalNumberOfRows is false: every report says that the state has 0 rows"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
     if number(facts.conf, f"{STATE_STORE}.numStateStoreInstanceMetricsToReport", 5) < 1:
         told = "numStateStoreInstanceMetricsToReport is 0: no report says which snapshot was uploaded last"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
     history = facts.history
     if history is not None and history.batches >= FEWEST and history.unreported > MOST_UNREPORTED * history.batches:
         told = f"{history.unreported} of the newest {history.batches} batches have no report in the store"
-        yield RULE.finding(facts, told, Origin.HISTORY, "the store")
+        yield RULE.finding(facts, told, FactOrigin.HISTORY, "the store")
 
 
 RULE = Rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamwarden.lint.facts import Facts, SinkUse
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.stream import SinkKind
 from streamwarden.verification.events import EVENT_ID
@@ -29,33 +29,38 @@ def judge(facts: Facts) -> Iterable[Finding]:
     for use in facts.job.sinks:
         yield from _of_job(facts, use)
     if facts.job.sinks:
+        if not facts.job.module and facts.job.queries is None:
+            told = "the text does not show how many queries the script starts: it may have other sinks"
+            yield RULE.unknown(facts, told, FactOrigin.JOB, facts.job.path)
         return
     kind, where = facts.spec.sink.kind, f"{facts.file}: sink.kind"
     if kind is SinkKind.SCRIPT:
         told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
-        yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
+        yield RULE.unknown(facts, told, FactOrigin.JOB, facts.job.path)
     elif kind is SinkKind.KAFKA:
         told = f"the sink kafka {_WHY['kafka']}; a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
     elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
-        yield RULE.finding(facts, f"the sink {kind.value} {_WHY.get(kind.value, _UNKNOWN)}", Origin.DECLARATION, where)
+        yield RULE.finding(
+            facts, f"the sink {kind.value} {_WHY.get(kind.value, _UNKNOWN)}", FactOrigin.DECLARATION, where
+        )
 
 
 def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
     where = f"{facts.job.path}:{use.line}"
     if use.format is None:
-        yield RULE.unknown(facts, "the format of the sink is no constant", Origin.JOB, where)
+        yield RULE.unknown(facts, "the text does not show the format of the sink", FactOrigin.JOB, where)
     elif use.format == "foreachBatch":
         if use.uses_batch_id is None:
-            yield RULE.unknown(facts, "the function of foreachBatch was not found", Origin.JOB, where)
+            yield RULE.unknown(facts, "the function of foreachBatch was not found", FactOrigin.JOB, where)
         elif not use.uses_batch_id:
             told = "foreachBatch does not look at the batch's id: what it writes for a batch that runs again is doubled"
-            yield RULE.finding(facts, told, Origin.JOB, where, severity=Severity.ERROR)
+            yield RULE.finding(facts, told, FactOrigin.JOB, where, severity=Severity.ERROR)
     elif use.format == "table":
-        yield RULE.unknown(facts, "toTable: the table's format is not known here", Origin.JOB, where)
+        yield RULE.unknown(facts, "toTable: the table's format is not known here", FactOrigin.JOB, where)
     elif use.format not in EXACTLY_ONCE:
         told = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
-        yield RULE.finding(facts, told, Origin.JOB, where)
+        yield RULE.finding(facts, told, FactOrigin.JOB, where)
 
 
 RULE = Rule(

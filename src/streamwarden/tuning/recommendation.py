@@ -24,7 +24,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Recommendation:
     """Args:
     says: what was found and what to do, in a sentence or two.
     settings: setting -> value to set, where something is to be changed.
@@ -37,6 +37,6 @@ class Advice:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def unknown(topic: str, why: str, *numbers: Number) -> Advice:
+def unknown(topic: str, why: str, *numbers: Number) -> Recommendation:
     """Nothing is advised from nothing."""
-    return Advice(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)
+    return Recommendation(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)

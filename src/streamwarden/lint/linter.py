@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin
+from streamwarden.lint.finding import FactOrigin, Finding
 from streamwarden.lint.rule import Rule
 from streamwarden.lint.rules import RULES
 
@@ -21,4 +21,4 @@ def _run(rule: Rule, facts: Facts) -> Iterable[Finding]:
         return tuple(rule.judge(facts))
     except Exception as error:  # one rule's defect must not hide what the others see
         told = f"the rule itself failed: {type(error).__name__}: {error}"
-        return (rule.unknown(facts, told, Origin.DECLARATION, facts.file),)
+        return (rule.unknown(facts, told, FactOrigin.DECLARATION, facts.file),)
