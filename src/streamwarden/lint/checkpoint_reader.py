@@ -1,4 +1,4 @@
-"""Reads the operators of a query that has run from what it left in its checkpoint."""
+"""Reads the stateful operators of a query that has run from its checkpoint."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the rules look at: one stream's declaration, job, plan, checkpoint and history, gathered once.
+"""The input of the rules: one stream's declaration, job, plan, checkpoint and history, gathered once.
 
-None always means that it was not read, or could not be; an empty tuple, that there is none.
+None always means that something was not read, or could not be; an empty tuple means that there is nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamwarden.stream import StreamSpec
 
 
 class OperatorKind(StrEnum):
-    """The stateful operators, as people call them."""
+    """The stateful operators, by their usual names."""
 
     AGGREGATION = "aggregation"
     DEDUPLICATION = "deduplication"
@@ -42,7 +42,7 @@ class Operator:
 
     Args:
         name: as it is written where it was read: `dropDuplicates`, `Deduplicate`, `dedupe`.
-        why: what the bound was told from, for a person.
+        why: what shows the bound, for the user.
         where: line of the job, node of the plan, folder of the checkpoint.
     """
 
@@ -97,14 +97,14 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFacts:
-    """What the analyzed logical plan of the job's query says."""
+    """What the analyzed logical plan of the job's query shows."""
 
     operators: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSummary:
-    """What the checkpoint says of a query that has run.
+    """What the checkpoint of a query that has run shows.
 
     Args:
         committed: newest committed batch.
@@ -122,8 +122,8 @@ class DrillFacts:
     """A drill that is declared for the stream.
 
     Args:
-        rewind: batches that its fork does again; None: all of them, which needs no old version.
-        last_at, last_passed: of its newest run that completed; None: none has. Only meaningful with a history.
+        rewind: batches that its fork repeats; None: all of them, which needs no old version.
+        last_at, last_passed: of its newest completed run; None if there is none. They need a history.
     """
 
     name: str
@@ -135,10 +135,10 @@ class DrillFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFacts:
-    """What the store knows of the newest batches. Times in seconds.
+    """The newest batches in the store. Times in seconds.
 
     Args:
-        batches: committed batches that were looked at; unreported: those whose report is lost.
+        batches: committed batches in the window; unreported: those whose report is lost.
         state_memory: bytes that the state takes in memory (HDFS-backed: on the heap), of the newest report.
         rows_first, rows_last: state rows of the oldest and newest report; rows_removed: of all reports together.
         batch, checkpoint: median wall time of a batch, and of its part that is the checkpoint; None with no report.
@@ -159,8 +159,8 @@ class HistoryFacts:
 class Facts:
     """Args:
     conf: Spark's settings in force, as the runner submits them.
-    plan: None unless it was asked for.
-    drills: that are declared for this stream; None if no file of a drill was looked at.
+    plan: None unless it was requested.
+    drills: the drills declared for this stream; None if the drills' files were not read.
     """
 
     spec: StreamSpec
@@ -174,7 +174,7 @@ class Facts:
 
     @property
     def file(self) -> str:
-        """Where the declaration stands, for a finding."""
+        """The file of the declaration, for a finding."""
         return self.spec.file or self.spec.name
 
     @property

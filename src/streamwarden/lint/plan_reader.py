@@ -49,7 +49,7 @@ class _Node:
 
 
 def read_plan(text: str, mode: OutputMode) -> PlanFacts:
-    """The stateful operators of a plan, from the result down. A plan that is no tree has none."""
+    """The stateful operators of a plan, from the result down. A text that is not a plan has none."""
     return PlanFacts(
         operators=tuple(
             _operator(node, _KINDS[node.name], mode)
@@ -152,7 +152,7 @@ def _names(text: str) -> str:
 
 
 def _first_list(text: str) -> str:
-    """What stands between the first `[` and its `]`."""
+    """The text between the first `[` and its `]`."""
     start = text.find("[")
     depth = 0
     for position in range(max(start, 0), len(text)):

@@ -1,4 +1,4 @@
-"""A rule, declared once: what it reads, why it is a practice, and what to do where it is broken."""
+"""A rule, declared once: what it reads, its reason, and what to do where a stream breaks it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Rule:
     Args:
         id: `SW` and three digits; never given to another rule.
         severity: of its findings, unless one says otherwise.
-        reason: why it is a practice at all.
-        reads: what it looks at, and in which source.
-        remedy: what a person changes.
+        reason: why the rule exists.
+        reads: what it reads, and in which source.
+        remedy: what the user changes.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""All advice on one stream."""
+"""All recommendations for one stream."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from streamwarden.tuning.recommendation import Recommendation
 
 
 def advise(history: History) -> tuple[Recommendation, ...]:
-    """One piece a topic, also where nothing can be advised: it says why."""
+    """One recommendation a topic. Where there is too little data, it gives the reason."""
     topics = (state_size, checkpoint_interval, partitions, memory, trigger, capacity)
     return tuple(topic.advise(history) for topic in topics)

@@ -32,7 +32,9 @@ def advise(history: History) -> Recommendation:
     if too_few:
         return unknown(TOPIC, too_few)
     if history.spec.trigger.real_time is not None:
-        return unknown(TOPIC, "in real-time mode a batch tells how many rows came while it lasted, not how many could")
+        return unknown(
+            TOPIC, "in real-time mode a batch shows how many rows came while it lasted, not how many it could process"
+        )
     restart, rate, cost = restart_seconds(history), arrivals(reports), cost_of_batches(reports)
     if restart is None:
         return unknown(TOPIC, "no restart was measured: no driver's first batch is in the history")

@@ -111,7 +111,7 @@ def _executor(history: History) -> _Holder | None:
         heap=executor_heap(history.spec.spark),
         setting="spark.executors.memory",
         peak=max(used for look in found for used, _ in look.memory.values()),
-        seen=f"of the fullest executor, at {len(found)} looks of the last day: JVM, Python",
+        seen=f"of the fullest executor, in {len(found)} samples of the last day: JVM, Python",
         given=max(limit for _, limit in found[-1].memory.values()),
         parts=max(1, found[-1].active),
     )

@@ -1,4 +1,4 @@
-"""A piece of advice: what to do about one thing, and every number that it came from."""
+"""A recommendation on one topic, and every number that it rests on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 class Status(StrEnum):
     KEEP = "keep"
     CHANGE = "change"
-    UNKNOWN = "unknown"  # too little is known to advise anything
+    UNKNOWN = "unknown"  # too little data for a recommendation
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +38,5 @@ class Recommendation:
 
 
 def unknown(topic: str, why: str, *numbers: Number) -> Recommendation:
-    """Nothing is advised from nothing."""
+    """No recommendation, and the reason."""
     return Recommendation(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)

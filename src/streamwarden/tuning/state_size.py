@@ -4,7 +4,7 @@ N_keys comes from the newest report, S_key and S_value_avg from rows that the st
 constant: it is what a backend makes of one row, and it is put together here from what it consists of.
 
 - HDFS-backed, in memory: each row is two UnsafeRow objects with their byte arrays, shared by all versions; each version
-  in memory has a hash map of its own, with a node for each row; changed rows exist once more.
+  in memory has its own hash map, with a node for each row; changed rows exist once more.
 - RocksDB, on disk: each row is compressed, a few bytes of RocksDB's own come to it, and it is there in as many files as
   the kept snapshots hold copies (`layers`). Changelogs hold each changed row once more.
 """
@@ -60,7 +60,7 @@ class SizeEstimate:
 
     Args:
         versioning: F_versioning, with what it was put together from.
-        measured: None if nobody measured it.
+        measured: None if it was not measured.
     """
 
     rows: int
@@ -123,7 +123,7 @@ def predict(history: History) -> SizeEstimate | str:
             size, how = _on_disk(history, reports, rows, key + value, files)
             measured, measured_how = float(files.bytes), "bytes under `state/`, all kept versions"
         case other:
-            return f"{other} is a provider of somebody's own: how it keeps a row is not known"
+            return f"{other} is a custom provider: how it keeps a row is not known"
     return SizeEstimate(
         rows=rows,
         key=key,

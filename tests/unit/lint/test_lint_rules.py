@@ -243,7 +243,7 @@ CASES = {
         "SW103", conf(minDeltasForSnapshot="60"), conf(minDeltasForSnapshot="50"), "after 60 batches"
     ),
     "snapshots uploaded too late": Case(
-        "SW103", conf(maintenanceInterval="120s"), conf(maintenanceInterval="60000"), "each 2m"
+        "SW103", conf(maintenanceInterval="120s"), conf(maintenanceInterval="60000"), "every 2m"
     ),
     "no trigger": Case(
         "SW103",
@@ -297,9 +297,9 @@ CASES = {
         "SW106",
         stream(conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
         processor(CLEARED),
-        "until others come",
+        "until new rows come",
     ),
-    "old versions stay": Case("SW106", conf(maintenanceInterval="1h"), conf(maintenanceInterval="10m"), "each 1h"),
+    "old versions stay": Case("SW106", conf(maintenanceInterval="1h"), conf(maintenanceInterval="10m"), "every 1h"),
     "nothing is ever removed": Case(
         "SW106",
         facts(history=history(rows_first=10, rows_last=1000)),
@@ -355,7 +355,7 @@ CASES = {
         "SW109",
         script(".foreachBatch(write)"),
         script(".foreachBatch(lambda rows, batch: merge(rows, batch))"),
-        "does not look at the batch's id",
+        "does not use the batch's id",
         Severity.ERROR,
         FactOrigin.JOB,
     ),

@@ -76,7 +76,7 @@ def test_the_measured_memory_is_the_median_of_the_newest_reports() -> None:
         (history(grown(25), files=None, problems=("no such folder",)), "could not be read: no such folder"),
         (history(grown(25), files=files(rows=0)), "no changelog"),
         (history([batch(n, numRowsTotal=0) for n in range(9)]), "the state is empty"),
-        (history(grown(25), spec(state=StateSpec(backend="com.example.Provider"))), "a provider of somebody's own"),
+        (history(grown(25), spec(state=StateSpec(backend="com.example.Provider"))), "a custom provider"),
     ],
 )
 def test_nothing_is_predicted_from_nothing(found, why) -> None:

@@ -16,17 +16,21 @@ def judge(facts: Facts) -> Iterable[Finding]:
     encoding = facts.conf.get(f"{STATE_STORE}.encodingFormat", facts.spec.state.encoding.value).lower()
     for each in operators:
         if each.kind is OperatorKind.PROCESSOR and encoding != "avro":
-            told = f"the state of {each.name} is encoded as {encoding}: no field can be added to it or taken from it"
-            yield RULE.finding(facts, told, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
+            observed = (
+                f"the state of {each.name} is encoded as {encoding}: no field can be added to it or taken from it"
+            )
+            yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
     named = any(each.kind is OperatorKind.PROCESSOR for each in operators)
     if not facts.all_known and not named and encoding != "avro":
-        told = f"the encoding is {encoding}, and whether the job uses transformWithState is not known without its plan"
-        yield RULE.unknown(facts, told, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
+        observed = (
+            f"the encoding is {encoding}, and whether the job uses transformWithState is not known without its plan"
+        )
+        yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
     if facts.operators() != () and not flag(facts.conf, f"{STATE_STORE}.stateSchemaCheck", True):
-        told = "stateSchemaCheck is false: a changed schema reads old state as garbage instead of stopping"
+        observed = "stateSchemaCheck is false: a changed schema reads old state as garbage instead of stopping"
         where = f"{facts.file}: spark.conf"
         severity = Severity.ERROR if operators else Severity.UNKNOWN
-        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where, severity=severity)
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where, severity=severity)
 
 
 RULE = Rule(

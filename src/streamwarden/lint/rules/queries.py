@@ -45,7 +45,8 @@ RULE = Rule(
         "the stream's file."
     ),
     remedy=(
-        "Write each query of the script into `queries`: its name, and its checkpoint. Correct a job that is no Python."
+        "Write each query of the script into `queries`: its name, and its checkpoint. Correct a job that is not valid "
+        "Python."
     ),
     judge=judge,
 )

@@ -21,7 +21,7 @@ _WHY: Final = {
     "memory": "keeps rows in the driver's memory: a restart loses them",
     "noop": "writes nothing",
 }
-_UNKNOWN: Final = "is not known to take a batch once"
+_UNKNOWN: Final = "is not known to write a batch exactly once"
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
@@ -30,16 +30,18 @@ def judge(facts: Facts) -> Iterable[Finding]:
         yield from _of_job(facts, use)
     if facts.job.sinks:
         if not facts.job.module and facts.job.queries is None:
-            told = "the text does not show how many queries the script starts: it may have other sinks"
-            yield RULE.unknown(facts, told, FactOrigin.JOB, facts.job.path)
+            observed = "the text does not show how many queries the script starts: it may have other sinks"
+            yield RULE.unknown(facts, observed, FactOrigin.JOB, facts.job.path)
         return
     kind, where = facts.spec.sink.kind, f"{facts.file}: sink.kind"
     if kind is SinkKind.SCRIPT:
-        told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
-        yield RULE.unknown(facts, told, FactOrigin.JOB, facts.job.path)
+        observed = facts.job.problem or "the job has its own sink, and no writeStream was found in its text"
+        yield RULE.unknown(facts, observed, FactOrigin.JOB, facts.job.path)
     elif kind is SinkKind.KAFKA:
-        told = f"the sink kafka {_WHY['kafka']}; a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
-        yield RULE.finding(facts, told, FactOrigin.DECLARATION, where)
+        observed = (
+            f"the sink kafka {_WHY['kafka']}; a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
+        )
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     elif kind is not SinkKind.POSTGRESQL and kind.value not in EXACTLY_ONCE:
         yield RULE.finding(
             facts, f"the sink {kind.value} {_WHY.get(kind.value, _UNKNOWN)}", FactOrigin.DECLARATION, where
@@ -54,13 +56,13 @@ def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
         if use.uses_batch_id is None:
             yield RULE.unknown(facts, "the function of foreachBatch was not found", FactOrigin.JOB, where)
         elif not use.uses_batch_id:
-            told = "foreachBatch does not look at the batch's id: what it writes for a batch that runs again is doubled"
-            yield RULE.finding(facts, told, FactOrigin.JOB, where, severity=Severity.ERROR)
+            observed = "foreachBatch does not use the batch's id: a batch that runs again is written twice"
+            yield RULE.finding(facts, observed, FactOrigin.JOB, where, severity=Severity.ERROR)
     elif use.format == "table":
         yield RULE.unknown(facts, "toTable: the table's format is not known here", FactOrigin.JOB, where)
     elif use.format not in EXACTLY_ONCE:
-        told = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
-        yield RULE.finding(facts, told, FactOrigin.JOB, where)
+        observed = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
+        yield RULE.finding(facts, observed, FactOrigin.JOB, where)
 
 
 RULE = Rule(
@@ -70,7 +72,7 @@ RULE = Rule(
     reason="After a kill the last planned batch runs again. A sink that does not know the batch writes its rows twice.",
     reads=(
         "`sink.kind`, or each `writeStream` of the job: its format, and for foreachBatch whether the function uses the "
-        "batch's id at all (whether it uses it rightly only a drill tells)."
+        "batch's id at all (only a drill shows whether it uses it correctly)."
     ),
     remedy=(
         "Write with the parquet sink (readers honour `_spark_metadata`) or the PostgreSQL sink, or tie each batch to "

@@ -20,8 +20,8 @@ def judge(facts: Facts) -> Iterable[Finding]:
         observed = f"{each.name}{kind}: {each.why}"
         declared = facts.spec.state.bounded_by
         if each.bound is Bound.NONE and declared:
-            told = f"{observed}. It is declared to be bounded by {declared}, and nothing enforces that"
-            yield RULE.finding(facts, told, each.origin, each.where, severity=Severity.WARNING)
+            observed = f"{observed}. It is declared to be bounded by {declared}, and nothing enforces that"
+            yield RULE.finding(facts, observed, each.origin, each.where, severity=Severity.WARNING)
         elif each.bound is Bound.NONE:
             yield RULE.finding(facts, observed, each.origin, each.where)
         elif each.bound is Bound.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Gathers what the rules look at: the stream's file and job always, checkpoint, store and plan as asked."""
+"""Gathers the facts for the rules of lint: the stream's file and job always; checkpoint, store and plan on request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 LOOK_BACK: Final = 300
-"""Batches of the history that are looked at."""
+"""Batches of the history that are read."""
 
 
 def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple[Finding, ...]:
@@ -51,7 +51,7 @@ def gathered(
 
     Args:
         store: None if there is none yet: nothing has run.
-        plan: of the job's query, if somebody built it.
+        plan: of the job's query, if it was built.
     """
     facts = declared(spec, drills)
     queries = _queries(spec, store, now)
@@ -86,7 +86,7 @@ def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSp
 
 
 def _together(found: Sequence[CheckpointSummary]) -> CheckpointSummary | None:
-    """What the checkpoints of all queries of a script have; the job's text is one, too."""
+    """The checkpoints of all queries of a script as one, because the job's text is one, too."""
     if len(found) < 2:
         return found[0] if found else None
     return CheckpointSummary(
