@@ -19,25 +19,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamwarden.verification.batches import moment, replay_input
-from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.flights import flight
 from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.sessions import SessionWindow, sessions
 
 _HOUR: Final = 3_600_000
-_FIELDS: Final = {
-    "flight_id": text,
-    "event_time": instant,
-    "origin": text,
-    "carrier": text,
-    "dest": text,
-    "tailnum": text,
-    "departed_at": instant,
-    "dep_delay": integer,
-}
 
 
-class Flight(NamedTuple):
+class Departure(NamedTuple):
     """A flight; `at` in Unix milliseconds, `group` its aircraft's tail number or None."""
 
     at: int
@@ -53,26 +43,15 @@ class Flight(NamedTuple):
         return self.departed and self.group is not None
 
 
-def decode(line: str) -> Flight | None:
-    """A flight; None if the line is none."""
-    found = fields(line, _FIELDS)
-    if found is None:
+def decode(line: str) -> Departure | None:
+    """A flight from a known airport; None if the line is not one."""
+    found = flight(line)
+    if found is None or found.origin is None:
         return None
-    who, at, origin = found["flight_id"], found["event_time"], found["origin"]
-    dest, tail = found["dest"], found["tailnum"]
-    if not (isinstance(who, str) and isinstance(at, int) and isinstance(origin, str)):
-        return None
-    return Flight(
-        at,
-        who,
-        origin,
-        dest if isinstance(dest, str) else None,
-        tail if isinstance(tail, str) else None,
-        found["departed_at"] is not None,
-    )
+    return Departure(found.at, found.id, found.origin, found.dest, found.tail, found.departed_at is not None)
 
 
-def _legs(rotation: SessionWindow[Flight]) -> list[str]:
+def _legs(rotation: SessionWindow[Departure]) -> list[str]:
     ordered = sorted(rotation.rows, key=lambda flight: (flight.at, flight.id, flight.origin, flight.dest or ""))
     return [flight.origin if flight.dest is None else f"{flight.origin}-{flight.dest}" for flight in ordered]
 

@@ -5,7 +5,7 @@ and the replays from this environment, a real PostgreSQL with the databases of i
 wrapper as in Kafka's image, and a master and a worker of Spark. Then each health check runs, the first run unpauses
 what it should, and the example stream goes from the topic over the cluster into the table.
 
-That the file agrees with the code is tested in tests/integration/deploy; the image itself is not built anywhere here.
+tests/integration/deploy validates the file against Compose's schema; the image itself is not built anywhere here.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     wanted = get_parsing_context().dag_id
     if wanted is not None and (name := _stream_of(wanted, project)) is not None:
         return {wanted: task_dag(name, project)}
-    from streamwarden.services.analysis.lint_facts import lint_declared
+    from streamwarden.services.analysis.linting import lint_declared
 
     catalog = load_catalog(project, data_of(project))
     thresholds = _thresholds(project)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.queries import QueryRecord
-from streamwarden.services.analysis.lint_facts import job_facts
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
-from streamwarden.services.analysis.lint_facts import job_facts
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.fleet.job_files import has_build
 from streamwarden.spark import failures
 from streamwarden.spark.cluster_manager import what_is_away
