@@ -1,6 +1,8 @@
 """Drivers, stops, verdicts, incidents, journals: written once, read back the same, repeated without effect."""
 
+import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +56,12 @@ class TestDrivers:
         whole = replace(DRIVER, process=JVM, query_id="query", run_id="run", started_at=20, exit=KILLED)
         store.drivers.launched(whole)
         assert store.drivers.get("driver-1") == whole
+
+    def test_an_exit_that_was_stored_before_causes_had_codes_is_read(self, path: Path, store: Store) -> None:
+        store.drivers.launched(replace(DRIVER, exit=replace(KILLED, cause="out_of_memory")))
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE drivers SET exit = json_remove(exit, '$.cause')")
+        assert store.drivers.get("driver-1") == replace(DRIVER, exit=KILLED)
 
     def test_recording_the_launch_again_takes_nothing_back(self, store: Store) -> None:
         store.drivers.launched(DRIVER)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streamwarden.health.verdict import CURRENT, Status, Verdict, as_of, worst
-from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, Unit, owner, units
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store.batches import Summary
@@ -97,7 +97,7 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
     for name in names:
         broken = str(catalog.broken[name]) if name in catalog.broken else ""
         whole = _one(space, name, broken, verdicts.get(name, []), incidents.get(name, 0), now)
-        parts = units(catalog.streams[name], records[name], now) if name in catalog.streams else ()
+        parts = stream_parts(catalog.streams[name], records[name], now) if name in catalog.streams else ()
         several = [
             _query(space, part, whole, verdicts.get(part.spec.name, []), incidents.get(part.spec.name, 0), now)
             for part in parts
@@ -131,7 +131,7 @@ def _with(whole: StreamStatus, queries: list[StreamStatus]) -> StreamStatus:
 
 
 def _query(
-    space: Workspace, part: Unit, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
+    space: Workspace, part: StreamPart, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
 ) -> StreamStatus:
     """One of several queries: it lives in the stream's driver, and everything else is its own."""
     record = part.query
@@ -202,14 +202,14 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
 
     record = space.store.drivers.latest(name)
     wish = space.store.stops.desired(name)
-    alive = lapsed = False
+    alive = expired = False
     if record is not None and record.exit is None:
         seen = space.fleet.observe(record.driver_id)
-        record, alive, lapsed = seen.record, seen.alive, seen.lapsed
+        record, alive, expired = seen.record, seen.alive, seen.expired
     silent = silent_since(space.store.drivers.events(record.driver_id)) if alive and record is not None else None
     ended = record.exit if record is not None else None
     state: State
-    if lapsed:
+    if expired:
         state = "unseen"
     elif silent is not None:
         state = "unresponsive"
@@ -240,14 +240,14 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         **_health(verdicts, now),
         incidents=incidents,
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else _doubt(lapsed, silent, now)),
+        problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, now)),
         log=str(space.fleet.log_path(record.driver_id)) if record else None,
     )
 
 
-def _doubt(lapsed: bool, silent: float | None, now: float) -> str:
+def _doubt(expired: bool, silent: float | None, now: float) -> str:
     """Why the driver, which has not ended, may not run; empty if it does. Pure."""
-    if lapsed:
+    if expired:
         return _UNSEEN
     if silent is None:
         return ""

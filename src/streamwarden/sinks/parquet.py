@@ -14,12 +14,13 @@ from streamwarden.stream import OutputMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSink(Sink):
-    """The output folder `path`; exactly once for readers that honour its `_spark_metadata` manifest."""
+    """A folder of files; exactly once for readers that honour its `_spark_metadata` manifest. `mode` is `append`."""
 
     MANIFEST: ClassVar[bool] = True
 
     kind: str = "parquet"
     path: str = field()
+    """the output folder"""
 
     def problems(self) -> Iterator[Problem]:
         if self.mode is not OutputMode.APPEND:

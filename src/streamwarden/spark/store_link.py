@@ -30,7 +30,7 @@ from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.fleet.backfill import fill_from_logs, load_spill, spill
-from streamwarden.services.fleet.fleet import LEASE_TTL
+from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.spark.failures import from_spark
 from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Admission, Roster

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from streamwarden.checkpoint.filesystem import Entry, Location
+from streamwarden import disk
+from streamwarden.checkpoint.filesystem import FileInfo, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE
 
@@ -29,7 +29,7 @@ class LocalFiles:
     def names(self, path: str) -> Sequence[str]:
         return [each.name for each in os.scandir(path)]
 
-    def entries(self, path: str) -> Sequence[Entry]:
+    def entries(self, path: str) -> Sequence[FileInfo]:
         found = []
         with os.scandir(path) as scan:
             for each in scan:
@@ -39,7 +39,7 @@ class LocalFiles:
                     continue
         return found
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> FileInfo:
         return _local(Path(path).name, Path(path).stat())
 
     def read(self, path: str) -> bytes:
@@ -52,9 +52,7 @@ class LocalFiles:
         """A file that is there whole or not at all, in a folder that is made if need be."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{time.monotonic_ns()}")
-        part.write_bytes(content)
-        part.replace(target)
+        disk.replace(target, content, durable=False)
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,13 @@ class FsspecFiles:
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]
 
-    def entries(self, path: str) -> Sequence[Entry]:
+    def entries(self, path: str) -> Sequence[FileInfo]:
         listed = self._ask("ls", path, detail=True, refresh=True)
         if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
             raise NotADirectoryError(20, "not a folder", path)
         return [_remote(each) for each in listed if not _same(each["name"], path)]
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> FileInfo:
         return _remote(self._ask("info", path))
 
     def read(self, path: str) -> bytes:
@@ -173,14 +171,14 @@ def link_or_copy(source: Location, target: Path) -> None:
         shutil.copy2(source.path, target)
 
 
-def _local(name: str, status: os.stat_result) -> Entry:
+def _local(name: str, status: os.stat_result) -> FileInfo:
     is_dir = (status.st_mode & 0o170000) == 0o040000
-    return Entry(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
+    return FileInfo(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
 
 
-def _remote(info: Mapping[str, Any]) -> Entry:
+def _remote(info: Mapping[str, Any]) -> FileInfo:
     is_dir = info["type"] == "directory"
-    return Entry(
+    return FileInfo(
         name=str(info["name"]).rstrip("/").rsplit("/", 1)[-1],
         size=0 if is_dir else int(info.get("size") or 0),
         modified=_when(next((info[key] for key in _MODIFIED if info.get(key) is not None), None)),

@@ -1,11 +1,10 @@
-"""The copied topic that a fork reads, as a drill observes and breaks it."""
+"""The fork's own copy of a topic, as a drill observes and breaks it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import CheckpointError, DrillError, SourceError
 from streamwarden.health.window import PartitionLag
@@ -50,7 +49,7 @@ class ForkSource:
 
 def _own(fork: ForkView) -> tuple[StreamSpec, CopyableSource, CopiedTopic]:
     """The fork's spec, its source, and the copy that it reads. Raises DrillError if it reads its origin's topic."""
-    spec = spec_from_dict(dict(fork.spec))
+    spec = fork.spec
     if fork.copied is None or not isinstance(spec.source, CopyableSource):
         raise DrillError(
             f"{fork.stream} reads the topic of {fork.origin}, which no drill changes",

@@ -27,19 +27,17 @@ _SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSource(StoredSource):
-    """A folder (`path`) of files, each published whole (by rename).
-
-    Args:
-        parts: subfolders of `path`, each its own file source, for a job that reads more than one; in the order in which
-            the query has them (of a join: left, then right).
-        format: Spark's name of the files' format.
-    """
+    """Folders of files, each published whole (by rename)."""
 
     kind: str = "files"
     path: str = field()
+    """folder of files; it may be a pattern"""
     parts: tuple[str, ...] = ()
+    """subfolders of `path`, each a separate file source, in the query's order (in a join, left first)"""
     format: str = "json"
+    """Spark's name for the format of the files"""
     max_files_per_trigger: int | None = None
+    """most files that a batch reads; null: all that are there"""
 
     @property
     def folders(self) -> tuple[str, ...]:

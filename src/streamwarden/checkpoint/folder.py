@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import COMMITS, METADATA, OFFSETS, PARTS, SINK_LOG, list_or_empty
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import CheckpointError, CheckpointMissing
 
 _MARKS: Final = frozenset({METADATA, OFFSETS, COMMITS})
 """Two of these make a folder a checkpoint."""
@@ -17,11 +17,12 @@ _SHOWN: Final = 10
 
 
 def require_checkpoint(folder: Location) -> None:
-    """Raises CheckpointError if the folder holds no part of a checkpoint."""
+    """Raises CheckpointError if the folder holds no part of a checkpoint, CheckpointMissing if there is none."""
+    error = CheckpointError
     try:
         names = set(folder.names())
     except FileNotFoundError:
-        names = set()
+        names, error = set(), CheckpointMissing
         observed = "there is no such folder"
     except NotADirectoryError:
         names = set()
@@ -36,7 +37,7 @@ def require_checkpoint(folder: Location) -> None:
     next_step = "give the stream's `checkpoint` folder (`checkpointLocation`)"
     if SINK_LOG in names:
         observed, next_step = "it is the output of a query, not its checkpoint", f"{next_step}; this one is its sink"
-    raise CheckpointError(
+    raise error(
         observed,
         expected=f"a folder with {', '.join(PARTS)} of a streaming query",
         where=folder.path,
