@@ -24,7 +24,7 @@ import pytest
 
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.output import MANIFEST, read_output
 from streamwarden.sources.kafka.source import KafkaSource
@@ -210,7 +210,7 @@ def test_users_leave_while_nothing_comes_on_the_topic(story: Story) -> None:
     log = [json.loads(path.read_text().splitlines()[2]) for path in Path(spec.checkpoint, "offsets").glob("[0-9]*")]
     last = {TOPICS[COUNTS]: dict(zip("01", story.broker.ends(TOPICS[COUNTS], 2), strict=True))}
     assert log.count(last) >= 2, "the batch that read the last record, and those after it"
-    waiting = survey(spec).waiting
+    waiting = probe(spec).waiting
     assert waiting is not None
     assert {lag.behind for lag in waiting.partitions.values()} == {0}
 
@@ -252,7 +252,7 @@ def test_the_observer_tells_that_the_certificate_is_not_trusted(story: Story, mo
     elsewhere = story.broker.folder / "elsewhere" / "another.pem"
     extra = {**story.broker.settings, "ssl.ca.location": str(elsewhere)}
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "extra": extra}))
-    (problem,) = survey(story.specs[COUNTS]).problems
+    (problem,) = probe(story.specs[COUNTS]).problems
     assert "certificate verify failed" in problem
 
 

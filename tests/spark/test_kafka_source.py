@@ -19,7 +19,7 @@ import pytest
 
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import Backend, StreamSpec, TriggerSpec
@@ -197,7 +197,7 @@ def test_a_retention_that_passed_the_stream_ends_the_driver_for_good(ran: Ran) -
     assert record.kind is ExitKind.FAILED
     assert record.curable is False, record
     assert "its retention passed" in record.next_step
-    waiting = survey(replace(ran.spec, checkpoint=str(checkpoint))).waiting
+    waiting = probe(replace(ran.spec, checkpoint=str(checkpoint))).waiting
     assert waiting is not None
     assert sum(waiting.lost.values()) == 27, "the check input_lost says how many"
 
@@ -227,7 +227,7 @@ def test_a_broker_that_is_killed_and_comes_back_changes_no_row(ran: Ran) -> None
         kafka.produce("outage", portion, partitions=(0, 1), at=(WRITTEN + number) * 1000)
 
     def all_read() -> bool:
-        seen = survey(spec)
+        seen = probe(spec)
         return seen.waiting is not None and seen.waiting.count == 0 and seen.log is not None and seen.log.gap == 0
 
     until("the end of the topic", all_read, told=lambda: made.log(driver))

@@ -32,7 +32,8 @@ from streamwarden.checkpoint.logs import first_known_batch, log_position
 from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
-from streamwarden.spark.sources import Source, metric, registered
+from streamwarden.sources.base import BatchInput
+from streamwarden.spark.sources import metric, registered
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 _RETRY_EVERY: Final = 10.0
@@ -101,7 +102,7 @@ class Quarantines:
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def _run(self, spark: Any, sources: Mapping[int, Source]) -> None:
+    def _run(self, spark: Any, sources: Mapping[int, BatchInput]) -> None:
         # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
         counted = self._counted_so_far()
         open_end = None not in counted
@@ -166,7 +167,7 @@ class Quarantines:
             self._gap(query_id, first, told - 1, f"the offset log tells what batches read from {told} on only")
         return told
 
-    def _settle(self, spark: Any, sources: Mapping[int, Source], item: _Counted) -> bool:
+    def _settle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted) -> bool:
         """Deal with one batch, in a few attempts; what then still fails is passed over. False: the driver ends."""
         for attempt in range(1, _ATTEMPTS + 1):
             if self._handle(spark, sources, item, last=attempt == _ATTEMPTS):
@@ -176,7 +177,7 @@ class Quarantines:
         self._passed[item[1]] = item
         return True
 
-    def _handle(self, spark: Any, sources: Mapping[int, Source], item: _Counted, *, last: bool) -> bool:
+    def _handle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted, *, last: bool) -> bool:
         """Write one batch's malformed rows and move the mark. False: try again later."""
         query_id, batch, count = item
         try:
@@ -191,7 +192,9 @@ class Quarantines:
             return False
         return True
 
-    def _write(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, *, last: bool) -> str | None:
+    def _write(
+        self, spark: Any, sources: Mapping[int, BatchInput], query_id: str, batch: int, *, last: bool
+    ) -> str | None:
         """Write one batch's malformed rows. Returns why nobody can, if its input is gone."""
         checkpoint = open_path(self._spec.checkpoint)
         try:
