@@ -116,8 +116,8 @@ make_environment() {
     : >"$unfinished"
     say "installing the locked packages (the first time: about a minute)"
     $python -m pip install --quiet --disable-pip-version-check --no-input "uv==$uv_version"
-    # Compiled once, here: otherwise each of Airflow's first processes does it for itself, or where Python is told not
-    # to write bytecode every process does it every time.
+    # Compiled once, here: otherwise each of Airflow's first processes does it for itself, or, where Python must not
+    # write bytecode, every process does it every time.
     $venv/bin/uv pip sync --quiet --compile-bytecode --python $python requirements.txt
     $venv/bin/uv pip install --quiet --python $python --no-deps --editable .
     printf '%s\n' "$wanted" >"$stamp"
@@ -152,7 +152,7 @@ if [ -n "$problem" ]; then
 fi
 
 # --- class archive ---------------------------------------------------------------------------------------------------
-# A short cut, so a failure is told and does not stop the set-up. `prepared` names the archive it was made as.
+# The archive only saves time, so a failure is reported and does not stop the set-up. `prepared` names the archive it was made as.
 prepared=$venv/.setup-prepared
 if ! { [ -f "$prepared" ] && [ -f "$(cat "$prepared")" ] && [ "$prepared" -nt "$stamp" ]; }; then
     started=$SECONDS

@@ -31,7 +31,7 @@ from streamwarden.units import format_size
 
 FILLS, SHARE = 5, 20
 QUIET, UPLOAD = 60.0, 4.0
-"""Seconds to wait for the last uploads, and between two looks: twice the maintenance interval."""
+"""Seconds to wait for the last uploads, and between two probes: twice the maintenance interval."""
 
 
 def main() -> int:

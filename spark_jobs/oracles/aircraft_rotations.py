@@ -6,9 +6,9 @@ The question: a rotation of an aircraft is a run of its departures from New York
 twelve hours after the one before. When did it begin, when was it over (twelve hours after its last departure), of how
 many departures was it, and from where to where did they lead, in the order of their schedule (those of one minute in
 the order of their ids)? Flights that never departed, or name no aircraft, are part of none. A departure is left out if
-the newest scheduled one lies fourteen hours or more after it; one that comes when its rotation is told already begins
-another. A line that is no flight is left out: no JSON object, a field of another type, no id, time or airport, or a
-time more than a day ahead of its file.
+the newest scheduled one lies fourteen hours or more after it; one that comes when its rotation is already written
+begins another. A line that is not a valid flight is left out: not a JSON object, a field of another type, no id, time
+or airport, or a time more than a day ahead of its file.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     )
     flights = [flight for rows in run.batches.values() for flight in rows]
     steps = (replace(step, rows=[flight for flight in step.rows if flight.counts]) for step in run.steps())
-    told = sessions(steps, gap=12 * _HOUR)
-    judged = [rotation for batch, rotation in told.emitted if batch >= facts.first]
+    found = sessions(steps, gap=12 * _HOUR)
+    judged = [rotation for batch, rotation in found.emitted if batch >= facts.first]
     rows: dict[Key, Values] = {
         (each.group, moment(each.start)): (moment(each.end), len(each.rows), _legs(each)) for each in judged
     }
@@ -95,10 +95,10 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
             records=run.records,
             malformed=run.malformed,
             pairs=sum(flight.counts for flight in flights),
-            dropped=len(told.late),
+            dropped=len(found.late),
             emitted=emitted,
-            emitted_before=sum(len(rotation.rows) for _, rotation in told.emitted) - emitted,
-            open=sum(len(rotation.rows) for rotation in told.open),
+            emitted_before=sum(len(rotation.rows) for _, rotation in found.emitted) - emitted,
+            open=sum(len(rotation.rows) for rotation in found.open),
         ),
         count_column="flights",
         problems=run.problems,
@@ -107,7 +107,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
             "input_files": len(inputs),
             "cancelled": sum(not flight.departed for flight in flights),
             "unnamed": sum(flight.departed and flight.group is None for flight in flights),
-            "late_rows": len(told.late),
+            "late_rows": len(found.late),
             "final_watermark": str(moment(run.final_mark)),
         },
     )

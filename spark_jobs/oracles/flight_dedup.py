@@ -5,7 +5,7 @@ Written from the question, not from the job, and shares no code with it: standar
 The question: which flights were reported? Each is wanted once, as it was first reported. A flight may be forgotten, and
 is a new one if it comes again, when the newest scheduled departure has moved twelve hours beyond its own: six by which
 reports may be late, and six to remember it. What comes more than six hours late is left out. So is a line that is no
-flight: no JSON object, a field of another type, no id or time, or a time more than a day ahead of its file.
+flight: not a JSON object, a field of another type, no id or time, or a time more than a day ahead of its file.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The question: what was the weather at each flight's airport in the hour of its s
 once: with the observation of its hour if there is one, with nulls if there is none (or not at all, in an inner join).
 The newest flight, less two hours, or the newest observation, less one, whichever is earlier: what comes later than that
 is left out, on both sides. Flights of that very moment, or beyond it, are still waiting for their weather. So is left
-out a line that is no flight or no observation: no JSON object, a field of another type, no id, time or airport, or a
+out a line that is no flight or no observation: not a JSON object, a field of another type, no id, time or airport, or a
 flight more than a day, an observation more than an hour ahead of its file.
 """
 
@@ -49,7 +49,7 @@ def located(line: str) -> Flight | None:
 
 
 def observation(line: str) -> Observation | None:
-    """An observation; None if the line is none."""
+    """An observation; None if the line is not one."""
     found = fields(line, _OBSERVATION)
     if found is None:
         return None

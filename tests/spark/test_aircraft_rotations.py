@@ -2,7 +2,7 @@
 
 16 files of three hours of flights each, of a dozen aircraft that fly often or rarely, among them cancelled flights and
 some of no known aircraft. Two aircraft depart exactly at the gap, and a minute after it. The last files hold flights
-that come too late, and one that comes in time for a rotation that is told already.
+that come too late, and one that comes in time for a rotation that is already written.
 """
 
 import json
@@ -70,7 +70,7 @@ def lines() -> list[list[str]]:
     files[4] += [flight("apart 2", START + GAP + timedelta(minutes=1), "APART")]
     files[3] += [*BAD, FUTURE]
     files[8] += [flight("told", START + timedelta(hours=25), "TOLD")]
-    # The watermark is beyond 25 + 12 h after file 13 (39 to 42 h): the rotation is told in batch 14.
+    # The watermark is beyond 25 + 12 h after file 13 (39 to 42 h): the rotation is written in batch 14.
     files[15] += [flight("in time", START + timedelta(hours=34), "TOLD")]
     files[15] += [flight("too late", START + timedelta(hours=20), "TOLD"), flight("late too", START, "N3")]
     cancelled = {"departed_at": None, "dep_delay": None}

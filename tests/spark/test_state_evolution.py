@@ -154,7 +154,7 @@ def from_version_1(story: Story, name: str, **changes: Any) -> StreamSpec:
 
 
 def test_a_field_of_another_type_ends_the_driver_and_is_named(story: Story) -> None:
-    """What Spark allows, such as the wider field beside it, is not told. The checkpoint stays as it was."""
+    """What Spark allows, such as the wider field beside it, is not reported. The checkpoint stays as it was."""
     text = (REPOSITORY / "spark_jobs/state_evolution.py").read_text()
     before, after = "entries BIGINT, points INT,", "entries BIGINT, points STRING,"
     assert before in text
