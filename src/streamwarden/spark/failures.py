@@ -87,7 +87,7 @@ def is_of_function(chain: Chain) -> bool:
 
 
 def run_of(error: BaseException) -> str | None:
-    """The run of the query whose end `error`, or what caused it, reports; None if it does not tell."""
+    """The run of the query whose end `error`, or what caused it, reports; None if it does not name one."""
     raised: BaseException | None = error
     for _ in range(LONGEST_CHAIN):
         if raised is None:

@@ -115,7 +115,7 @@ def _options(writer: Any) -> dict[str, str | None]:
 
 def _refusal(spec: StreamSpec, outside: str) -> JobError:
     return JobError(
-        f"the fork's job starts {outside}, which is no place of the fork",
+        f"the fork's job starts {outside}, which is not a place of the fork",
         expected=f"the fork's checkpoint {spec.checkpoint} and output {spec.sink.path or spec.sink.topic or '(none)'}",
         where=spec.job,
         next_step="take checkpoint and output from the `spec` that build() gets, or return a DataFrame",

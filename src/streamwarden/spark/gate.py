@@ -104,7 +104,7 @@ def as_ours(error: Exception) -> StreamwardenError:
         return error
     traceback.print_exception(error)
     failed = ProcessError(
-        f"a query could not be looked at before its first batch: {type(error).__name__}: {error}",
+        f"a query could not be examined before its first batch: {type(error).__name__}: {error}",
         expected="name, checkpoint and trigger of the query",
     )
     failed.__cause__ = error

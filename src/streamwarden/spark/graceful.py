@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, Final
 
 POLL: Final = 0.01
-"""Seconds between two looks at whether the query's thread has come to its commit."""
+"""Seconds between two checks whether the query's thread has reached its commit."""
 
 
 class Stop(Enum):
@@ -32,7 +32,7 @@ def stop_at_boundary(query: Any, give_up: Callable[[], bool]) -> Stop:
 
     Args:
         query: a started `pyspark.sql.streaming.StreamingQuery`.
-        give_up: asked between two looks; True ends the attempt and leaves the query running.
+        give_up: asked between two checks; True ends the attempt and leaves the query running.
     """
     from py4j.protocol import Py4JError
 

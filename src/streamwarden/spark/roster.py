@@ -26,7 +26,7 @@ class Admission:
 
 
 class Roster:
-    """Admits queries one after the other; any thread may look up names meanwhile.
+    """Admits queries one after the other; any thread may read names meanwhile.
 
     The only query of a script bears the stream's name. Where the script's text does not tell how many it starts, the
     first one does so until a second one comes.

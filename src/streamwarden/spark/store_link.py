@@ -1,8 +1,8 @@
 """The driver's one thread that talks to the store. Nothing in here is ever waited for by a batch.
 
 Progress goes queue -> store; while the store is down or locked it goes to the spill file instead, and is loaded when
-the store is back. Lease and stop request are looked after on the way: a store that is down neither stops this driver
-nor hides a loss of the lease for longer than the outage.
+the store is back. The same thread renews the lease and reads stop requests. A store that is down neither stops this
+driver nor hides a loss of the lease for longer than the outage.
 """
 
 from __future__ import annotations
