@@ -175,7 +175,7 @@ class Control:
             self._end(self.ending)
 
     def _is_abandoned(self) -> bool:
-        """Whether a query failed, no query runs any more, and the script goes on all the same without a new one.
+        """Whether a query failed, no query runs any more, and the script continues without a new one.
 
         A script that polls its query, instead of waiting for it, would keep a driver alive forever.
         """
@@ -223,7 +223,7 @@ class Control:
         return self._terminate.is_set()
 
     def _cut(self, ending: Ending) -> None:
-        """Stop everything now; a query that does not let itself be stopped goes with the process."""
+        """Stop everything now; a query that cannot be stopped ends with the process."""
         self._end(ending)
         for query in self._sessions.active_queries():
             stopper = threading.Thread(target=stop_now, args=(query,), daemon=True)
@@ -257,7 +257,7 @@ class Control:
         self._measure_at = time.monotonic() + max(MEASURE_EVERY, 20 * took)
 
     def _state_bytes(self) -> Iterator[tuple[str, str, int]]:
-        """What each query keeps under `state/`."""
+        """Bytes that each query keeps under `state/`."""
         for record in self._roster.records():
             state = Path(record.checkpoint) / "state"
             if state.is_dir():

@@ -1,6 +1,6 @@
-"""Keeps a fork's driver within the fork: it starts no query whose checkpoint or output is another one than the fork's.
+"""Keeps a fork's driver within the fork: it starts no query with another checkpoint or output than the fork's.
 
-A drill breaks a copy of a stream, and what it leaves is thrown away. A job that names its stream's own places would
+A drill breaks a copy of a stream, whose output is removed afterwards. A job that names its stream's own places would
 write there all the same, so each start of a query is checked before Spark creates anything. Not seen is what a function
 that the job passes to foreachBatch writes.
 """

@@ -1,6 +1,6 @@
 """The program that spark-submit runs: one driver of one stream. Argument: the driver's folder.
 
-Order: adopt the lease, watch for sessions, start the control loop, run the job, write down why it ended.
+Order: adopt the lease, watch for sessions, start the control loop, run the job, write the outcome.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Runner:
         query.awaitTermination()
 
     def _run_script(self, job: Path) -> None:
-        """Run the script in this thread; it may wait for its query itself, or end its main and leave it running."""
+        """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
         run_script(job, self._spec.args)
         while self._sessions.active_queries():
             time.sleep(0.25)
@@ -193,7 +193,7 @@ class Runner:
     # The end
 
     def _conclude(self, error: BaseException | None) -> ExitRecord:
-        """Decide why the driver ended and write it down, once."""
+        """Decide why the driver ended and write the outcome, once."""
         with self._writing:
             if self._outcome is None:
                 self._outcome = self._judge(error)
@@ -307,8 +307,8 @@ def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
 def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float, cut_batch: bool | None) -> ExitRecord:
     """The record of a driver that refused a query before its first batch. Pure.
 
-    A driver that was terminated or replaced meanwhile ended for that reason: the refusal may be no more than what it
-    saw of its end. Only a query that is none of this stream's is refused at each start.
+    A driver that was terminated or replaced meanwhile ended for that reason: the refusal may be a consequence of it.
+    Only a query that does not belong to this stream is refused at each start.
     """
     if isinstance(refused, LeaseLost):
         ending = Ending(Reason.LEASE_LOST, str(refused))
