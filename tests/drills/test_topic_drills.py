@@ -19,8 +19,8 @@ from streamwarden.adapters.connections import connection, variable
 from streamwarden.adapters.kafka import scratch_topics
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.parts import FaultKind, ForkSpec
 from streamwarden.drills.report import verdict_word
-from streamwarden.drills.spec import FaultKind, ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, SourceError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
@@ -147,7 +147,7 @@ def test_a_stream_that_loses_records_in_silence_fails_its_drill(kafka: Broker, t
     run = drilled(kafka, tmp_path, kind, SILENT)
     assert run.facts["fault"]["landed"]
     assert verdict_word(run) == "DEVIATED"
-    assert "the stream went on and said nothing: batch" in run.reason
+    assert "the stream went on in silence: batch" in run.reason
     assert "reconciliation" not in run.facts
 
 
@@ -267,7 +267,7 @@ def test_no_topic_but_a_forks_is_ever_changed(kafka: Broker, tmp_path: Path) -> 
     with nothing_of_the_streams_changes(kafka):
         made = forks.make("run", "mixed", ForkSpec(), Feed.COPY)
         assert made.copied is not None
-        theirs = replace(made, spec={**made.spec, "source": {**made.spec["source"], "topic": "mixed"}})
+        theirs = replace(made, spec=replace(made.spec, source=replace(made.spec.source, topic="mixed")))
         source = ForkSource()
         for act in (
             lambda: source.grow(theirs),

@@ -19,9 +19,8 @@ from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -85,7 +84,7 @@ def view(spec: StreamSpec) -> ForkView:
         unseen=1,
         batches_left=1,
         input_digest="",
-        spec=spec_to_dict(spec),
+        spec=spec,
     )
 
 

@@ -85,7 +85,7 @@ def test_the_exit_code_and_the_output_of_a_driver_are_kept(folder: Path) -> None
 def test_a_driver_is_in_a_group_of_its_own_and_nobodys_child(folder: Path) -> None:
     keep(folder, "exec sleep 60")
     process = started(folder)
-    guard = until("supervisor_process.json", lambda: files.read_document(folder / files.KEEPER))
+    guard = until("supervisor_process.json", lambda: files.read_document(folder / files.SUPERVISOR))
     try:
         assert os.getpgid(process.pid) == process.pid
         assert os.getsid(process.pid) == guard["pid"]
@@ -202,7 +202,7 @@ def test_a_driver_whose_keeper_was_killed_as_well_is_still_known_to_be_dead(
         store.drivers.bound(folder.name, process)
         fleet = Fleet(store, tmp_path)
         assert fleet.observe(folder.name).alive
-        guard = files.read_document(folder / files.KEEPER)
+        guard = files.read_document(folder / files.SUPERVISOR)
         assert guard is not None
         os.kill(guard["pid"], signal.SIGKILL)
         until("the keeper's end", lambda: processes.identity(guard["pid"]) is None)

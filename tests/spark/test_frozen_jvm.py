@@ -84,7 +84,7 @@ def test_a_frozen_jvm_is_found_killed_and_restarted_and_no_row_is_lost(made: Pro
     assert ended is not None
     assert ended.exit is not None
     assert (ended.exit.kind, ended.exit.signal, ended.exit.error_class) == (ExitKind.KILLED, 9, "JvmUnresponsive")
-    assert "its keeper killed it" in ended.exit.message
+    assert "its supervisor process killed it" in ended.exit.message
     events = [event.kind for event in made.store.drivers.events(frozen.driver_id)]
     assert events.index(JVM_SILENT) < events.index("signal_sent")
     assert _counts(made, spec.sink.path) == {

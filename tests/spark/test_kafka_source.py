@@ -187,7 +187,7 @@ def test_a_wrong_password_ends_the_driver_and_is_not_shown(ran: Ran, monkeypatch
     record = made.await_end(driver)
     assert record.kind is ExitKind.FAILED
     assert "Invalid username or password" in record.message
-    assert "the broker does not let this user in" in record.next_step
+    assert "the broker denies this user access" in record.next_step
     assert record.curable is False
     assert "the-wrong-word" not in f"{record}{made.fleet.log_path(driver).read_text()}"
 

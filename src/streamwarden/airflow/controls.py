@@ -17,7 +17,7 @@ from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import load_catalog
 from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.stop import Desired, overtaken
+from streamwarden.lifecycle.stop import Desired, superseded
 from streamwarden.services.workspace import Workspace
 
 VERBS: Final = {
@@ -43,7 +43,7 @@ class ControlOperator(BaseOperator):
         stream, reason, who = context["params"]["stream"], context["params"]["reason"], _who(context)
         try:
             space = workspace(self.project)
-            if context["ti"].try_number > 1 and (since := self._overtaken(space, stream, context)):
+            if context["ti"].try_number > 1 and (since := self._superseded(space, stream, context)):
                 self.log.info("%s of %s was tried before and is not asked for again: %s", self.verb, stream, since)
                 return
             if self.verb == "start":
@@ -79,11 +79,11 @@ class ControlOperator(BaseOperator):
         if record is not None and record.exit is not None:
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
 
-    def _overtaken(self, space: Workspace, stream: str, context: Any) -> str | None:
+    def _superseded(self, space: Workspace, stream: str, context: Any) -> str | None:
         """What happened since this run began that makes another try needless."""
-        return overtaken(
+        return superseded(
             context["dag_run"].start_date.timestamp(),
-            wish=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,
+            desired=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,
             restart=self.verb == "restart",
             state=space.store.stops.desired(stream),
             latest=space.store.drivers.latest(stream),

@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FileInfo:
     """A file or folder. `size` in bytes (0 for a folder); `modified` Unix seconds, None if the store does not say."""
 
     name: str
@@ -23,9 +23,9 @@ class FileSystem(Protocol):
     def names(self, path: str) -> Sequence[str]:
         """Names in a folder, in no order. Cheaper than `entries`."""
 
-    def entries(self, path: str) -> Sequence[Entry]: ...
+    def entries(self, path: str) -> Sequence[FileInfo]: ...
 
-    def stat(self, path: str) -> Entry: ...
+    def stat(self, path: str) -> FileInfo: ...
 
     def read(self, path: str) -> bytes: ...
 
@@ -50,10 +50,10 @@ class Location:
     def names(self) -> Sequence[str]:
         return self.fs.names(self.path)
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[FileInfo]:
         return self.fs.entries(self.path)
 
-    def stat(self) -> Entry:
+    def stat(self) -> FileInfo:
         return self.fs.stat(self.path)
 
     def read(self) -> bytes:
@@ -65,7 +65,7 @@ class Location:
     def write(self, content: bytes) -> None:
         self.fs.write(self.path, content)
 
-    def walk(self, *, skip: Callable[[str], bool] = lambda name: False) -> Iterator[tuple[str, Entry]]:
+    def walk(self, *, skip: Callable[[str], bool] = lambda name: False) -> Iterator[tuple[str, FileInfo]]:
         """(path below this folder, entry) of every file in this folder and in the folders below it.
 
         Args:

@@ -155,7 +155,7 @@ def all_offsets(checkpoint: Location) -> dict[int, OffsetRecord]:
     return found
 
 
-def first_told(checkpoint: Location) -> int | None:
+def first_known_batch(checkpoint: Location) -> int | None:
     """The first batch of which the offset log still tells what it read: that takes its predecessor's file, too.
 
     None if the log is empty. Raises OSError.

@@ -69,7 +69,7 @@ def schema_paths(
 
 def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
     """Raises Damaged if the file is empty, cut off, or of a format that is not known."""
-    reader = _Reader(content)
+    reader = _SchemaReader(content)
     version = reader.string()
     families: list[ColumnFamily]
     match version:
@@ -112,7 +112,7 @@ def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
     return batches[max(batches)] if batches else None
 
 
-def _read_family(reader: _Reader) -> ColumnFamily:
+def _read_family(reader: _SchemaReader) -> ColumnFamily:
     name = reader.string()
     reader.number(">h")
     key = reader.chunks()
@@ -149,7 +149,7 @@ def _type(described: Any) -> str:
             return str(other)
 
 
-class _Reader:
+class _SchemaReader:
     """Reads on from where it stopped. Raises Damaged if there is not enough left."""
 
     def __init__(self, content: bytes) -> None:

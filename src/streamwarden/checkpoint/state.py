@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from streamwarden.checkpoint.filesystem import Entry, Location, join
+from streamwarden.checkpoint.filesystem import FileInfo, Location, join
 from streamwarden.checkpoint.layout import STATE
 from streamwarden.checkpoint.logs import unreadable
 
@@ -202,7 +202,7 @@ def _stores(checkpoint: Location, operator: int, partition: int) -> list[StateSt
 
 
 def _store(
-    checkpoint: Location, operator: int, partition: int, name: str, folder: str, entries: Sequence[Entry]
+    checkpoint: Location, operator: int, partition: int, name: str, folder: str, entries: Sequence[FileInfo]
 ) -> StateStore:
     files = []
     other: dict[str, int] = {}
@@ -249,7 +249,7 @@ def _numbered(folder: Location) -> list[int]:
     return sorted(int(entry.name) for entry in _entries(folder) if entry.is_dir and entry.name.isdigit())
 
 
-def _entries(folder: Location) -> Sequence[Entry]:
+def _entries(folder: Location) -> Sequence[FileInfo]:
     try:
         return folder.entries()
     except (FileNotFoundError, NotADirectoryError):  # purged meanwhile, or a query without state

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streamwarden.health.verdict import CURRENT, Status, Verdict, as_of, worst
-from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, Unit, owner, units
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store.batches import Summary
@@ -97,7 +97,7 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
     for name in names:
         broken = str(catalog.broken[name]) if name in catalog.broken else ""
         whole = _one(space, name, broken, verdicts.get(name, []), incidents.get(name, 0), now)
-        parts = units(catalog.streams[name], records[name], now) if name in catalog.streams else ()
+        parts = stream_parts(catalog.streams[name], records[name], now) if name in catalog.streams else ()
         several = [
             _query(space, part, whole, verdicts.get(part.spec.name, []), incidents.get(part.spec.name, 0), now)
             for part in parts
@@ -131,7 +131,7 @@ def _with(whole: StreamStatus, queries: list[StreamStatus]) -> StreamStatus:
 
 
 def _query(
-    space: Workspace, part: Unit, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
+    space: Workspace, part: StreamPart, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
 ) -> StreamStatus:
     """One of several queries: it lives in the stream's driver, and everything else is its own."""
     record = part.query

@@ -56,7 +56,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of each usable file, (kind, name, error) of each other."""
-    from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds, spec_to_dict
+    from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
     from streamwarden.drills.faults import FAULTS
@@ -71,8 +71,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     for name, drill in sorted(drills.items()):
         try:
             stream = catalog.get(drill.stream)
-            FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
-            require_fork(stream, drill.fault.kind.feed)
+            FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
+            require_fork(stream, drill.feed)
             require_verdict(stream)
             if drill.fork.at is not None:
                 require_place(stream, drill.fork.at, catalog.streams.values())

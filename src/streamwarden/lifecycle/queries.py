@@ -48,7 +48,7 @@ class QueryRecord:
         trigger: as the query itself has it, whatever the stream's file says.
         driver_id: the driver of the newest run.
         first_at: when the query was first seen; started_at: when the newest run started.
-        ended_at: when that run ended, as far as its driver could tell; a killed driver could not.
+        ended_at: when that run ended, as its driver reported it; a killed driver reports nothing.
         error: why it ended; None if it was stopped or came to its end.
     """
 
@@ -81,7 +81,7 @@ class QueryRepository(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class StreamPart:
     """What is judged and listed under one name: a stream, or a query among several.
 
     Args:
@@ -137,7 +137,7 @@ def _slug(text: str) -> str:
     return plain[:_LONGEST].rstrip("_")
 
 
-def units(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple[Unit, ...]:
+def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple[StreamPart, ...]:
     """What there is to judge of a stream: itself, or its driver and each of its queries, by name.
 
     Its queries are those that its file declares; if it declares none, those that its newest driver started, and until
@@ -152,8 +152,8 @@ def units(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple
     if named and (alone is None or alone.started_at <= several):  # else the script starts one again, as it once did
         return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
     if alone is None:
-        return (Unit(spec=spec),)
-    return (Unit(spec=replace(spec, trigger=alone.trigger), query=alone),)
+        return (StreamPart(spec=spec),)
+    return (StreamPart(spec=replace(spec, trigger=alone.trigger), query=alone),)
 
 
 def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
@@ -164,20 +164,20 @@ def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
             yield name
 
 
-def _driver(spec: StreamSpec) -> Unit:
-    return Unit(spec=spec, part=Part.DRIVER)
+def _driver(spec: StreamSpec) -> StreamPart:
+    return StreamPart(spec=spec, part=Part.DRIVER)
 
 
-def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> Unit:
+def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> StreamPart:
     if record is not None:
         return _query(spec, record)
     place = spec.queries[name] or posixpath.join(spec.checkpoint, name)
-    return Unit(spec=_of_query(spec, name, place), part=Part.QUERY)
+    return StreamPart(spec=_of_query(spec, name, place), part=Part.QUERY)
 
 
-def _query(spec: StreamSpec, record: QueryRecord) -> Unit:
+def _query(spec: StreamSpec, record: QueryRecord) -> StreamPart:
     own = replace(_of_query(spec, record.name, record.checkpoint), trigger=record.trigger)
-    return Unit(spec=own, part=Part.QUERY, query=record)
+    return StreamPart(spec=own, part=Part.QUERY, query=record)
 
 
 def _of_query(spec: StreamSpec, name: str, checkpoint: str) -> StreamSpec:

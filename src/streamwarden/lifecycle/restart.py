@@ -34,7 +34,7 @@ class GiveUp:
 Decision = Restart | GiveUp
 
 _BURNS = frozenset({ExitKind.FAILED, ExitKind.KILLED})
-_UNRECORDED = "the driver vanished and nobody recorded its exit"
+_UNRECORDED = "the driver vanished and its exit was not recorded"
 
 
 def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
@@ -59,11 +59,11 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     if not last.curable and last.kind in _BURNS:
         return GiveUp(
             reason=f"a restart cannot cure this: {describe(last)}",
-            next_step=last.next_step or "mend the cause, then start the stream again",
+            next_step=last.next_step or "fix the cause, then start the stream again",
             exhausted=False,
         )
     if last.kind is ExitKind.FENCED:
-        # Somebody else writes: there is nothing to hurry for, and an immediate launch would fence them back.
+        # Another driver writes: there is no hurry, and an immediate launch would fence that driver in turn.
         return Restart(after=max(0.0, last.ended_at + policy.initial - now), attempt=0, reason=describe(last))
     if last.kind not in _BURNS:
         return Restart(after=0.0, attempt=0, reason=describe(last))
@@ -72,9 +72,9 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     recent = [exit for exit in failures if exit.ended_at > now - policy.budget.per]
     if len(recent) > policy.budget.count:
         return GiveUp(
-            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, the budget is "
-            f"{policy.budget.count} restarts; the last: {describe(last)}",
-            next_step=last.next_step or "read the driver's log, mend the cause, then start the stream again",
+            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, but the budget is "
+            f"{policy.budget.count} restarts; the last failure: {describe(last)}",
+            next_step=last.next_step or "read the driver's log, fix the cause, then start the stream again",
             exhausted=True,
         )
     if len(failures) == 1 and _worked(lives, policy):

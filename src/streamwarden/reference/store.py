@@ -6,7 +6,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from streamwarden.adapters.store.tables import Json, metadata
+from streamwarden.adapters.store.tables import JsonText, metadata
 
 _HEAD: Final = """# The store's tables
 
@@ -33,7 +33,7 @@ def _section(table: sa.Table) -> str:
 
 
 def _type(column: sa.Column[object]) -> str:
-    if isinstance(column.type, Json):
+    if isinstance(column.type, JsonText):
         return "JSON as text"
     return {"BIGINT": "integer", "INTEGER": "integer", "DOUBLE": "number", "BOOLEAN": "boolean"}.get(
         str(column.type), "text"

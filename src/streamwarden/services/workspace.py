@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
-from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, units
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 
 if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
     from types import TracebackType
@@ -23,7 +23,8 @@ if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to 
     from streamwarden.config.loading import Catalog
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.faults import Fault
-    from streamwarden.drills.spec import DrillSpec, FaultKind
+    from streamwarden.drills.parts import FaultKind
+    from streamwarden.drills.spec import DrillSpec
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.services.fleet.fleet import Fleet
     from streamwarden.services.monitoring.health_monitor import HealthMonitor
@@ -66,8 +67,8 @@ class Workspace:
         """
         env = os.environ if environ is None else environ
         here = Path.cwd() if cwd is None else cwd
-        home = _project(project or env.get(PROJECT_VARIABLE), here)
-        root = Path(os.path.normpath(here / (data or env.get(DATA_VARIABLE) or home / "var")))
+        home = find_project(project or env.get(PROJECT_VARIABLE), here)
+        root = find_data(home, data, environ=env, here=here)
         url = store_url or env.get(STORE_VARIABLE) or f"sqlite:///{root / 'streamwarden.db'}"
         return cls(home, root, url)
 
@@ -116,7 +117,7 @@ class Workspace:
         except StoreError:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
-        parts = {part.spec.name: part for part in units(spec, records, time.time())}
+        parts = {part.spec.name: part for part in stream_parts(spec, records, time.time())}
         queries = [each for each, part in parts.items() if part.part is Part.QUERY]
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
@@ -218,12 +219,16 @@ class Workspace:
             store.close()
 
 
-def _project(given: Path | str | None, here: Path) -> Path:
+def find_project(given: Path | str | None, here: Path) -> Path:
+    """The project's folder: `given` (relative to `here`), or the nearest folder from `here` upward that is a project.
+
+    Raises ConfigError, with every place that was tried, if there is no project.
+    """
     if given is not None:
         home = Path(os.path.normpath(here / Path(given)))
         if not (home / "config" / "streams").is_dir():
             raise ConfigError(
-                "this is no project: it has no folder config/streams",
+                "this folder is not a project: it has no folder config/streams",
                 expected="a folder that holds config/streams",
                 where=str(home),
                 next_step=f"correct --project or {PROJECT_VARIABLE}",
@@ -238,3 +243,15 @@ def _project(given: Path | str | None, here: Path) -> Path:
         where=f"{PROJECT_VARIABLE} is not set",
         next_step=f"change into the project's folder, or set {PROJECT_VARIABLE}",
     )
+
+
+def find_data(
+    project: Path,
+    given: Path | str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    here: Path | None = None,
+) -> Path:
+    """The data folder: `given`, STREAMWARDEN_DATA (both relative to `here`), or `var` in the project."""
+    named = given or (os.environ if environ is None else environ).get(DATA_VARIABLE)
+    return Path(os.path.normpath((here or Path.cwd()) / (named or project / "var")))

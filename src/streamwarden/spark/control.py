@@ -42,7 +42,7 @@ SCRIPT_GRACE: Final = 120.0
 CUT_PATIENCE: Final = 5.0
 """Seconds that a fenced driver's query has to stop before the process is ended over it."""
 
-KEEPER_GRACE: Final = 3.0
+SUPERVISOR_GRACE: Final = 3.0
 """Seconds past a deadline before the driver enforces it itself: the keeper is first, unless it was killed."""
 
 
@@ -215,9 +215,9 @@ class Control:
         if request is None:
             return False
         now = self._clock()
-        if now > request.kill_deadline + KEEPER_GRACE:
+        if now > request.kill_deadline + SUPERVISOR_GRACE:
             os.kill(self._jvm.pid, signal.SIGKILL)  # this process sees its parent gone and follows
-        if now > request.batch_deadline + KEEPER_GRACE:
+        if now > request.batch_deadline + SUPERVISOR_GRACE:
             self._terminate.set()
         return self._terminate.is_set()
 

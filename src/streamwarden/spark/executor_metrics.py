@@ -32,7 +32,7 @@ _MEANT: Final = re.compile(r"(?i)killed by driver|explicit termination request|d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executor:
+class SparkExecutor:
     """One executor, living or removed.
 
     Args:
@@ -58,16 +58,16 @@ class Executor:
         return not self.active and _MEANT.search(self.reason) is None
 
 
-def parse_executors(document: object) -> tuple[Executor, ...]:
+def parse_executors(document: object) -> tuple[SparkExecutor, ...]:
     """The answer of `/applications/ID/allexecutors`, without the driver. Raises ValueError for anything else."""
     if not isinstance(document, list):
         raise ValueError(f"a list of executors was expected, not {type(document).__name__}")
     return tuple(_executor(each) for each in document if _field(each, "id") != DRIVER)
 
 
-def _executor(document: Mapping[str, Any]) -> Executor:
+def _executor(document: Mapping[str, Any]) -> SparkExecutor:
     peak, resident = _peak(document.get("peakMemoryMetrics") or {})
-    return Executor(
+    return SparkExecutor(
         id=str(_field(document, "id")),
         host=str(document.get("hostPort", "")),
         active=bool(_field(document, "isActive")),
@@ -134,7 +134,7 @@ def addresses(web_url: str) -> tuple[str, ...]:
     return (f"http://127.0.0.1:{parts.port}", web_url)
 
 
-def read_executors(bases: Sequence[str], application: str, *, timeout: float = TIMEOUT) -> tuple[Executor, ...]:
+def read_executors(bases: Sequence[str], application: str, *, timeout: float = TIMEOUT) -> tuple[SparkExecutor, ...]:
     """Ask the first of `bases` that answers for this application's executors, removed ones too. Raises ProcessError."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     problem: Exception | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from streamwarden.errors import ProcessError
 from streamwarden.health.executors import ACTIVE, BYTES, CORES, FAILED_TASKS, LIMIT, LOST
 from streamwarden.health.window import Measurement
-from streamwarden.spark.executor_metrics import Executor, addresses, executor_limit, read_executors
+from streamwarden.spark.executor_metrics import SparkExecutor, addresses, executor_limit, read_executors
 
 EVERY: Final = 10.0
 UNTIL_THE_FIRST: Final = 2.0
@@ -83,7 +83,7 @@ class ExecutorWatch:
             self._sink.measure(measurements(found, stream=self._stream, limit=limit, at=self._clock()))
             pause = EVERY if any(each.peak_bytes is not None for each in found) else UNTIL_THE_FIRST
 
-    def _tell_losses(self, found: Iterable[Executor]) -> None:
+    def _tell_losses(self, found: Iterable[SparkExecutor]) -> None:
         for each in found:
             if each.lost and each.id not in self._lost:
                 self._lost.add(each.id)
@@ -91,7 +91,7 @@ class ExecutorWatch:
                 self._sink.event(EXECUTOR_LOST, executor=each.id, host=each.host, reason=each.reason)
 
 
-def measurements(found: Iterable[Executor], *, stream: str, limit: int, at: float) -> Iterator[Measurement]:
+def measurements(found: Iterable[SparkExecutor], *, stream: str, limit: int, at: float) -> Iterator[Measurement]:
     """What is kept of one look: counts, and each living executor's memory and limit. Pure."""
     executors = list(found)
     living = [each for each in executors if each.active]

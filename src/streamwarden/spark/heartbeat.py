@@ -28,7 +28,7 @@ ANSWER_WITHIN: Final = 10.0
 
 LOOK_EVERY: Final = 0.25
 
-KEEPER_GRACE: Final = 3.0
+SUPERVISOR_GRACE: Final = 3.0
 """Seconds past the bound before the Python half kills the JVM itself: the keeper is first, unless it was killed, or
 the driver runs in a cluster, where there is none."""
 
@@ -103,7 +103,7 @@ class Heartbeat:
             self._reported = True
             with contextlib.suppress(OSError):
                 files.write_document(self._folder / files.UNRESPONSIVE, {"silent_for": silent})
-        if silent >= self._bound + KEEPER_GRACE:
+        if silent >= self._bound + SUPERVISOR_GRACE:
             with contextlib.suppress(OSError):
                 record = killed_unresponsive(silent, at=time.time(), by="its Python half")
                 files.write_outcome(self._folder, record)

@@ -28,7 +28,7 @@ from typing import Any, Final, TypeAlias
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.logs import first_told, log_position
+from streamwarden.checkpoint.logs import first_known_batch, log_position
 from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
@@ -157,7 +157,7 @@ class Quarantines:
     def _begin(self, query_id: str, committed: int) -> int:
         """The first batch to look at. Those beyond the mark that the offset log tells nothing of are one gap."""
         first = self._done(query_id) + 1
-        told = first_told(open_path(self._spec.checkpoint))
+        told = first_known_batch(open_path(self._spec.checkpoint))
         # What was passed over, or written beyond it, is known one by one.
         if told is None or self._passed or not first < told <= committed + 1:
             return first

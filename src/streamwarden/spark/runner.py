@@ -300,7 +300,7 @@ def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
         signal=15,
         message=f"SIGTERM: {asked}",
         cut_batch=cut_batch,
-        next_step="nothing is lost: a cut batch runs again at the next start",
+        next_step="nothing is lost: an interrupted batch runs again at the next start",
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.diagnosis.findings import Consequence
+from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.schemas import state_fields

@@ -12,7 +12,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.compaction import next_compaction
 from streamwarden.checkpoint.diagnosis import loading
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.loading import NO_FILE, UNREADABLE, diagnose_load
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
@@ -24,7 +24,7 @@ from support.checkpoints import NAMES, Unpack, remove, replace
 FORMAT2 = "spark-4.3.0-format2"
 
 
-def outcome(findings: list[Finding] | tuple[Finding, ...]) -> set[tuple[str, Consequence, str | None]]:
+def outcome(findings: list[Damage] | tuple[Damage, ...]) -> set[tuple[str, Consequence, str | None]]:
     return {(each.path.rpartition("/")[2], each.consequence, each.error_class) for each in findings}
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import first_told, require_range
+from streamwarden.checkpoint.logs import first_known_batch, require_range
 from streamwarden.errors import CheckpointError, InputGone
 from streamwarden.sources.files import FileSource
 from streamwarden.sources.kafka.reader import TopicSource
@@ -40,7 +40,7 @@ def test_a_batch_that_the_log_was_purged_of_is_gone(tmp_path: Path, source: Sour
     checkpoint = log(tmp_path, range(7, 12), topic=topic)
     with pytest.raises(InputGone, match=f"batch {batch} .* begins at 7"):
         source.malformed_of(None, open_path(checkpoint), 0, batch)  # type: ignore[arg-type]
-    assert first_told(open_path(checkpoint)) == 8
+    assert first_known_batch(open_path(checkpoint)) == 8
 
 
 @pytest.mark.parametrize(("source", "topic"), [(FILES, False), (TOPIC, True)], ids=["files", "topic"])
@@ -55,7 +55,7 @@ def test_a_batch_whose_own_file_is_damaged_may_be_mended(tmp_path: Path, source:
 
 def test_a_log_that_cannot_be_found_says_nothing_of_what_is_gone(tmp_path: Path) -> None:
     """A storage that is not mounted looks like an empty one."""
-    assert first_told(open_path(tmp_path)) is None
+    assert first_known_batch(open_path(tmp_path)) is None
     with pytest.raises(CheckpointError):
         require_range(open_path(tmp_path), 3)
 
@@ -63,4 +63,4 @@ def test_a_log_that_cannot_be_found_says_nothing_of_what_is_gone(tmp_path: Path)
 def test_the_first_batch_needs_no_predecessor(tmp_path: Path) -> None:
     checkpoint = log(tmp_path, range(2), topic=False)
     require_range(open_path(checkpoint), 0)
-    assert first_told(open_path(checkpoint)) == 0
+    assert first_known_batch(open_path(checkpoint)) == 0

@@ -14,7 +14,7 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.heartbeat import JVM_ANSWERS, JVM_SILENT, NOTICED_AFTER
-from streamwarden.spark.heartbeat import KEEPER_GRACE, Heartbeat
+from streamwarden.spark.heartbeat import SUPERVISOR_GRACE, Heartbeat
 from support.drivers import until
 
 BOUND = 30.0
@@ -72,7 +72,7 @@ def test_past_the_bound_the_lease_is_not_renewed_and_the_keeper_gets_word(patien
 
 
 def test_without_a_keeper_the_python_half_kills_the_jvm_and_records_it(patient: Patient) -> None:
-    patient.pass_time(BOUND + KEEPER_GRACE, answers=False)
+    patient.pass_time(BOUND + SUPERVISOR_GRACE, answers=False)
     assert patient.jvm.wait(10) == -signal.SIGKILL
     outcome = files.read_outcome(patient.folder)
     assert outcome is not None

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from streamwarden import disk
-from streamwarden.checkpoint.filesystem import Entry, Location
+from streamwarden.checkpoint.filesystem import FileInfo, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE
 
@@ -25,7 +25,7 @@ class LocalFiles:
     def names(self, path: str) -> Sequence[str]:
         return [each.name for each in os.scandir(path)]
 
-    def entries(self, path: str) -> Sequence[Entry]:
+    def entries(self, path: str) -> Sequence[FileInfo]:
         found = []
         with os.scandir(path) as scan:
             for each in scan:
@@ -35,7 +35,7 @@ class LocalFiles:
                     continue
         return found
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> FileInfo:
         return _local(Path(path).name, Path(path).stat())
 
     def read(self, path: str) -> bytes:
@@ -60,13 +60,13 @@ class FsspecFiles:
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]
 
-    def entries(self, path: str) -> Sequence[Entry]:
+    def entries(self, path: str) -> Sequence[FileInfo]:
         listed = self._ask("ls", path, detail=True, refresh=True)
         if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
             raise NotADirectoryError(20, "not a folder", path)
         return [_remote(each) for each in listed if not _same(each["name"], path)]
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> FileInfo:
         return _remote(self._ask("info", path))
 
     def read(self, path: str) -> bytes:
@@ -154,14 +154,14 @@ def download(source: Location, target: Path) -> None:
         os.utime(target, (modified, modified))
 
 
-def _local(name: str, status: os.stat_result) -> Entry:
+def _local(name: str, status: os.stat_result) -> FileInfo:
     is_dir = (status.st_mode & 0o170000) == 0o040000
-    return Entry(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
+    return FileInfo(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
 
 
-def _remote(info: Mapping[str, Any]) -> Entry:
+def _remote(info: Mapping[str, Any]) -> FileInfo:
     is_dir = info["type"] == "directory"
-    return Entry(
+    return FileInfo(
         name=str(info["name"]).rstrip("/").rsplit("/", 1)[-1],
         size=0 if is_dir else int(info.get("size") or 0),
         modified=_when(next((info[key] for key in _MODIFIED if info.get(key) is not None), None)),

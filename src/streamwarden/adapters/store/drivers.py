@@ -16,7 +16,7 @@ from streamwarden.adapters.store.tables import driver_events, drivers, to_json
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitRecord, ProcessIdentity
 
 
-class Drivers:
+class SqlDriverRepository:
     """Implements `lifecycle.driver.DriverRepository`. All writes are idempotent; the first recorded exit wins.
 
     A write about a driver that was never launched raises StoreError: it would have no stream to belong to.

@@ -12,7 +12,7 @@ from streamwarden.adapters.store.tables import drills, journal_entries
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 
 
-class Journals:
+class SqlJournalRepository:
     """Implements `drills.journal.JournalRepository`."""
 
     def __init__(self, database: Database) -> None:

@@ -15,13 +15,13 @@ from streamwarden.health.window import Batch
 from streamwarden.progress import Progress, parse_progress
 
 
-class Origin(StrEnum):
+class BatchOrigin(StrEnum):
     PROGRESS = "progress"
     LOGS = "logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class StoredReport:
     """What a row keeps of one progress report."""
 
     executed: bool
@@ -48,7 +48,7 @@ class BatchRow:
     batch_id: int
     planned_at: float | None = None
     committed_at: float | None = None
-    report: Report | None = None
+    report: StoredReport | None = None
 
     @property
     def at(self) -> float:
@@ -58,8 +58,8 @@ class BatchRow:
         return known[0] if known else 0.0
 
     @property
-    def origin(self) -> Origin:
-        return Origin.PROGRESS if self.report else Origin.LOGS
+    def origin(self) -> BatchOrigin:
+        return BatchOrigin.PROGRESS if self.report else BatchOrigin.LOGS
 
 
 def merge(one: BatchRow, other: BatchRow) -> BatchRow:
@@ -79,7 +79,7 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
         stream=stream,
         query_id=progress.query_id,
         batch_id=progress.batch_id,
-        report=Report(
+        report=StoredReport(
             executed=progress.has_run,
             started_at=progress.at,
             run_id=progress.run_id,

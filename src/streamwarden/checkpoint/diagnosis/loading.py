@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
-from streamwarden.checkpoint.diagnosis.folder import RESTORE
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
+from streamwarden.checkpoint.diagnosis.logs import RESTORE
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.checkpoint.layout import Damaged
@@ -37,7 +37,7 @@ MOST_REPLAYED: Final = 50
 
 def diagnose_load(
     checkpoint: Location, store: StateStore, version: int, *, ids: Collection[str], codec: str
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """What is wrong with the files that loading `version` of a store reads.
 
     Args:
@@ -77,7 +77,7 @@ def diagnose_load(
         for _, finding in stopped:
             yield finding
         return
-    yield Finding(
+    yield Damage(
         path=where,
         what=broken,
         consequence=Consequence.RECOVERS,
@@ -86,9 +86,9 @@ def diagnose_load(
     )
 
 
-def refuses(path: str, what: str, error_class: str) -> Finding:
+def refuses(path: str, what: str, error_class: str) -> Damage:
     """The first batch fails with the error class."""
-    return Finding(
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.REFUSES,
@@ -115,7 +115,7 @@ def _repair(
     return None, worse
 
 
-def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> Iterator[tuple[str, Finding]]:
+def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> Iterator[tuple[str, Damage]]:
     """Each change that is missing or damaged, in the order in which Spark meets them: all fail as the first does."""
     there = {file.version: file for file in way.changes}
     start = way.snapshot.version if way.snapshot else 0
@@ -169,8 +169,8 @@ def _damage(checkpoint: Location, store: StateStore, file: StateFile | None, cod
     return None
 
 
-def _skipped(path: str, what: str) -> Finding:
-    return Finding(
+def _skipped(path: str, what: str) -> Damage:
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.RECOVERS,

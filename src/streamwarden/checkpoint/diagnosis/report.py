@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, worst
-from streamwarden.checkpoint.diagnosis.folder import (
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
+from streamwarden.checkpoint.diagnosis.logs import (
     Logs,
     diagnose_folders,
-    diagnose_leftovers,
     diagnose_logs,
     diagnose_metadata,
+    diagnose_orphans,
     read_logs,
 )
+from streamwarden.checkpoint.diagnosis.partitions import missing_class, provider_name
 from streamwarden.checkpoint.diagnosis.sink import diagnose_sink
 from streamwarden.checkpoint.diagnosis.sources import diagnose_sources
 from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, diagnose_state, operators_of, second_format
-from streamwarden.checkpoint.diagnosis.state_layout import missing_class, provider_name
 from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.folder import require_checkpoint
 from streamwarden.checkpoint.layout import (
     COMMITS,
     OFFSETS,
@@ -27,7 +28,6 @@ from streamwarden.checkpoint.layout import (
     batch_ids,
     list_or_empty,
 )
-from streamwarden.checkpoint.location import require_checkpoint
 from streamwarden.checkpoint.logs import (
     CommitRecord,
     LogPosition,
@@ -134,7 +134,7 @@ class CheckpointReport:
     stores: tuple[StoreReport, ...]
     formats: Mapping[str, str] = field(default_factory=dict)
     sink_newest: int | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Damage, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -216,7 +216,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         *diagnose_folders(checkpoint),
         *diagnose_metadata(checkpoint, logs),
         *diagnose_logs(logs, _executed(logs, stores)),
-        *diagnose_leftovers(checkpoint, logs),
+        *diagnose_orphans(checkpoint, logs),
         *diagnose_sources(checkpoint, logs),
         *diagnose_state(checkpoint, stores, operators, schemas, logs),
         *(diagnose_sink(output, manifest, logs, _no_state(latest, stores)) if output is not None else ()),

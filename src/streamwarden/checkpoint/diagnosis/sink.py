@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.checkpoint.compaction import next_compaction
-from streamwarden.checkpoint.diagnosis.findings import Finding, loses_rows
-from streamwarden.checkpoint.diagnosis.folder import Logs, leftover
+from streamwarden.checkpoint.diagnosis.damage import Damage, loses_rows
+from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, Damaged, compactible_name, parse_object
+from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, compactible_name
 from streamwarden.checkpoint.logs import OffsetRecord
 from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sink import (
     ManifestEntry,
     SinkManifest,
+    added_files,
     read_sink_manifest,
     stale_entries,
     unplanned_entries,
 )
-from streamwarden.checkpoint.uris import to_path
 from streamwarden.units import format_duration
 
 _NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
@@ -51,7 +51,7 @@ class _OpenEntry:
 
 def diagnose_sink(
     output: Location, manifest: SinkManifest | None, logs: Logs, no_state: str | None
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """The manifest: a whole entry for each batch up to `manifest.upto`, none beyond the planned one, and every file
     that it names.
 
@@ -70,8 +70,8 @@ def diagnose_sink(
     yield from _diagnose_unplanned(output, manifest, logs, no_state)
     yield from _diagnose_stale(manifest, logs, opened)
     yield from _diagnose_files(output, manifest, opened)
-    for name in manifest.leftovers:
-        yield leftover(join(SINK_LOG, name))
+    for name in manifest.orphans:
+        yield orphan(join(SINK_LOG, name))
 
 
 def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
@@ -100,20 +100,20 @@ def _move_out(manifest: SinkManifest, batch: int) -> str:
     )
 
 
-def _no_manifest(committed: int) -> Finding:
+def _no_manifest(committed: int) -> Damage:
     noticed = f"batch {next_compaction((), committed)}, which compacts it, fails ({_NO_ENTRY})"
     spark = f"Spark runs on into a manifest without what was written so far, until {noticed}."
     return loses_rows(SINK_LOG, "the manifest is missing", spark, _AGAIN, _NO_ENTRY)
 
 
-def _lost_entry(manifest: SinkManifest, batch: int, opened: _OpenEntry | None) -> Finding:
+def _lost_entry(manifest: SinkManifest, batch: int, opened: _OpenEntry | None) -> Damage:
     is_open = opened is not None and batch == opened.batch
     what = f"the entry is missing, while {'later ones are there' if is_open else 'the batch is committed'}"
     spark = f"{_gone(str(batch), is_open)} {_noticed(manifest)} ({_NO_ENTRY})."
     return loses_rows(f"{SINK_LOG}/{batch}", what, spark, _AGAIN, _NO_ENTRY)
 
 
-def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEntry | None) -> Finding:
+def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEntry | None) -> Damage:
     is_open, cure = False, None
     if opened is not None and int(name.removesuffix(COMPACT)) == opened.batch:
         is_open, cure = True, opened.move_out
@@ -132,9 +132,7 @@ def _noticed(manifest: SinkManifest) -> str:
     return f"and batch {manifest.next_compaction}, the next that compacts the manifest, fails"
 
 
-def _diagnose_unplanned(
-    output: Location, manifest: SinkManifest, logs: Logs, no_state: str | None
-) -> Iterator[Finding]:
+def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no_state: str | None) -> Iterator[Damage]:
     """Entries of another run: Spark plans these batches, and the sink skips them."""
     last = max(-1 if each is None else each for each in (logs.planned, logs.committed))
     ahead = unplanned_entries(last, manifest.newest)
@@ -155,7 +153,7 @@ def _diagnose_unplanned(
     yield loses_rows(where, what, spark, next_step, no_state)
 
 
-def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Finding]:
+def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Damage]:
     """Entries that were there before their batch was planned."""
     planned = {batch: each.timestamp_ms for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
     for batch, age in stale_entries(manifest.entries, planned).items():
@@ -167,7 +165,7 @@ def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | Non
         yield loses_rows(f"{SINK_LOG}/{batch}", what, spark, cure)
 
 
-def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry | None) -> Iterator[Finding]:
+def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry | None) -> Iterator[Damage]:
     """Files that the manifest names and that are not there, or not whole.
 
     What the entries before the open one name stays as it is, even where a compact entry repeats it: the open batch
@@ -185,21 +183,8 @@ def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry
 
 
 def _named_files(output: Location, entries: Iterable[ManifestEntry]) -> dict[str, int | None]:
-    """Files below the output that the entries add and do not delete again, with their sizes in bytes."""
+    """Files that the entries add and do not delete again, with their sizes in bytes. A URL outside of the output is
+    left out, because it may be on another file system."""
     inside = output.path.rstrip("/") + "/"
-    named: dict[str, int | None] = {}
-    for entry in entries:
-        for line in entry.lines:
-            try:
-                body = parse_object(line)
-                path = to_path(str(body["path"]))
-            except (Damaged, KeyError, ValueError):
-                continue  # a damaged line is reported by the reader of the entry
-            if not path.startswith(("/", inside)):
-                continue  # a URL elsewhere cannot be looked up on this file system
-            if body.get("action") == "delete":
-                named.pop(path, None)
-            elif not body.get("isDir"):
-                size = body.get("size")
-                named[path] = size if isinstance(size, int) else None
-    return named
+    files = added_files(entries)
+    return {each.path: each.size for each in files if each.path.startswith(("/", inside)) and not each.is_dir}

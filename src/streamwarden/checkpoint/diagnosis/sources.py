@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from streamwarden.checkpoint.compaction import leftover_checksums
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding, loses_rows, refuses_start
-from streamwarden.checkpoint.diagnosis.folder import RESTORE, Logs, leftover
+from streamwarden.checkpoint.compaction import orphan_checksums
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding, loses_rows, refuses_start
+from streamwarden.checkpoint.diagnosis.logs import RESTORE, Logs, orphan
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     OFFSETS,
@@ -35,7 +35,7 @@ _LISTED_AGAIN: Final = (
 )
 
 
-def diagnose_sources(checkpoint: Location, logs: Logs) -> Iterator[Finding]:
+def diagnose_sources(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
     """The log of each file source: needed from its last compact file on, up to where the newest batch ends."""
     record = logs.latest_offsets()
     if record is None:
@@ -53,7 +53,7 @@ def diagnose_sources(checkpoint: Location, logs: Logs) -> Iterator[Finding]:
                 yield from _diagnose_input(checkpoint, source, range(begin + 1, end + 1))
 
 
-def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[Finding]:
+def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[Damage]:
     """A batch ends where it begins, or later, in the log of the same source."""
     begins, ends = log_offset(start), log_offset(end)
     if begins is None or end is None or isinstance(end, int):
@@ -67,7 +67,7 @@ def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[
         yield refuses_start(where, what, RESTORE)
 
 
-def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int) -> Iterator[Finding]:
+def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int) -> Iterator[Damage]:
     folder = join(SOURCES, str(source))
     names = list_or_empty(checkpoint / folder)
     ids = compactible_ids(names)
@@ -81,11 +81,11 @@ def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int
                 yield _doubles(name)
         except Damaged as error:
             yield refuses_start(name, str(error), RESTORE)
-    for name in leftover_checksums(names, newest, compacts=True):
-        yield leftover(join(folder, name))
+    for name in orphan_checksums(names, newest, compacts=True):
+        yield orphan(join(folder, name))
 
 
-def _diagnose_input(checkpoint: Location, source: int, offsets: range) -> Iterator[Finding]:
+def _diagnose_input(checkpoint: Location, source: int, offsets: range) -> Iterator[Damage]:
     """The files that a batch has yet to read. Files on another file system than the checkpoint are not looked up."""
     folder = join(SOURCES, str(source))
     ids = compactible_ids(list_or_empty(checkpoint / folder))
@@ -104,7 +104,7 @@ def _diagnose_input(checkpoint: Location, source: int, offsets: range) -> Iterat
         yield loses_rows(file, "the planned batch has yet to read it, and it is not there", spark, _PUT_BACK)
 
 
-def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothing_new: bool) -> Iterator[Finding]:
+def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothing_new: bool) -> Iterator[Damage]:
     what = "the file is missing"
     if nothing_new and missing == [newest + 1]:
         next_step = f"{RESTORE}, or start the stream before another file arrives: Spark writes it again"
@@ -114,6 +114,6 @@ def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothi
         yield refuses_start(join(folder, str(batch)), what, RESTORE)
 
 
-def _doubles(name: str) -> Finding:
+def _doubles(name: str) -> Damage:
     spark = "Spark takes the files of this offset for new and reads them again: their rows come twice."
     return finding(name, "it names no file", Consequence.DOUBLES, spark, RESTORE)

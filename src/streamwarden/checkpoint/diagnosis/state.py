@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding
-from streamwarden.checkpoint.diagnosis.folder import RESTORE, Logs
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding
 from streamwarden.checkpoint.diagnosis.loading import diagnose_load, refuses
-from streamwarden.checkpoint.diagnosis.state_layout import (
+from streamwarden.checkpoint.diagnosis.logs import RESTORE, Logs
+from streamwarden.checkpoint.diagnosis.partitions import (
     diagnose_layout,
     expected_layout,
     missing_class,
@@ -36,7 +36,7 @@ _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
 
 def operators_of(
     checkpoint: Location, stores: Sequence[StateStore], logs: Logs
-) -> tuple[dict[int, OperatorMetadata], list[Finding]]:
+) -> tuple[dict[int, OperatorMetadata], list[Damage]]:
     """The metadata of each operator that has some, and what is wrong with it."""
     found: dict[int, OperatorMetadata] = {}
     findings = []
@@ -64,7 +64,7 @@ def diagnose_state(
     operators: Mapping[int, OperatorMetadata],
     schemas: Mapping[int, Sequence[StateSchema]],
     logs: Logs,
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """Everything wrong under `state/` that matters for the next start."""
     version, latest = logs.state_version, logs.latest_offsets()
     if version == 0 or latest is None:
@@ -89,7 +89,7 @@ def diagnose_state(
             yield from diagnose_load(checkpoint, usable, version, ids=ids, codec=codec)
 
 
-def _no_state(logs: Logs) -> Finding:
+def _no_state(logs: Logs) -> Damage:
     """Only a query with state runs batches without new data; one without may have a watermark too."""
     what = "there is no state, while the query has a watermark"
     records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
@@ -104,11 +104,11 @@ def second_format(stores: Sequence[StateStore]) -> bool:
     return any(file.unique_id for store in stores for file in store.files)
 
 
-def _never_committed(batch: int) -> Finding:
+def _never_committed(batch: int) -> Damage:
     """A driver killed after the sink's manifest and before the commit. Checkpoint format 2 has no way back from there:
     the sink skips the batch, so no state is loaded, and the commit has no state ids to name."""
     entry = f"{SINK_LOG}/{batch}"
-    return Finding(
+    return Damage(
         path=join(COMMITS, str(batch)),
         what="the file is missing, while the sink's manifest lists the batch; the checkpoint has format 2",
         consequence=Consequence.REFUSES,
@@ -120,7 +120,7 @@ def _never_committed(batch: int) -> Finding:
 
 def diagnose_schemas(
     checkpoint: Location, stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]
-) -> tuple[dict[int, tuple[StateSchema, ...]], list[Finding]]:
+) -> tuple[dict[int, tuple[StateSchema, ...]], list[Damage]]:
     """Operator -> the schemas of its stores; and what is wrong with them. Spark checks them at every start.
 
     A schema that is not there is written anew, but for that of transformWithState.
@@ -144,7 +144,7 @@ def diagnose_schemas(
     return found, findings
 
 
-def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[Finding]:
+def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[Damage]:
     """Of format 3: the operator's metadata names the file."""
     if not metadata.schema_files:
         return
@@ -153,7 +153,7 @@ def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[F
     if any(newest in list_or_empty(checkpoint / folder / store) for store in metadata.stores):
         return
     refuses_it = metadata.name.startswith(_PROCESSOR)
-    yield Finding(
+    yield Damage(
         path=join(folder, metadata.stores[0], newest),
         what="the state's schema is missing",
         consequence=Consequence.REFUSES if refuses_it else Consequence.RECOVERS,
@@ -162,9 +162,9 @@ def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[F
     )
 
 
-def _broken_schema(where: str, what: str, metadata: OperatorMetadata | None) -> Finding:
+def _broken_schema(where: str, what: str, metadata: OperatorMetadata | None) -> Damage:
     needed = metadata is not None and metadata.name.startswith(_PROCESSOR)
-    return Finding(
+    return Damage(
         path=where,
         what=what,
         consequence=Consequence.REFUSES,
@@ -197,9 +197,9 @@ def _strings(value: object) -> frozenset[str]:
     return frozenset()
 
 
-def _no_metadata(path: str, what: str, error_class: str | None = None) -> Finding:
+def _no_metadata(path: str, what: str, error_class: str | None = None) -> Damage:
     """An operator with column families finds its schema through its metadata."""
-    return Finding(
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.REFUSES,
@@ -209,8 +209,8 @@ def _no_metadata(path: str, what: str, error_class: str | None = None) -> Findin
     )
 
 
-def _unread(path: str, what: str) -> Finding:
-    return Finding(
+def _unread(path: str, what: str) -> Damage:
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.RECOVERS,

@@ -14,7 +14,7 @@ from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointMissing, StreamwardenError
 from streamwarden.health.series import batch_seconds, checkpoint_seconds
-from streamwarden.lifecycle.queries import Part, units
+from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
 from streamwarden.lint.facts import CheckpointFacts, DrillFacts, Facts, History, JobFacts, PlanFacts
@@ -86,7 +86,7 @@ def job_facts(spec: StreamSpec) -> JobFacts:
 
 def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSpec]:
     """The stream, or each of its queries with its own checkpoint."""
-    parts = units(spec, () if store is None else store.queries.of(spec.name), now)
+    parts = stream_parts(spec, () if store is None else store.queries.of(spec.name), now)
     return [part.spec for part in parts if part.part is not Part.DRIVER]
 
 

@@ -25,7 +25,7 @@ from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
-from streamwarden.lifecycle.queries import Unit, owner, units
+from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
 from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
 from streamwarden.services.fleet.liveness import is_alive as driver_alive
@@ -159,10 +159,10 @@ class HealthMonitor:
         self._forget({spec.name for spec in given}, previous, judged_now, now)
         return Report(at=now, streams=streams, changes=changes, seconds=seconds)
 
-    def _units(self, specs: Sequence[StreamSpec], now: float) -> list[Unit]:
+    def _units(self, specs: Sequence[StreamSpec], now: float) -> list[StreamPart]:
         """What there is to judge: each stream, or its driver and its queries."""
         records = self._store.queries.of_many([spec.name for spec in specs])
-        return [unit for spec in specs for unit in units(spec, records[spec.name], now)]
+        return [unit for spec in specs for unit in stream_parts(spec, records[spec.name], now)]
 
     def _forget(
         self, given: Set[str], previous: Mapping[str, Mapping[str, Verdict]], judged: Set[tuple[str, str]], now: float
@@ -182,7 +182,7 @@ class HealthMonitor:
         self._store.measurements.add(measured)
         return self._advance(verdicts, now)
 
-    def _previous(self, parts: Sequence[Unit]) -> dict[str, dict[str, Verdict]]:
+    def _previous(self, parts: Sequence[StreamPart]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the verdict before."""
         found: dict[str, dict[str, Verdict]] = {}
         for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
@@ -191,7 +191,7 @@ class HealthMonitor:
 
     def _look(
         self,
-        parts: Sequence[Unit],
+        parts: Sequence[StreamPart],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
