@@ -11,12 +11,12 @@ from streamwarden.lint.rules import RULES
 _HEAD: Final = """\
 # Rules of `streamwarden lint`
 
-Ten practices of state management, and one of scripts with several queries. `streamwarden lint` holds all streams
-against them, or one; `validate` and the page of each stream's DAG show what its file and its job alone reveal.
+Ten practices of state management, and one for scripts with several queries. `streamwarden lint` checks all streams, or
+one, against them. `validate` and the page of each stream's DAG show the findings that need only its file and its job.
 
-An **error** is something that will fail, lose or double rows, or outgrow its memory. A **warning** works and will hurt
-one day. **Unknown** is neither: nothing that was read says whether the rule is kept. `lint` exits with 1 if there is an
-error, or with `--strict` if there is a warning. `validate` never fails for a finding: the file can be used.
+An **error** will fail, lose or duplicate rows, or outgrow its memory. A **warning** works now and will cause trouble
+later. **Unknown** is neither: nothing that was read shows whether the stream follows the rule. `lint` exits with 1 if
+there is an error, or with `--strict` if there is a warning. `validate` never fails for a finding: the file is usable.
 
 ## What is read
 
@@ -28,7 +28,7 @@ error, or with `--strict` if there is a warning. `validate` never fails for a fi
 | checkpoint | operators, watermark and bytes, if the query has run |
 | history | batches and drills in the store |
 
-Operators are taken from the best source there is: the plan, else the job's text if every step of it could be followed,
+Operators are read from the best source available: the plan, else the job's text if every step of it could be followed,
 else the checkpoint. Each finding names its source and the place in it.
 """
 
