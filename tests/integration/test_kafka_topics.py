@@ -344,7 +344,7 @@ def test_a_person_replays_into_a_topic_from_the_shell(kafka: Broker, tmp_path: P
     command = [sys.executable, "-m", "streamwarden.cli", "replay", "--to", "kafka:events/typed", "--limit", "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert "10 flights sent, 0 were there; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
+    assert "10 flights sent, 0 existed; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
     wrong = subprocess.run([*command[:5], "kafka:events"], capture_output=True, text=True, timeout=200)
     assert wrong.returncode == 2
     assert "is not kafka:CONNECTION/TOPIC" in " ".join(wrong.stderr.replace("│", "").split())

@@ -181,7 +181,7 @@ def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monk
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--limit", "400", "--speedup", "60")
     assert answer.code == Exit.OK
-    assert "2 files written, 1 were there; 600 flights" in answer.out
+    assert "2 files written, 1 existed; 600 flights" in answer.out
     options = {"parts": (), "speedup": 60.0, "rows_per_file": ROWS_PER_FILE, "limit": 400}
     assert asked == [(cli.project.data / "input/a", options)]
 

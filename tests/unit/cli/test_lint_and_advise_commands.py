@@ -139,7 +139,7 @@ def test_with_no_history_advise_is_undecided(cli: CommandLine) -> None:
     answer = cli("advise", "orders")
     assert answer.code == Exit.UNDECIDED
     assert "too little history" in answer.out
-    assert "No number was measured yet." in answer.out
+    assert "No number has been measured yet." in answer.out
 
 
 def test_advice_comes_with_its_numbers(cli: CommandLine) -> None:
