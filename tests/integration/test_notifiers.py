@@ -15,7 +15,7 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.incident import Incident, due, to_tell
+from streamwarden.health.incident import Incident, due, due_notifications
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.notifiers import (
     URLS_VARIABLE,
@@ -92,7 +92,7 @@ def incident(**changes: Any) -> Incident:
 
 def tick(store: Store, send: Any, now: float) -> Delivery:
     """What the health DAG does each minute: send what is due at `now`."""
-    waiting = [compose(each, now) for each in to_tell(store.incidents, now, HOUR)]
+    waiting = [compose(each, now) for each in due_notifications(store.incidents, now, HOUR)]
     return deliver(waiting, send, store.incidents, now=now, resend_interval=HOUR)
 
 

@@ -14,7 +14,7 @@ from airflow.sdk import BaseNotifier
 from streamwarden.config.problems import ConfigFileError, Problem
 from streamwarden.config.schema import build
 from streamwarden.config.yaml_document import read_document
-from streamwarden.health.incident import IncidentPolicy, to_tell
+from streamwarden.health.incident import IncidentPolicy, due_notifications
 from streamwarden.services.monitoring.notifiers import (
     AppriseNotifier,
     Delivery,
@@ -75,7 +75,7 @@ def send_due(space: Workspace, context: Mapping[str, Any], now: float) -> Delive
     """Send every notification that is due and not claimed by another process. Raises ConfigError, StoreError."""
     settings = load_notifications(space.project)
     book = space.store.incidents
-    waiting = [compose(incident, now) for incident in to_tell(book, now, settings.resend_interval)]
+    waiting = [compose(incident, now) for incident in due_notifications(book, now, settings.resend_interval)]
     if not waiting:
         return Delivery()
     channels = _channels(settings, context)
