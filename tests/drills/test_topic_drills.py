@@ -127,7 +127,7 @@ def test_a_loss_is_told_to_the_record_and_nothing_else_is_lost(kafka: Broker, tm
     assert 'failOnDataLoss: "false"' in told["next_step"]
     assert counts["records"] == RECORDS - sum(lost.values())
     assert counts["exactly_once"]
-    assert f"{sum(lost.values()):,} records went before any batch read them" in run.reason
+    assert f"{sum(lost.values()):,} records were deleted before any batch read them" in run.reason
 
 
 def test_a_topic_that_was_made_anew_is_told_and_read_under_a_new_checkpoint(kafka: Broker, tmp_path: Path) -> None:
