@@ -21,7 +21,7 @@ from streamwarden.stream import StreamSpec
 GONE_WITHIN = 10.0
 """Seconds from SIGKILL until the process must be gone; more means that it hangs in the kernel."""
 
-LOOK_EVERY = 0.1
+SEARCH_EVERY = 0.1
 """Seconds between two searches for executors, each of which reads all processes of the host."""
 
 
@@ -53,7 +53,7 @@ class KillExecutor(Fault):
                 return self._kill(context, executors, batch)
             if not context.observe().alive:
                 break
-            context.clock.sleep(LOOK_EVERY)
+            context.clock.sleep(SEARCH_EVERY)
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         if not context.executors.find(context.driver_id):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
-from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
+from streamwarden.drills.faults.own_topic import POLL_EVERY, await_all_read, copy_of, parts, require_topic
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.waiting import wait_for
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -51,7 +51,7 @@ class PartitionsAdded(Fault):
             ),
             clock=context.clock,
             deadline=deadline,
-            every=LOOK_EVERY,
+            every=POLL_EVERY,
         )
         return Strike(moment=moment, message=f"{len(new)} partitions were added")
 

@@ -1,4 +1,4 @@
-"""The spec of a fork: the stream with a checkpoint, an input and an output of its own. Pure."""
+"""The spec of a fork: the stream with its own checkpoint, input and output. Pure."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from streamwarden.stream import (
 SUFFIX: Final = "__fork"
 
 BATCHES: Final = 20
-"""Batches in which the fork of a stream in real-time mode reads what it has not read."""
+"""Number of batches in which the fork of a stream in real-time mode reads its unread input."""
 
 _LONGEST: Final = 63
 _SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
 _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
-"""Options (lower case) under which a source would move or delete files, in the origin's archive too."""
+"""Options (lower case) with which a source would move or delete files, also in the origin's archive."""
 
 
 def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
     if feed is not Feed.ORIGIN and spec.source.kind is not SourceKind.KAFKA:
         raise CheckpointError(
-            f"the stream's source is of the kind {spec.source.kind.value}, of which no topic can be copied",
+            f"the stream's source is of the kind {spec.source.kind.value}, not a topic that can be copied",
             expected="source.kind kafka",
             where=spec.file or spec.name,
             next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
@@ -80,8 +80,8 @@ def renewed_spec(forked: StreamSpec, places: Places) -> StreamSpec:
 
 
 def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpec:
-    """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
-    BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
+    """The fork of a stream in real-time mode, which has no limit per batch, with a limit that cuts `unseen` records
+    into BATCHES batches: a fault needs commits before and after it. Any other fork is returned as it is."""
     if origin.trigger.real_time is None:
         return forked
     most = max(1, ceil(unseen / BATCHES))
@@ -89,9 +89,9 @@ def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpe
 
 
 def _own_input(source: SourceSpec, places: Places, feed: Feed) -> SourceSpec:
-    """A topic is read where it is, or as a copy: to read it changes nothing, and Spark commits no offsets there.
+    """A topic is read where it is, or as a copy. Reading changes nothing: Spark commits no offsets there.
 
-    The beginning is that of what the topic keeps, wherever the origin began.
+    The fork begins with the oldest record that the topic keeps, wherever the origin began.
     """
     if source.kind is SourceKind.KAFKA:
         options = {key: value for key, value in source.options.items() if not key.lower().startswith("starting")}
@@ -111,20 +111,20 @@ def _redirected(sink: SinkSpec, places: Places) -> SinkSpec:
 
 
 def fork_name(name: str) -> str:
-    """`NAME__fork`; a name too long for that is cut and gets six characters of its digest."""
+    """`NAME__fork`. A name that is too long for that is cut and gets six characters of its digest."""
     forked = f"{name}{SUFFIX}"
     if len(forked) > _LONGEST:
         digest = hashlib.sha256(name.encode()).hexdigest()[:6]
         forked = f"{name[: _LONGEST - len(SUFFIX) - 7]}_{digest}{SUFFIX}"
     if NAME_PATTERN.fullmatch(forked) is None:
         raise CheckpointError(
-            f"{name!r} makes no name of a fork", expected=NAME_PATTERN.pattern, next_step="rename the stream"
+            f"{name!r} cannot be made the name of a fork", expected=NAME_PATTERN.pattern, next_step="rename the stream"
         )
     return forked
 
 
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
-    """Batches that `unseen` files or records make, no-data batches apart; None if a limit in bytes decides it."""
+    """Batches that `unseen` files or records make, without no-data batches; None if a limit in bytes decides it."""
     if spec.source.kind is SourceKind.KAFKA:
         most = spec.source.max_offsets_per_trigger
         return ceil(unseen / most) if most else min(unseen, 1)
