@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_seen
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_observed
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import ExecutorProcess
@@ -95,7 +95,7 @@ class KillExecutor(Fault):
         )
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_seen(context, strike, _judge)
+        return prove_as_observed(context, strike, _judge)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:

@@ -37,8 +37,8 @@ class PartitionsAdded(Fault):
             if missed is not None:
                 return Strike(moment=None, message=missed)
             moment = context.mark()
-        elif context.marked is not None:  # its process was killed: what arrived since then belongs to this strike
-            moment = context.marked
+        elif context.marked_at is not None:  # its process was killed: what arrived since then belongs to this strike
+            moment = context.marked_at
         else:
             return Strike(moment=None, message="an earlier attempt had already added the partitions")
         context.source.grow(context.fork)
