@@ -40,4 +40,4 @@ def test_the_page_of_a_dag_shows_what_was_found() -> None:
     spec, thresholds = STREAMS["flight_dedup_unbounded"], load_thresholds(ROOT)
     shown = stream_doc(spec, thresholds, lint_declared(spec, DRILLS))
     assert "| `SW101 error` | dropDuplicates" in shown
-    assert "Nothing found" in stream_doc(spec, thresholds, ())
+    assert "No findings" in stream_doc(spec, thresholds, ())
