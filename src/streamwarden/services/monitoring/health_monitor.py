@@ -270,7 +270,7 @@ class HealthMonitor:
         def held(lease: Lease) -> bool | None:
             if is_held(lease, now=now, alive=self._alive):
                 return True
-            # Right after an outage no driver has renewed yet. One whose lease was expired at the last verdict had time to.
+            # Right after an outage no driver has renewed yet. One whose lease had expired before that had time to.
             return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
 
         return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
