@@ -22,7 +22,8 @@ from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.services.verifying.verification import verify
-from streamwarden.sinks.kafka.output import read_events, typed
+from streamwarden.sinks.json_values import typed
+from streamwarden.sinks.kafka.output import read_events
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream import OutputMode
 from streamwarden.verification.events import event_id

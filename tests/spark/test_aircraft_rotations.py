@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows

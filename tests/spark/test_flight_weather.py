@@ -17,7 +17,7 @@ import pytest
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import Rows

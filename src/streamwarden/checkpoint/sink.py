@@ -60,6 +60,8 @@ class SinkManifest:
         entries: what Spark would read, ascending.
         missing: batches up to `upto` that need an entry and have none.
         damaged: name of an entry -> what was found in it.
+        without_version: names of those damaged entries that do not even begin with a version: Spark never wrote them
+            whole.
     """
 
     newest: int | None
@@ -69,6 +71,7 @@ class SinkManifest:
     damaged: tuple[tuple[str, str], ...] = ()
     compact: tuple[int, ...] = ()
     leftovers: tuple[str, ...] = ()
+    without_version: tuple[str, ...] = ()
 
     @property
     def next_compaction(self) -> int:
@@ -87,11 +90,16 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
     if not ids:
         return None
     files, missing = chain(ids, upto)
-    entries, damaged = [], []
+    entries, damaged, without_version = [], [], []
     for batch, compact in files:
         name = compactible_name(batch, compact)
         try:
             log = read_log_file(fs, join(folder, name))
+        except Damaged as error:
+            damaged.append((name, str(error)))
+            without_version.append(name)
+            continue
+        try:
             require_version(log, NEWEST_FORMAT)
             for line in log.lines:
                 parse_object(line)
@@ -107,6 +115,7 @@ def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest |
         damaged=tuple(damaged),
         compact=tuple(batch for batch, compact in ids if compact),
         leftovers=tuple(leftover_checksums(names, upto, compacts=True)),
+        without_version=tuple(without_version),
     )
 
 

@@ -23,12 +23,11 @@ from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.checkpoint.topics import TopicRange, topic_ranges, without
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.uris import local_path, to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sinks.output import Output, local_path, read_output
-from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sinks.base import Sink
+from streamwarden.sinks.output import Output
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.sources.rate import RateSource
@@ -41,8 +40,8 @@ from streamwarden.verification.starts import Start, stale_entries
 
 WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
-_LEFTOVERS: Final = 5
-"""Leftover files that a note names; all are counted."""
+_ORPHANS: Final = 5
+"""Orphan files that a note names; all are counted."""
 
 
 def verify(
@@ -83,7 +82,7 @@ def verify(
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    if not (spec.source.DECLARED and spec.sink.DECLARED):
+    if not (spec.source.DECLARED and isinstance(spec.sink, Sink)):
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
             expected="files, a topic or the rate source, and parquet, a table or a topic",
@@ -104,7 +103,7 @@ def verify(
         elif inputs is None:
             inputs = [path for folder in folders for path in input_files(Path(folder))]
         expectation = oracle(inputs, facts)
-    output = _read(spec, facts, expectation, deduplicated=deduplicated)
+    output = spec.sink.read(spec, expectation, committed=facts.committed, first=facts.first, deduplicated=deduplicated)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
         expectation.rows,
@@ -189,22 +188,6 @@ def _exported(
     if copied is not None:
         return export_copied(known, committed, copied, into, isolation=isolation_of(spec.source))
     return export_topic(known, committed, into)
-
-
-def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, deduplicated: bool) -> Output:
-    """What the stream wrote, by the kind of its sink."""
-    if isinstance(spec.sink, KafkaSink):
-        from streamwarden.sinks.kafka.output import read_topic, samples
-
-        return read_topic(
-            spec, samples(expectation), committed=facts.committed, first=facts.first, deduplicated=deduplicated
-        )
-    if isinstance(spec.sink, PostgresqlSink):
-        from streamwarden.sinks.postgresql.output import read_table
-
-        return read_table(spec, committed=facts.committed, first=facts.first)
-    place, connection = spec.sink.path or "", spec.storage.connection
-    return read_output(place, connection=connection, committed=facts.committed, first=facts.first)
 
 
 def _checkpoint(spec: StreamSpec) -> tuple[FileSystem, str]:
@@ -371,8 +354,8 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
         "books": asdict(expectation.books),
         "output_files": output.files,
         "newest_manifest_entry": output.manifest.newest if output.manifest else None,
-        "leftover_files": len(output.leftovers),
-        "leftover_samples": list(output.leftovers[:_LEFTOVERS]),
+        "orphan_files": len(output.orphans),
+        "orphan_samples": list(output.orphans[:_ORPHANS]),
     }
 
 
