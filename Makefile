@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit lint types layers bench lock clean
+.PHONY: help setup demo test test-unit lint types layers docs bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,10 +38,13 @@ types: setup ## mypy, strict
 layers: setup ## dependencies point one way
 	@$(BIN)/lint-imports
 
+docs: setup ## write the reference pages from the code
+	@$(BIN)/python -m streamwarden.reference
+
 bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
 	@for run in benchmarks/*/run.py; do echo "== $$run"; $(BIN)/python $$run || exit; done
 
-lock: setup ## make requirements.txt anew from pyproject.toml
+lock: setup ## resolve requirements.txt from pyproject.toml again
 	$(BIN)/uv pip compile pyproject.toml --group dev --python-version 3.11 -o requirements.txt
 
 clean: ## remove caches and the demo's data; streams' data in var/ stays

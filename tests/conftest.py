@@ -3,12 +3,14 @@
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from streamwarden.adapters.store import Store
+from support.inbox import Inbox
 
 # A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
 # ends it if a package of Spark Connect is missing.
@@ -36,3 +38,10 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store_url(migrated: Path, tmp_path: Path) -> str:
     """The URL of this test's own migrated, empty store."""
     return f"sqlite:///{shutil.copy(migrated, tmp_path / 'store.db')}"
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    """A web hook on this machine."""
+    with Inbox() as opened:
+        yield opened

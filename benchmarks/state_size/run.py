@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.health.window import Batch
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_progress
@@ -127,10 +127,10 @@ def run(spark: Any, backend: Backend, source: Path, checkpoint: Path) -> Predict
 def settled(checkpoint: Path) -> StateFiles:
     """The state directory when nothing comes to it any more: snapshots are uploaded beside the batches."""
     deadline = time.monotonic() + QUIET
-    before, files = None, state_files(LocalFiles(), str(checkpoint))
+    before, files = None, state_files(open_path(checkpoint))
     while files != before and time.monotonic() < deadline:
         time.sleep(UPLOAD)
-        before, files = files, state_files(LocalFiles(), str(checkpoint))
+        before, files = files, state_files(open_path(checkpoint))
     return files
 
 

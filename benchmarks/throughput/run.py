@@ -36,7 +36,7 @@ from pathlib import Path
 
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.state import state_stores
 from streamwarden.config.loading import load_stream, spec_to_dict
@@ -355,7 +355,7 @@ def measured(spec: StreamSpec, reports: list[Progress]) -> Run:
     return Run(
         batches=fed[WARM_UP:FILES],
         state_rows=sum(operator.rows_total for operator in last.operators),
-        state_bytes=sum(store.bytes for store in state_stores(LocalFiles(), spec.checkpoint)),
+        state_bytes=sum(store.bytes for store in state_stores(open_path(spec.checkpoint))),
     )
 
 

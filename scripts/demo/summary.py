@@ -14,7 +14,7 @@ from rich.table import Table
 
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import verdict_word
-from streamwarden.health.check import Unit
+from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.services.workspace import Workspace
 
@@ -43,8 +43,8 @@ def _health(space: Workspace, stream: str) -> RenderableType:
     titles = {check.name: check.title for check in CHECKS}
     for verdict in space.store.verdicts.latest(stream):
         word = verdict.status.value
-        known = verdict.value is not None and verdict.unit in set(Unit)
-        value = Unit(verdict.unit).show(verdict.value) if known and verdict.value is not None else "-"
+        known = verdict.value is not None and verdict.unit in set(ValueUnit)
+        value = ValueUnit(verdict.unit).show(verdict.value) if known and verdict.value is not None else "-"
         reason = escape(" ".join(verdict.reason.split()))
         grid.add_row(titles.get(verdict.check, verdict.check), f"[{_COLOURS[word]}]{word}[/]", value, reason)
     return grid

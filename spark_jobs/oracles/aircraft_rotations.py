@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed
+from streamwarden.verification.batches import moment, replay_input
 from streamwarden.verification.lines import fields, instant, integer, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
-from streamwarden.verification.sessions import Session, sessions
+from streamwarden.verification.sessions import SessionWindow, sessions
 
 _HOUR: Final = 3_600_000
 _FIELDS: Final = {
@@ -72,7 +72,7 @@ def decode(line: str) -> Flight | None:
     )
 
 
-def _legs(rotation: Session[Flight]) -> list[str]:
+def _legs(rotation: SessionWindow[Flight]) -> list[str]:
     ordered = sorted(rotation.rows, key=lambda flight: (flight.at, flight.id, flight.origin, flight.dest or ""))
     return [flight.origin if flight.dest is None else f"{flight.origin}-{flight.dest}" for flight in ordered]
 
@@ -89,7 +89,7 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `aircraft_rotations` over `inputs`."""
-    run = replayed(
+    run = replay_input(
         inputs,
         facts,
         decode=decode,
@@ -112,7 +112,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=sum(flight.counts for flight in flights),

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed
-from streamwarden.verification.clock import clocked
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.clock import replay_by_clock
 from streamwarden.verification.lines import fields, instant, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -179,7 +179,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(
+        counts=RowCounts(
             records=history.records,
             malformed=history.malformed,
             pairs=emitted + before + open_ + history.dropped,
@@ -195,7 +195,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
 
 
 def _by_clock(inputs: Sequence[Path], facts: RunFacts) -> _History:
-    run = clocked(inputs, facts, decode=decode)
+    run = replay_by_clock(inputs, facts, decode=decode)
     return _History(
         readings=[reading._replace(at=tick.at) for tick in run.ticks for reading in tick.rows],
         batches=[tick.batch for tick in run.ticks],
@@ -208,7 +208,7 @@ def _by_clock(inputs: Sequence[Path], facts: RunFacts) -> _History:
 
 
 def _by_event(inputs: Sequence[Path], facts: RunFacts, rules: _Rules) -> _History:
-    run = replayed(inputs, facts, decode=decode_timed, at=lambda row: row.at, delay=rules.late, not_after=_HOUR)
+    run = replay_input(inputs, facts, decode=decode_timed, at=lambda row: row.at, delay=rules.late, not_after=_HOUR)
     steps = [step for step in run.steps() if step.batch <= run.committed]
     return _History(
         readings=sorted(row for step in steps for row in step.rows if row.at > step.closed),

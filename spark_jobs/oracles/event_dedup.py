@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed
+from streamwarden.verification.batches import moment, replay_input
 from streamwarden.verification.lines import fields, instant, integer, text
 from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.repeats import firsts, once_each
@@ -53,7 +53,9 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `event_dedup` over `inputs`."""
-    run = replayed(inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE)
+    run = replay_input(
+        inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE
+    )
     # An id with its time cannot come again once it is forgotten: it is late from then on.
     found = firsts(
         run.steps(), identity=lambda event: (event.id, event.at), at=lambda event: event.at, delay=10 * _MINUTE

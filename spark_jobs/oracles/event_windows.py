@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed
+from streamwarden.verification.batches import moment, replay_input
 from streamwarden.verification.lines import fields, instant, integer, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _MINUTE: Final = 60_000
@@ -55,7 +55,9 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `event_windows` over `inputs`."""
-    run = replayed(inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE)
+    run = replay_input(
+        inputs, facts, decode=decode, at=lambda event: event.at, delay=10 * _MINUTE, not_after=60 * _MINUTE
+    )
     windows: dict[tuple[int, int], list[Event]] = {}
     late = []
     for step in run.steps():
@@ -84,7 +86,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=run.records - run.malformed,

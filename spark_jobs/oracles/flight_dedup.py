@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed
+from streamwarden.verification.batches import moment, replay_input
 from streamwarden.verification.lines import fields, instant, integer, text
 from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Values
@@ -69,7 +69,7 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup` over `inputs`."""
-    run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=6 * _HOUR, not_after=24 * _HOUR)
+    run = replay_input(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=6 * _HOUR, not_after=24 * _HOUR)
     found = firsts(run.steps(), identity=lambda flight: flight.id, at=lambda flight: flight.at, delay=6 * _HOUR)
     return once_each(
         found,

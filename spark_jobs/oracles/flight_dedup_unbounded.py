@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import moment, replayed
+from streamwarden.verification.batches import moment, replay_input
 from streamwarden.verification.lines import fields, instant, integer, text
 from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Values
@@ -67,7 +67,7 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup_unbounded` over `inputs`."""
-    run = replayed(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=None)
+    run = replay_input(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=None)
     found = firsts(run.steps(), identity=lambda flight: flight.id, at=lambda flight: flight.at, delay=None)
     return once_each(
         found,

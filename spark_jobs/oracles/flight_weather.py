@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import Side, moment, replayed_sides, some
+from streamwarden.verification.batches import Side, moment, replay_sides, some
 from streamwarden.verification.lines import fields, instant, integer, number, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _HOUR: Final = 3_600_000
@@ -99,7 +99,7 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_weather` over `inputs`, the files of both folders."""
-    run = replayed_sides(
+    run = replay_sides(
         inputs,
         facts,
         {
@@ -150,7 +150,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=sum(counted.values()) + late_flights,

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.batches import replayed
+from streamwarden.verification.batches import replay_input
 from streamwarden.verification.lines import fields, integer, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 
@@ -51,7 +51,7 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `state_evolution` over `inputs`."""
-    run = replayed(inputs, facts, decode=decode, at=lambda _: 0, delay=None)
+    run = replay_input(inputs, facts, decode=decode, at=lambda _: 0, delay=None)
     upgrade = min((batch for batch, names in facts.state.items() if "account.largest" in names), default=None)
     rows: dict[Key, Values] = {}
     emitted = before = 0
@@ -84,7 +84,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=emitted + before,

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamwarden.verification.batches import moment
-from streamwarden.verification.clock import Tick, clocked
+from streamwarden.verification.clock import Tick, replay_by_clock
 from streamwarden.verification.lines import fields, text
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -94,7 +94,7 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `user_sessions` over `inputs`."""
-    run = clocked(inputs, facts, decode=decode)
+    run = replay_by_clock(inputs, facts, decode=decode)
     batch_at = {tick.at: tick.batch for tick in reversed(run.ticks)}
     rows: dict[Key, Values] = {}
     emitted = before = still_open = 0
@@ -122,7 +122,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=emitted + before + still_open + run.unread,

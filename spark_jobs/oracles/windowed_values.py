@@ -17,7 +17,7 @@ from typing import Final
 from streamwarden.errors import VerificationError
 from streamwarden.units import parse_duration
 from streamwarden.verification.batches import moment, timeline
-from streamwarden.verification.oracle import Books, Expectation, RateFacts, RunFacts
+from streamwarden.verification.oracle import Expectation, RateFacts, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.windows import Sliding
 
@@ -98,7 +98,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         types=_TYPES,
         complete=True,
         rows=rows,
-        books=Books(records=records, malformed=0, pairs=pairs, dropped=0, **counted),
+        counts=RowCounts(records=records, malformed=0, pairs=pairs, dropped=0, **counted),
         count_column="values",
         problems=line.problems,
         notes={"batches": len(facts.watermarks), "final_watermark": str(moment(final))},

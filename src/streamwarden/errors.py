@@ -3,6 +3,7 @@
     StreamwardenError
     ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot cure it
     ├── CheckpointError        a checkpoint is missing, damaged or belongs to another query
+    │   └── CheckpointMissing  there is no such folder: the query has not started yet, or the path is wrong
     ├── LeaseError
     │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
     │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
@@ -22,6 +23,8 @@ A message has four parts: what was observed, what was expected, where, and what 
 """
 
 from __future__ import annotations
+
+__all__ = ["ConfigError", "VerificationError"]
 
 
 class StreamwardenError(Exception):
@@ -62,8 +65,28 @@ class ConfigError(StreamwardenError):
     """A YAML file, a setting or a command line is wrong."""
 
 
+class InvalidValue(ValueError):
+    """A value that its type does not allow. It is a ValueError so that the schema library reports it with its key.
+
+    Args:
+        observed: the value, as a message shows it.
+        allowed: what is allowed instead.
+        key: dotted key of the value below the mapping that was read; empty if the value itself was read.
+    """
+
+    def __init__(self, observed: str, *, allowed: str, key: str = "") -> None:
+        self.observed = observed
+        self.allowed = allowed
+        self.key = key
+        super().__init__(f"{key} is {observed}, allowed is {allowed}" if key else f"{observed} is not {allowed}")
+
+
 class CheckpointError(StreamwardenError):
     """A checkpoint is missing, damaged or belongs to another query."""
+
+
+class CheckpointMissing(CheckpointError):
+    """There is no such folder: the query has not started yet, or the path is wrong."""
 
 
 class LeaseError(StreamwardenError):

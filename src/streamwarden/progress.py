@@ -16,6 +16,9 @@ from streamwarden.errors import StreamwardenError
 INPUT_METRIC: Final = "input"
 """Name of the observed metric of a source's rows (`read`, `malformed`); of a second source, `input_1`, and so on."""
 
+_BATCH_PHASES: Final = ("walCommit", "addBatch", "commitOffsets")
+"""Phases that Spark times only when it plans and executes a batch."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorProgress:
@@ -81,6 +84,16 @@ class Progress:
     sink: str
     observed_metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the report is of a batch that ran. Spark also reports triggers that found no data (every 10 s), under
+        the id of the batch that would come next.
+
+        Each sign is enough by itself, because Spark reports a batch only after it ran. No batch has to show all: one
+        that was planned before a restart has no `walCommit`, and one without data has no rows.
+        """
+        return self.rows > 0 or any(phase in self.durations_ms for phase in _BATCH_PHASES)
 
     @property
     def malformed(self) -> int:

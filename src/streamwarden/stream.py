@@ -7,11 +7,15 @@ against the data folder. Durations are seconds, sizes are bytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
-from streamwarden.units import Bytes, Seconds
+from streamwarden.errors import InvalidValue
+from streamwarden.units import Bytes, Quantity, Seconds, parse_duration
+
+__all__ = ["StreamSpec"]
 
 NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A stream's name becomes a DAG id, a folder and a key of the store: nothing else is allowed in it."""
@@ -49,9 +53,6 @@ class SourceSpec:
 
     This class itself is the kind `script`: the job is a whole PySpark script that brings its own source, about which
     nothing is declared.
-
-    Args:
-        options: options of Spark's reader.
     """
 
     SERVICE: ClassVar[str | None] = None
@@ -67,6 +68,7 @@ class SourceSpec:
 
     kind: str = "script"
     options: dict[str, str] = field(default_factory=dict)
+    """options of Spark's reader"""
 
     @property
     def connection(self) -> str | None:
@@ -105,10 +107,6 @@ class SinkSpec:
 
     This class itself is the kind `script`: the job is a whole PySpark script that brings its own sink, about which
     nothing is declared.
-
-    Args:
-        mode: output mode of the query.
-        options: options of Spark's writer.
     """
 
     SERVICE: ClassVar[str | None] = None
@@ -132,7 +130,9 @@ class SinkSpec:
 
     kind: str = "script"
     mode: OutputMode = OutputMode.APPEND
+    """output mode of the query"""
     options: dict[str, str] = field(default_factory=dict)
+    """options of Spark's writer"""
 
     @property
     def connection(self) -> str | None:
@@ -181,39 +181,33 @@ _EACH: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpec:
-    """The object store that `s3a://` paths of the stream are in.
-
-    Args:
-        connection: name of the connection to it; None: the host's own `AWS_…` variables, profile or role.
-    """
+    """The object store that `s3a://` paths of the stream are in."""
 
     connection: str | None = None
+    """of `s3a://` paths: name of the connection to the object store; null: the host's own credentials, from variables
+    `AWS_…`, a profile or a role (see [object stores](../how-to/object-stores.md))"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSpec:
-    """When a micro-batch starts; or, in real-time mode, how long a batch lasts, each row being written as it comes.
-
-    Args:
-        processing_time: start a batch this often; None: as soon as the last one is done, unless one of the others says
-            otherwise.
-        available_now: process what is there in batches, then end.
-        real_time: length of a batch in Spark's real-time mode.
-    """
+    """When a micro-batch starts; in real-time mode, how long a batch lasts."""
 
     processing_time: Seconds | None = _EACH
+    """start a batch this often; null: as soon as the last one is done"""
     available_now: bool = False
+    """process the input that is there in batches, then end"""
     real_time: Seconds | None = None
+    """[real-time mode](../how-to/real-time.md), in which rows are written as they arrive: how long a batch lasts, at
+    least 5 s"""
 
     def __post_init__(self) -> None:
         if self.real_time is None:
             return
         if self.available_now:
-            raise ValueError("available_now is true, allowed is one of available_now and real_time")
+            raise InvalidValue("true", key="available_now", allowed="one of available_now and real_time")
         if self.processing_time is not None and self.processing_time is not _EACH:  # the default itself: nobody said it
-            raise ValueError(
-                f"processing_time is {self.processing_time:g} s, allowed is one of processing_time and real_time"
-            )
+            allowed = "one of processing_time and real_time"
+            raise InvalidValue(f"{self.processing_time:g} s", key="processing_time", allowed=allowed)
         object.__setattr__(self, "processing_time", None)
 
     @property
@@ -224,29 +218,31 @@ class TriggerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSpec:
-    """The state store of the query. `shuffle_partitions` is fixed by the checkpoint at its first batch.
-
-    Args:
-        backend: one of Spark's own, or the full class name of another StateStoreProvider; its jar goes into
-            `spark.conf`, as `spark.jars`. The driver fails with a clear error if the class is not there.
-        bounded_by: what bounds the state where nothing in the query does, in words (`the number of customers`).
-    """
+    """The state store of the query."""
 
     backend: Backend | str = Backend.ROCKSDB
+    """state store, or the full class name of another StateStoreProvider, whose jar goes into `spark.jars` of
+    `spark.conf`; the driver fails with an error if the class is missing"""
     changelog: bool = True
+    """a commit uploads the changes instead of a snapshot (RocksDB)"""
     shuffle_partitions: int = 4
+    """partitions of the state; the checkpoint fixes them at its first batch"""
     ttl: Seconds | None = None
+    """time to live of state, for a job that asks for it"""
     encoding: Encoding = Encoding.UNSAFEROW
+    """encoding of state rows"""
     bounded_by: str = ""
+    """what bounds state that no watermark, timeout or TTL bounds, in words, such as `the number of customers` (see
+    [SW101](lint.md))"""
 
     def __post_init__(self) -> None:
         if self.backend in list(Backend):
             object.__setattr__(self, "backend", Backend(self.backend))
         elif CLASS_PATTERN.fullmatch(self.backend) is None:
-            raise ValueError(
-                f"backend is {self.backend!r}, allowed is 'rocksdb', 'hdfs' or the full name of a provider's class, "
-                "such as com.example.MyStateStoreProvider"
+            allowed = (
+                "'rocksdb', 'hdfs' or the full name of a provider's class, such as com.example.MyStateStoreProvider"
             )
+            raise InvalidValue(repr(self.backend), key="backend", allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +251,23 @@ class Budget:
 
     count: int = 5
     per: Seconds = 3600.0
+
+
+_BUDGET: Final = re.compile(r"\s*([0-9]+)\s+per\s+(.+?)\s*")
+
+
+def parse_budget(value: object) -> object:
+    """`5 per hour`, `3 per 30m` as the fields of a Budget; a mapping stays as it is. Raises InvalidValue."""
+    if isinstance(value, Mapping):
+        return value
+    match = _BUDGET.fullmatch(value) if isinstance(value, str) else None
+    try:
+        if match is not None:
+            span = match[2]
+            return {"count": int(match[1]), "per": parse_duration(f"1 {span}" if span.isalpha() else span)}
+    except InvalidValue:
+        pass
+    raise InvalidValue(repr(value), allowed="a budget such as 5 per hour or 3 per 30m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,11 +279,20 @@ class RestartPolicy:
     """
 
     initial: Seconds = 30.0
+    """wait after a first failure that followed no committed batch; a stream that worked (a batch was committed since
+    the failure before, or its query ran for `healthy_after`) is restarted at once after its first failure"""
     factor: float = 2.0
+    """after the n-th failure in a row the wait is `initial` x `factor`^(n-1): with the defaults 60 s after the
+    second"""
     cap: Seconds = 600.0
-    budget: Budget = field(default_factory=Budget)
+    """longest wait"""
+    budget: Annotated[Budget, Quantity("budget", parse_budget)] = field(default_factory=Budget)
+    """most failures in a span; beyond it the stream stays down, with an incident"""
     healthy_after: Seconds = 3600.0
+    """a query that ran this long resets the count of failures"""
     unresponsive_after: Seconds = 60.0
+    """a driver whose JVM has not answered for this long is killed and restarted; it should be longer than the longest
+    pause of the garbage collector"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +300,9 @@ class StopPolicy:
     """How long a stop waits for the batch boundary before SIGTERM, then how long before SIGKILL."""
 
     batch_deadline: Seconds = 120.0
+    """how long a stop waits for the batch boundary before SIGTERM"""
     term_deadline: Seconds = 30.0
+    """how long it then waits before SIGKILL"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +310,7 @@ class HealthSpec:
     """Overrides of `config/thresholds.yaml`: check name -> threshold name (`warning`, `critical`, …) -> value."""
 
     thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
+    """check -> threshold -> value, over the project's (see [checks](checks.md))"""
 
 
 class Manager(StrEnum):
@@ -304,47 +329,50 @@ class DeployMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorsSpec:
-    """The executors of a stream on a cluster; None: Spark's default.
-
-    Args:
-        instances: how many; a standalone master is told the cores of all of them instead.
-        memory: heap of each; memory_overhead: what it may take beside the heap (Python, RocksDB).
-    """
+    """The executors of a stream on a cluster."""
 
     instances: int | None = None
+    """number of executors; null: Spark's default. A standalone master is given the cores of all of them instead"""
     cores: int | None = None
+    """cores of each executor"""
     memory: Bytes | None = None
+    """heap of each executor"""
     memory_overhead: Bytes | None = None
+    """memory that each executor may use besides its heap: Python, RocksDB"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSpec:
-    """Spark's own settings for this stream. `conf` wins over everything that Streamwarden derives.
-
-    Args:
-        master: `local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://https://HOST:PORT`.
-        connection: Airflow's Spark connection to the cluster; what it says wins over the keys here.
-        queue: of YARN.
-        namespace, image, service_account: of Kubernetes.
-        principal, keytab: Kerberos; `keytab` is a file. Airflow's Spark connection may hold both instead.
-        py_files: `.py`, `.zip` and `.egg` files that are shipped to every executor and put on its Python's path.
-        archives: archives that are unpacked beside every executor, as `FILE#FOLDER`.
-    """
+    """Spark's own settings for this stream."""
 
     master: str = "local[2]"
+    """`local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://https://HOST:PORT` (see [clusters](../how-to/cluster.md))"""
     deploy_mode: DeployMode = DeployMode.CLIENT
+    """where the driver runs: with its launcher, or in the cluster (`yarn` and `k8s` only, from Airflow only)"""
     connection: str | None = None
+    """Airflow's Spark connection; in the stream's DAG its master, queue, namespace and Kerberos key override this file.
+    `streamwarden start` and drills use this file"""
     driver_memory: Bytes = 2 * 2**30
+    """heap of the driver's JVM"""
     executors: ExecutorsSpec = field(default_factory=ExecutorsSpec)
     queue: str | None = None
+    """of `yarn`: the queue"""
     namespace: str | None = None
+    """of `k8s`: the namespace"""
     image: str | None = None
+    """of `k8s`: the container image of driver and executors; required there"""
     service_account: str | None = None
+    """of `k8s`: the service account of driver and executors"""
     principal: str | None = None
+    """Kerberos principal; null: the Spark connection's"""
     keytab: str | None = None
+    """file with its key; null: the Spark connection's"""
     py_files: tuple[str, ...] = ()
+    """`.py`, `.zip`, `.egg` files, shipped to every executor and put on its Python path"""
     archives: tuple[str, ...] = ()
+    """archives that are unpacked next to every executor, as `FILE#FOLDER`"""
     conf: dict[str, str] = field(default_factory=dict)
+    """Spark's settings; they override the settings that Streamwarden derives"""
 
     @property
     def manager(self) -> Manager | None:
@@ -362,30 +390,32 @@ _MASTERS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSpec:
-    """One stream: `config/streams/NAME.yaml`, validated.
+    """One stream: `config/streams/NAME.yaml`, validated. The text below a field is its entry in the reference page.
 
-    Args:
-        job: absolute path of a Python file. With a top-level `build(spark, spec)` it is a job module; any other PySpark
-            script runs unmodified.
-        args: command line arguments of a job that is a script; parameters of a job module that takes some.
-        queries: of a script that starts several: name -> checkpoint, None where only the name is declared. The script
-            then starts these and no others. Empty: its queries are found as they start.
-        quarantine: folder for input rows that could not be parsed, kept aside with reason and source file.
-        project: folder that holds `config/`; `file` the YAML file this spec came from.
+    A file cannot set `project`, the folder that holds `config/`, and `file`, the YAML file of this spec.
     """
 
     name: str
+    """the stream's name: also the id of its DAG, its folder and its key in the store"""
     job: str
+    """Python file with `build(spark, spec)`, or any PySpark script"""
     checkpoint: str
+    """the query's checkpoint; its single writer holds a lease on it"""
     description: str = ""
+    """one or two sentences, shown in Airflow"""
     owner: str = "streamwarden"
+    """the person or team to ask, shown in Airflow"""
     tags: tuple[str, ...] = ()
+    """tags of the DAG"""
     args: tuple[str, ...] = ()
+    """command line arguments of a job that is a script; parameters of a job module that takes some"""
     queries: dict[str, str | None] = field(default_factory=dict)
+    """of a script that starts several queries: query -> checkpoint, null if only the name is declared; see below"""
     source: SourceSpec = field(default_factory=SourceSpec)
     sink: SinkSpec = field(default_factory=SinkSpec)
     storage: StorageSpec = field(default_factory=StorageSpec)
     quarantine: str | None = None
+    """folder for input rows that could not be used, with the reason, the file and their place in it"""
     trigger: TriggerSpec = field(default_factory=TriggerSpec)
     state: StateSpec = field(default_factory=StateSpec)
     restart: RestartPolicy = field(default_factory=RestartPolicy)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
-Seconds = Annotated[float, "seconds"]
-"""A duration. YAML accepts a number of seconds or text such as `30s`, `2 seconds`, `10m`, `1h`, `250 ms`."""
+from streamwarden.errors import InvalidValue
 
-Bytes = Annotated[int, "bytes"]
-"""A size. YAML accepts a number of bytes or text such as `5 GB` (10^9) or `5 GiB` (2^30)."""
+__all__ = ["parse_duration"]
 
 KB: Final = 10**3
 MB: Final = 10**6
 GB: Final = 10**9
 """10^9 bytes: the documented thresholds use decimal units."""
+
+SIZES: Final = ((10**12, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"), (1, "B"))
+"""Bytes -> unit, largest first: how this package writes a size for people."""
 
 _SECONDS: Final = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
@@ -25,35 +27,56 @@ _SECONDS: Final = {
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
 _BYTES: Final = {
-    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
-    **{"kb": KB, "mb": MB, "gb": GB, "tb": 10**12},
+    **dict.fromkeys(("", "byte", "bytes"), 1),
+    **{name.lower(): size for size, name in SIZES},
     **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
 }
 _QUANTITY: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
-def parse_duration(text: str | float) -> float:
-    """Seconds in `text`. Raises ValueError, with what is allowed, for anything else or a negative number."""
+def parse_duration(text: object) -> float:
+    """Seconds in `text`. Raises InvalidValue for anything else and for a negative number."""
     return _parse(text, _SECONDS, "a duration such as 30s, 2 seconds, 10m, 1h, 250 ms")
 
 
-def parse_size(text: str | float) -> int:
-    """Bytes in `text`. Raises ValueError, with what is allowed, for anything else or a negative number."""
+def parse_size(text: object) -> int:
+    """Bytes in `text`. Raises InvalidValue for anything else and for a negative number."""
     return int(_parse(text, _BYTES, "a size such as 512 MB, 5 GB (10^9 bytes) or 5 GiB (2^30 bytes)"))
 
 
-def _parse(text: str | float, units: Mapping[str, float], allowed: str) -> float:
-    if isinstance(text, bool):
-        raise ValueError(f"{text!r} is not {allowed}")
-    if isinstance(text, int | float):
-        if not 0 <= text < float("inf"):
-            raise ValueError(f"{text!r} is not {allowed}")
+def _parse(text: object, units: Mapping[str, float], allowed: str) -> float:
+    if isinstance(text, int | float) and not isinstance(text, bool) and 0 <= text < float("inf"):
         return float(text)
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     unit = units.get(match.group(2).lower()) if match else None
     if match is None or unit is None:
-        raise ValueError(f"{text!r} is not {allowed}")
+        raise InvalidValue(repr(text), allowed=allowed)
     return float(match.group(1)) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Marks a type whose values are written as text. It is the second argument of `Annotated`.
+
+    Args:
+        name: what the reference calls the type.
+        parse: turns text into a value that the type accepts. Raises InvalidValue.
+    """
+
+    name: str
+    parse: Callable[[object], object]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        """pydantic's hook: parse first, then check the type. A schema is a dict, so this imports nothing."""
+        function = {"type": "no-info", "function": self.parse}
+        return {"type": "function-before", "function": function, "schema": handler(source)}
+
+
+Seconds = Annotated[float, Quantity("duration", parse_duration)]
+"""A duration. YAML accepts a number of seconds or text such as `30s`, `2 seconds`, `10m`, `1h`, `250 ms`."""
+
+Bytes = Annotated[int, Quantity("size", parse_size)]
+"""A size. YAML accepts a number of bytes or text such as `5 GB` (10^9) or `5 GiB` (2^30)."""
 
 
 def format_duration(seconds: float) -> str:
@@ -72,7 +95,10 @@ def format_duration(seconds: float) -> str:
 
 def format_size(count: float) -> str:
     """`1500` -> `1.5 kB`, `2_000_000_000` -> `2.0 GB` (decimal units)."""
-    for unit, size in (("TB", 10**12), ("GB", GB), ("MB", MB), ("kB", KB)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} B"
+    size, unit = size_unit(count)
+    return f"{count / size:.{0 if size == 1 else 1}f} {unit}"
+
+
+def size_unit(count: float) -> tuple[int, str]:
+    """The largest of `SIZES` that `count` bytes reach; below one byte, the byte."""
+    return next((each for each in SIZES if count >= each[0]), SIZES[-1])

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.store.database import StoreBusy
-from streamwarden.adapters.store.stops import Stops
+from streamwarden.adapters.store.stops import SqlStopRepository
 from streamwarden.airflow import controls
 from streamwarden.airflow.controls import ControlOperator
 from streamwarden.airflow.operators import StreamOperator
@@ -102,7 +102,7 @@ def test_a_wish_that_the_store_took_half_of_is_tried_again(space: Workspace, mon
     began = time.time()
     driver(space, launched_at=began - 60)
     with monkeypatch.context() as patched:
-        patched.setattr(Stops, "request", _locked)
+        patched.setattr(SqlStopRepository, "request", _locked)
         with pytest.raises(StoreError):
             carry_out(space, "stop", context(began=began))
     assert asked(space) is None

@@ -16,13 +16,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from streamwarden.airflow import drills
 from streamwarden.airflow.drills import DrillReportOperator, DrillStepOperator, drill_dags, drill_run_id
 from streamwarden.drills.engine import EXPERIMENT, Engine
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from support.airflow_project import add_stream, make_project
 from support.drill_world import Killed, World, drill
 
-STEPS = [step.value for step in Step]
+STEPS = [step.value for step in DrillStep]
 
 
 class Space:
@@ -56,8 +56,8 @@ def space(monkeypatch: pytest.MonkeyPatch) -> Space:
     return space
 
 
-def execute(step: Step, run: str = "manual__1") -> None:
-    kind = DrillReportOperator if step is Step.REPORT else DrillStepOperator
+def execute(step: DrillStep, run: str = "manual__1") -> None:
+    kind = DrillReportOperator if step is DrillStep.REPORT else DrillStepOperator
     kind(task_id=step.value, drill="kill_driver", project="/p", step=step.value).execute({"run_id": run})
 
 
@@ -67,17 +67,17 @@ def test_a_healing_that_failed_is_tried_again_and_no_other_step_is(space: Space)
     for step in EXPERIMENT:
         execute(step)
     with pytest.raises(AirflowException, match="the broker does not answer") as failed:
-        execute(Step.HEAL)
+        execute(DrillStep.HEAL)
     assert not isinstance(failed.value, AirflowFailException)
-    execute(Step.HEAL)
-    execute(Step.REPORT)
+    execute(DrillStep.HEAL)
+    execute(DrillStep.REPORT)
     assert space.world.cleared == 1
 
 
 def test_a_file_that_breaks_in_the_middle_of_a_drill_keeps_no_step_of_it(space: Space) -> None:
-    execute(Step.STEADY_STATE)
+    execute(DrillStep.STEADY_STATE)
     space.broken = ConfigError("fault.kind is 'kill_drivr'")
-    for step in list(Step)[1:]:
+    for step in list(DrillStep)[1:]:
         execute(step)
     assert space.world.cleared == 1
     assert space.published == [(), *[("flights__fork's",)] * 5], "without its connections no topic is deleted"
@@ -85,7 +85,7 @@ def test_a_file_that_breaks_in_the_middle_of_a_drill_keeps_no_step_of_it(space: 
 
 def test_a_drill_whose_file_is_broken_begins_nothing_and_says_what_is_wrong(space: Space) -> None:
     space.broken = ConfigError("fault.kind is 'kill_drivr'")
-    for step in Step:
+    for step in DrillStep:
         with pytest.raises(AirflowFailException, match="kill_drivr"):
             execute(step)
     assert space.journals.runs == {}
@@ -95,13 +95,13 @@ def test_the_first_task_heals_the_run_before_it_that_nobody_goes_on_with(space: 
     """Also if nothing can begin, for the file is broken."""
     space.world.die_at = "after_start"
     with pytest.raises(Killed):
-        execute(Step.STEADY_STATE)
+        execute(DrillStep.STEADY_STATE)
     space.broken = ConfigError("broken")
     with pytest.raises(AirflowFailException):
-        execute(Step.FAULT, run="manual__2")
+        execute(DrillStep.FAULT, run="manual__2")
     assert space.world.cleared == 0, "the others do not look"
     with pytest.raises(AirflowFailException):
-        execute(Step.STEADY_STATE, run="manual__2")
+        execute(DrillStep.STEADY_STATE, run="manual__2")
     assert space.world.cleared == 1
     assert space.world.drivers["d1"].exit is not None
     assert space.journals.runs[drill_run_id("kill_driver", "manual__1")].ended_at is not None

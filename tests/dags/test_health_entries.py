@@ -48,5 +48,5 @@ def test_a_critical_stream_is_red_and_says_why() -> None:
     """The message of the failed task is the critical verdict, not the others."""
     lines = ["CRITICAL state_size: 6 GB is above 5 GB.", "OK memory_usage: fine"]
     with pytest.raises(AirflowFailException, match="6 GB is above 5 GB") as caught:
-        show({"stream": "s", "status": "CRITICAL", "lines": lines})
+        show({"stream": "s", "status": "CRITICAL", "lines": lines, "critical": lines[:1]})
     assert "memory_usage" not in str(caught.value)

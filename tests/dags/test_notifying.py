@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.airflow.notifying import StreamwardenNotifier, load_notifications, send_due
+from streamwarden.airflow.notifying import StreamwardenNotifier, send_due
+from streamwarden.config.notifications import load_notifications
 from streamwarden.errors import ConfigError
 from streamwarden.health.stream_incidents import close_incident, open_incident
 from streamwarden.services.workspace import Workspace
@@ -102,7 +103,7 @@ def test_a_path_that_is_no_notifier_is_named(space: Workspace, path: str) -> Non
     """File, key, value and what is allowed."""
     configure(space, path)
     with pytest.raises(ConfigError, match="notifications") as caught:
-        load_notifications(space.project)
+        send_due(space, {}, time.time())
     assert path in str(caught.value)
     assert "BaseNotifier" in str(caught.value)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from streamwarden.adapters.store.stops import Stops
+from streamwarden.adapters.store.stops import SqlStopRepository
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.errors import StoreError
@@ -83,14 +83,14 @@ def test_a_mark_that_shows_late_or_through_an_outage_is_still_obeyed(
 def test_a_mark_is_obeyed_through_an_outage_of_the_store(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody marks it twice: the wish is tried until the store takes it."""
     airflow_says(monkeypatch, "failed")
-    real, outages = Stops.set_desired, [StoreError("the database server cannot be reached")] * 2
+    real, outages = SqlStopRepository.set_desired, [StoreError("the database server cannot be reached")] * 2
 
-    def taken_at_last(stops: Stops, state: DesiredState) -> None:
+    def taken_at_last(stops: SqlStopRepository, state: DesiredState) -> None:
         if outages:
             raise outages.pop()
         real(stops, state)
 
-    monkeypatch.setattr(Stops, "set_desired", taken_at_last)
+    monkeypatch.setattr(SqlStopRepository, "set_desired", taken_at_last)
     asyncio.run(driver_trigger(space).on_kill())
     assert wish(space) is Desired.STOPPED
 

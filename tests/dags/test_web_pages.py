@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream, make_project
 from support.queries import query_record
@@ -72,7 +72,7 @@ def _fill(space: Workspace) -> None:
         ended = {"ended_at": 2.0, "error": error} if error else {}
         space.store.queries.started(query_record("pair", name, driver="pair-1", at=1.0, **ended))
     space.store.journals.save(run)
-    space.store.journals.append("run-1", Entry(step=Step.FAULT, at=time.time(), kind="note", message=EVIL))
+    space.store.journals.append("run-1", JournalEntry(step=DrillStep.FAULT, at=time.time(), kind="note", message=EVIL))
 
 
 def token(role: str | None) -> str:

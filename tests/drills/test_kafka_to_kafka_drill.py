@@ -16,7 +16,7 @@ import pytest
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.engine import EXPERIMENT
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
@@ -77,8 +77,8 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         try:
             naive = verify(spec_from_dict(run.facts["fork"]["spec"]), deduplicated=False)
         finally:
-            engine.step(run_id, Step.HEAL)
-            run = engine.step(run_id, Step.REPORT)
+            engine.step(run_id, DrillStep.HEAL)
+            run = engine.step(run_id, DrillStep.REPORT)
         assert run.passed, run.reason
         fork, proof, counts = (run.facts[name] for name in ("fork", "fault", "reconciliation"))
         assert proof["evidence"]["signal"] == signal.SIGKILL

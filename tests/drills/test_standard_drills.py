@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, Step
+from streamwarden.drills.journal import DrillRun, DrillStep
 from streamwarden.drills.spec import FaultKind
 from streamwarden.lifecycle import folder as files
 from streamwarden.services.replay.replay import replay
@@ -108,11 +108,11 @@ def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:
 STEP = """
 import sys
 from streamwarden.services.workspace import Workspace
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
     engine = workspace.drill_engine()
     run_id = engine.begin("drill", "stepwise-1")
-    engine.step(run_id, Step(sys.argv[3]))
+    engine.step(run_id, DrillStep(sys.argv[3]))
 """
 
 
@@ -120,9 +120,9 @@ def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path:
     """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
     tried again: it finds that driver and starts no second one."""
     with drill_project(tmp_path, inputs=flights, fault=FaultKind.CONTROLLED_RESTART) as workspace:
-        for step in Step:
+        for step in DrillStep:
             process = start_step(workspace, step)
-            if step is Step.RECOVERY:
+            if step is DrillStep.RECOVERY:
                 await_drivers(workspace, 3, process)
                 process.kill()
                 process.wait()
@@ -138,7 +138,7 @@ def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path:
         assert exits == ["stopped", "stopped", "completed"]  # parked, restarted, done
 
 
-def start_step(workspace: Workspace, step: Step) -> subprocess.Popen[bytes]:
+def start_step(workspace: Workspace, step: DrillStep) -> subprocess.Popen[bytes]:
     script = workspace.project / "step.py"
     script.write_text(STEP)
     return subprocess.Popen([sys.executable, str(script), str(workspace.project), str(workspace.data), step.value])

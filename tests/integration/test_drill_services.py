@@ -13,7 +13,7 @@ import pytest
 from streamwarden.adapters.connections import variable
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.spec import Service
+from streamwarden.drills.spec import OutageService
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -71,9 +71,11 @@ TABLE = PostgresqlSink(connection="warehouse", table="t", key=("k",))
 TOPIC = KafkaSink(connection="events", topic="t", key=("k",))
 
 
-@pytest.mark.parametrize(("service", "sink"), [(Service.SOURCE, TABLE), (Service.SINK, TABLE), (Service.SINK, TOPIC)])
+@pytest.mark.parametrize(
+    ("service", "sink"), [(OutageService.SOURCE, TABLE), (OutageService.SINK, TABLE), (OutageService.SINK, TOPIC)]
+)
 def test_a_port_that_is_open_and_silent_is_no_answer(
-    silent: int, service: Service, sink: SinkSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    silent: int, service: OutageService, sink: SinkSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(
         variable("events"),

@@ -6,7 +6,7 @@ import pytest
 
 from streamwarden.drills.engine import EXPERIMENT
 from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.spec import FaultKind
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -16,7 +16,7 @@ from support.drill_world import Killed, World, drill
 def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
     """A new engine for each step, as Airflow's tasks have it; a killed step is tried again."""
     run_id = world.engine(drill(kind)).begin(kind.value, run_id="scheduled-1")
-    for step in Step:
+    for step in DrillStep:
         try:
             world.engine(drill(kind)).step(run_id, step)
         except Killed:
@@ -103,12 +103,12 @@ def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> Non
     world = World(die_at="after_grow", total_batches=24)
     engine = world.engine(drill(FaultKind.PARTITIONS_ADDED))
     run_id = engine.begin("partitions_added")
-    engine.step(run_id, Step.STEADY_STATE)
+    engine.step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
-        engine.step(run_id, Step.FAULT)
+        engine.step(run_id, DrillStep.FAULT)
     world.kill("d2")
     world.input.sent = 0.5
-    result = engine.step(run_id, Step.FAULT)
+    result = engine.step(run_id, DrillStep.FAULT)
     assert "an attempt before this one had added them" in result.facts["halted"]["reason"]
 
 
@@ -117,12 +117,12 @@ def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
     world = World(batch_seconds=30.0)
     engine = world.engine(drill(FaultKind.CONTROLLED_RESTART))
     run_id = engine.begin("controlled_restart")
-    engine.step(run_id, Step.STEADY_STATE)
+    engine.step(run_id, DrillStep.STEADY_STATE)
     world.die_at = "after_stop"
     with pytest.raises(Killed):
-        engine.step(run_id, Step.FAULT)
+        engine.step(run_id, DrillStep.FAULT)
     world.sleep(10.0)
-    for step in Step:
+    for step in DrillStep:
         result = engine.step(run_id, step)
     asked_at = world.drivers[result.facts["fault"]["driver_id"]].stop_asked_at
     assert result.facts["fault"]["moment"] == asked_at
@@ -134,7 +134,7 @@ def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> Non
     world = World()
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in Step:
+    for step in DrillStep:
         first = engine.step(run_id, step)
         before = (len(world.journals.lines), len(world.drivers), list(world.signals))
         assert engine.step(run_id, step) == first
@@ -154,7 +154,7 @@ def test_the_drill_is_the_one_that_was_begun_even_if_its_file_changes() -> None:
     run_id = world.engine(drill()).begin("kill_driver")
     changed = drill(FaultKind.CONTROLLED_RESTART)
     engine = world.engine(changed)
-    for step in Step:
+    for step in DrillStep:
         engine.step(run_id, step)
     assert world.journals.runs[run_id].facts["fault"]["kind"] == "kill_driver"
 
@@ -165,7 +165,7 @@ def test_two_processes_do_not_work_on_one_run() -> None:
     run_id = engine.begin("kill_driver")
     world.locked = True
     with pytest.raises(DrillError, match="another process"):
-        engine.step(run_id, Step.STEADY_STATE)
+        engine.step(run_id, DrillStep.STEADY_STATE)
     assert world.forks_made == 0
 
 
@@ -175,9 +175,9 @@ def test_a_store_that_is_down_decides_nothing_and_a_retry_goes_on() -> None:
     run_id = engine.begin("kill_driver")
     world.journals.down = True
     with pytest.raises(StoreError):
-        engine.step(run_id, Step.STEADY_STATE)
+        engine.step(run_id, DrillStep.STEADY_STATE)
     world.journals.down = False
-    for step in Step:
+    for step in DrillStep:
         engine.step(run_id, step)
     assert world.journals.runs[run_id].passed
 
@@ -187,10 +187,10 @@ def test_a_step_that_never_finished_fails_the_drill_and_is_healed() -> None:
     world = World(die_at="before_kill")
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    engine.step(run_id, Step.STEADY_STATE)
+    engine.step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
-        engine.step(run_id, Step.FAULT)
-    for step in (Step.RECOVERY, Step.VERIFICATION, Step.HEAL, Step.REPORT):
+        engine.step(run_id, DrillStep.FAULT)
+    for step in (DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL, DrillStep.REPORT):
         result = engine.step(run_id, step)
     assert result.status is DrillStatus.FAILED
     assert "the step fault did not finish" in result.reason
@@ -202,16 +202,16 @@ def test_after_an_abort_the_other_steps_are_skipped_by_name() -> None:
     world = World(total_batches=3)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in Step:
+    for step in DrillStep:
         result = engine.step(run_id, step)
-    outcomes = {step: result.facts["steps"][step]["outcome"] for step in Step}
+    outcomes = {step: result.facts["steps"][step]["outcome"] for step in DrillStep}
     assert outcomes == {
-        Step.STEADY_STATE: "failed",
-        Step.FAULT: "skipped",
-        Step.RECOVERY: "skipped",
-        Step.VERIFICATION: "skipped",
-        Step.HEAL: "passed",
-        Step.REPORT: "failed",
+        DrillStep.STEADY_STATE: "failed",
+        DrillStep.FAULT: "skipped",
+        DrillStep.RECOVERY: "skipped",
+        DrillStep.VERIFICATION: "skipped",
+        DrillStep.HEAL: "passed",
+        DrillStep.REPORT: "failed",
     }
     assert result.status is DrillStatus.ABORTED
     assert [each for each in EXPERIMENT if each not in outcomes] == []
@@ -224,11 +224,11 @@ def test_a_healing_that_did_not_pass_is_done_again() -> None:
     run_id = engine.begin("kill_driver")
     for step in EXPERIMENT:
         engine.step(run_id, step)
-    first = engine.step(run_id, Step.HEAL)
+    first = engine.step(run_id, DrillStep.HEAL)
     assert first.facts["steps"]["heal"]["outcome"] == "failed"
     assert "the broker does not answer" in first.facts["heal"]["message"]
-    engine.step(run_id, Step.HEAL)
-    result = engine.step(run_id, Step.REPORT)
+    engine.step(run_id, DrillStep.HEAL)
+    result = engine.step(run_id, DrillStep.REPORT)
     assert world.cleared == 1
     assert result.passed, result.reason
 
@@ -238,22 +238,22 @@ def test_a_run_that_was_told_of_before_it_was_healed_is_healed_and_told_of_anew(
     world = World(total_batches=500)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    engine.step(run_id, Step.STEADY_STATE, park=False)
+    engine.step(run_id, DrillStep.STEADY_STATE, park=False)
     world.journals.down = True
     with pytest.raises(StoreError):
-        engine.step(run_id, Step.HEAL)
+        engine.step(run_id, DrillStep.HEAL)
     world.journals.down = False
-    told = engine.step(run_id, Step.REPORT)
+    told = engine.step(run_id, DrillStep.REPORT)
     assert world.drivers["d1"].exit is None
     assert "| healing | not done |" in world.summaries[run_id]
     world.sleep(60.0)
-    healed = engine.step(run_id, Step.HEAL)
+    healed = engine.step(run_id, DrillStep.HEAL)
     assert world.drivers["d1"].exit is not None
     assert world.cleared == 1
     assert healed.ended_at == told.ended_at, "the drill was over then"
     assert "| healing | driver ended: d1; removed: fork/input" in world.summaries[run_id]
     assert world.documents[run_id]["facts"]["heal"]["clean"]
-    assert engine.step(run_id, Step.REPORT) == engine.step(run_id, Step.HEAL) == healed
+    assert engine.step(run_id, DrillStep.REPORT) == engine.step(run_id, DrillStep.HEAL) == healed
 
 
 def test_a_verdict_for_want_of_healing_is_given_anew_when_it_is_healed() -> None:
@@ -261,16 +261,16 @@ def test_a_verdict_for_want_of_healing_is_given_anew_when_it_is_healed() -> None
     world = World(clear_failures=2)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in Step:
+    for step in DrillStep:
         told = engine.step(run_id, step)
     assert told.status is DrillStatus.FAILED
     assert "healing is incomplete: the broker does not answer" in told.reason
-    assert engine.step(run_id, Step.HEAL).status is DrillStatus.FAILED, "it is still away"
+    assert engine.step(run_id, DrillStep.HEAL).status is DrillStatus.FAILED, "it is still away"
     write, world.write = world.write, _dies  # type: ignore[method-assign]
     with pytest.raises(Killed):
-        engine.step(run_id, Step.HEAL)
+        engine.step(run_id, DrillStep.HEAL)
     world.write = write  # type: ignore[method-assign]
-    result = engine.step(run_id, Step.HEAL)
+    result = engine.step(run_id, DrillStep.HEAL)
     assert world.cleared == 1
     assert result.passed, result.reason
     assert world.documents[run_id]["verdict"] == "PASSED"
@@ -298,10 +298,10 @@ def test_a_run_whose_steps_nobody_goes_on_with_is_healed_by_the_one_that_follows
     spec = drill(FaultKind.SERVICE_OUTAGE)
     engine = world.engine(spec)
     left = engine.begin(spec.name, "scheduled-1")
-    engine.step(left, Step.STEADY_STATE)
+    engine.step(left, DrillStep.STEADY_STATE)
     world.die_at = "before_up"
     with pytest.raises(Killed):
-        engine.step(left, Step.FAULT)
+        engine.step(left, DrillStep.FAULT)
     assert world.service.away_since is not None
     assert engine.heal_abandoned(spec.name) == [], "who cannot know that it is over leaves it alone"
     assert engine.heal_abandoned(spec.name, running=left) == []
@@ -325,10 +325,10 @@ def test_a_run_that_has_begun_needs_no_file_any_more() -> None:
     """The drill's YAML broke, or was deleted, in the middle of it."""
     world = World()
     run_id = world.engine(drill()).begin("kill_driver", "nightly-7")
-    world.engine(drill()).step(run_id, Step.STEADY_STATE)
+    world.engine(drill()).step(run_id, DrillStep.STEADY_STATE)
     without = world.engine()
     assert without.begin("kill_driver", "nightly-7") == run_id
-    for step in Step:
+    for step in DrillStep:
         result = without.step(run_id, step)
     assert result.passed, result.reason
 
@@ -341,4 +341,4 @@ def test_an_id_that_is_no_safe_path_is_refused(run_id: str) -> None:
 
 def test_a_run_that_was_never_begun_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(DrillError, match="drill list"):
-        World().engine(drill()).step("nobody-1", Step.HEAL)
+        World().engine(drill()).step("nobody-1", DrillStep.HEAL)

@@ -19,7 +19,8 @@ from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.stop import Desired
-from streamwarden.services.fleet.fleet import Fleet, new_driver_id, stream_of
+from streamwarden.services.fleet.driver_ids import new_driver_id, stream_of
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream import StopPolicy, StreamSpec, TriggerSpec
 from support.drivers import until
 
@@ -255,7 +256,7 @@ def test_the_deadlines_are_the_streams_own_unless_said_otherwise(yard: Yard) -> 
 def test_old_folders_and_the_temporary_files_of_dead_drivers_are_swept(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamwarden.services.fleet.fleet.KEPT_FOLDERS", 2)
+    monkeypatch.setattr("streamwarden.services.fleet.cleaning.KEPT_FOLDERS", 2)
     folders: list[Path] = []
     fleet = Fleet(yard.store, yard.data, clock=lambda: time.time() + len(folders))  # ids sort by the second
     for _ in range(4):
@@ -282,7 +283,7 @@ def test_waiting_too_long_names_the_log(yard: Yard) -> None:
 
 @pytest.mark.parametrize("text", ["../../etc", "counts/../../x-1-2", "a b-1-2", "", "-1-2"])
 def test_a_name_from_a_url_is_no_path(text: str) -> None:
-    with pytest.raises(ProcessError, match="no driver id"):
+    with pytest.raises(ProcessError, match="not a driver id"):
         stream_of(text)
 
 
@@ -294,9 +295,3 @@ def test_a_driver_id_tells_its_stream_and_sorts_by_time() -> None:
 
 def test_spark_is_the_one_that_is_installed_with_this_package() -> None:
     assert (spark_home() / "bin" / "spark-submit").exists()
-
-
-def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert files.tail(tmp_path / "none") == ""
-    (tmp_path / "log").write_text("x" * 100 + "end")
-    assert files.tail(tmp_path / "log", 5) == "xxend"

@@ -4,70 +4,32 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.incident import Incident, due, to_tell
+from streamwarden.health.incident import Incident, due
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.notifiers import (
     URLS_VARIABLE,
     AppriseNotifier,
-    Delivery,
     Notification,
+    NotificationDelivery,
     NotificationError,
     compose,
     deliver,
+    due_notifications,
 )
 from support.children import Line, children
+from support.inbox import Inbox
 
 HOUR = 3600.0
 T0 = 1_800_000_000.0
-
-
-class Inbox:
-    """A web hook that keeps what it is sent; answers with `status`."""
-
-    def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self.status = 200
-        inbox = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if inbox.status == 200:
-                    inbox.messages.append(json.loads(body))
-                self.send_response(inbox.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Keep the test's output clean."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        self.port = self._server.server_port
-        self.url = f"json://user:s3cret@127.0.0.1:{self.port}/hook"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    opened = Inbox()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -90,10 +52,9 @@ def incident(**changes: Any) -> Incident:
     return Incident(**{**settings, **changes})
 
 
-def tick(store: Store, send: Any, now: float) -> Delivery:
+def tick(store: Store, send: Any, now: float) -> NotificationDelivery:
     """What the health DAG does each minute: send what is due at `now`."""
-    waiting = [compose(each, now) for each in to_tell(store.incidents, now, HOUR)]
-    return deliver(waiting, send, store.incidents, now=now, resend_interval=HOUR)
+    return deliver(due_notifications(store.incidents, now, HOUR), send, store.incidents, now=now, resend_interval=HOUR)
 
 
 def test_a_message_says_at_3_am_what_is_wrong_and_what_to_do() -> None:
@@ -158,7 +119,7 @@ def test_a_message_that_did_not_go_out_is_tried_again_within_a_minute(inbox: Inb
     first = tick(store, notifier, T0)
     assert [reason for _, reason in first.failed]
     assert not first.sent
-    assert tick(store, notifier, T0 + 30) == Delivery()  # not a storm either
+    assert tick(store, notifier, T0 + 30) == NotificationDelivery()  # not a storm either
     assert all(tick(store, notifier, T0 + 60 * minute).failed for minute in range(1, 10))
     inbox.status = 200
     assert tick(store, notifier, T0 + 600).sent

@@ -55,13 +55,13 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
 
 
 def report() -> CheckpointReport:
-    fs, path = open_path(SPEC.checkpoint, "lake")
-    return read_checkpoint(fs, path, output=SPEC.sink.path)
+    return read_checkpoint(open_path(SPEC.checkpoint, "lake"), output=open_path(SPEC.sink.path, "lake"))
 
 
 def test_the_inspector_finds_what_it_finds_on_a_disk(stored: Stored) -> None:
-    fs, path = open_path(stored.local / "checkpoint")
-    here, there = read_checkpoint(fs, path, output=str(stored.local / "output")), report()
+    local = stored.local
+    here = read_checkpoint(open_path(local / "checkpoint"), output=open_path(local / "output"))
+    there = report()
     assert there.findings == here.findings == ()
     assert (there.stores, there.operators, there.sink_newest) == (here.stores, here.operators, LAST)
     assert there.path == SPEC.checkpoint
@@ -97,7 +97,7 @@ def test_a_fork_is_local_and_names_nothing_of_the_store(
     assert (made.batch, made.inputs, made.unseen) == (batch, FILES, unseen)
     assert (made.spec.in_object_store, made.spec.connections) == (frozenset(), ())
     if batch is not None:
-        read = read_checkpoint(*open_path(made.spec.checkpoint), output=made.spec.sink.path)
+        read = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path))
         assert (read.findings, read.position.committed) == ((), batch)
         logs = [
             path for path in (tmp_path / "f").rglob("*") if {"_spark_metadata", "sources", "_metadata"} & {*path.parts}
@@ -112,8 +112,7 @@ def test_a_fork_in_the_store_is_made_of_copies_there_and_goes_without_a_trace(st
     before = stored.store.versions()
     made = fork(SPEC, into=tmp_path / "f", at=at, rewind=2)
     assert (made.batch, made.unseen, made.spec.checkpoint) == (LAST - 2, 5, f"{at}/checkpoint")
-    fs, path = open_path(made.spec.checkpoint, "lake")
-    read = read_checkpoint(fs, path, output=made.spec.sink.path)
+    read = read_checkpoint(open_path(made.spec.checkpoint, "lake"), output=open_path(made.spec.sink.path, "lake"))
     assert (read.findings, read.position.committed, read.sink_newest) == ((), LAST - 2, LAST - 2)
     origin, copy = (stored.store.versions(f"{each}/checkpoint/state/") for each in (NAME, "drills of mine/1"))
     digests = {key.removeprefix(NAME): digest for key, (digest, _) in origin.items()}
@@ -130,9 +129,9 @@ def test_a_fork_in_the_store_is_made_of_copies_there_and_goes_without_a_trace(st
 
 def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckpointError, match="no such folder"):
-        read_checkpoint(*open_path(f"s3a://{BUCKET}/nowhere", "lake"))
+        read_checkpoint(open_path(f"s3a://{BUCKET}/nowhere", "lake"))
     with pytest.raises(CheckpointError, match="NO_SUCH_BUCKET"):
-        read_checkpoint(*open_path("s3a://nobodys/checkpoint", "lake"))
+        read_checkpoint(open_path("s3a://nobodys/checkpoint", "lake"))
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", stored.store.connection(secret="of-somebody-else"))
     (problem,) = survey(SPEC).problems
     assert "SIGNATURE_DOES_NOT_MATCH" in problem

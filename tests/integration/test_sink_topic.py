@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from streamwarden.adapters.connections import Connection, connection, variable
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.config.loading import spec_to_dict
@@ -39,7 +39,6 @@ from support.checkpoints import Archives, stream_of
 from support.drivers import until
 from support.kafka_broker import Broker, broker
 
-FS = LocalFiles()
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"
 NEWEST = 13
 
@@ -199,8 +198,8 @@ def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
     (asked,) = admin.describe_configs([resource]).values()
     assert asked.result(timeout=20)["retention.ms"].value == "-1"
     if batch is not None:
-        assert read_checkpoint(FS, made.spec.checkpoint).findings == ()
-        assert log_position(FS, made.spec.checkpoint).committed == batch
+        assert read_checkpoint(open_path(made.spec.checkpoint)).findings == ()
+        assert log_position(open_path(made.spec.checkpoint)).committed == batch
     assert topic.drop(made.spec) == own
     assert topic.drop(made.spec) is None
     with pytest.raises(SinkError, match="the topic is not there"):

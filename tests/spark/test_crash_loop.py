@@ -42,7 +42,7 @@ def debts_of_a_crash_loop(made: Project, name: str, conf: dict[str, str]) -> lis
         made.await_batches(spec, life * BATCHES)
         assert made.fleet.kill(driver)
         until("nothing left", lambda: not made.living())
-        report = read_checkpoint(*open_path(spec.checkpoint))
+        report = read_checkpoint(open_path(spec.checkpoint))
         debts.append(max(store.replay.versions for store in report.stores))
     return debts
 

@@ -84,7 +84,7 @@ def test_a_job_that_raises_in_batch_3(made: Project) -> None:
     )
     assert record.message == f"{spec.job}:3: ValueError: the rate of batch 3 is missing"
     assert record.cut_batch is True
-    position = log_position(*open_path(spec.checkpoint))
+    position = log_position(open_path(spec.checkpoint))
     assert (position.planned, position.committed) == (3, 2)
 
 
@@ -163,7 +163,7 @@ def test_a_plain_script_that_waits_for_its_query_is_supervised(made: Project) ->
     until("its progress", lambda: len([b for b in made.store.batches.window("waiting") if b.progress]) >= 4)
     record = made.store.drivers.get(driver_id)
     assert record is not None
-    assert record.query_id == log_position(*open_path(spec.checkpoint)).query_id
+    assert record.query_id == log_position(open_path(spec.checkpoint)).query_id
     seen = made.fleet.stop("waiting", requested_by="ann", reason="deploy")
     assert seen is not None
     assert seen.exit is not None
@@ -250,11 +250,11 @@ def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None
         assert (record.kind, record.curable) == (ExitKind.FAILED, True)
         assert "No space left on device" in record.message
         assert "free space" in record.next_step
-        before = log_position(*open_path(spec.checkpoint)).committed or 0
+        before = log_position(open_path(spec.checkpoint)).committed or 0
         filler.unlink()
         made.publish(1)
         made.start(spec)
-        until("a batch", lambda: (log_position(*open_path(spec.checkpoint)).committed or 0) > before)
+        until("a batch", lambda: (log_position(open_path(spec.checkpoint)).committed or 0) > before)
         made.fleet.stop("full", requested_by="test", reason="done")
     finally:
         for path in (made.data / "drivers" / "full").glob("*"):

@@ -20,7 +20,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
-from streamwarden.services.fleet.fleet import Started
+from streamwarden.services.fleet.starting import Started
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import StreamSpec
 from support.drivers import COUNTS, Project, minute_of, project, until
@@ -179,7 +179,7 @@ def test_a_stop_ends_at_a_batch_boundary(life: Life) -> None:
     assert seen is not None
     assert seen.exit is not None
     assert (seen.exit.kind, seen.exit.exit_code, seen.exit.message) == (ExitKind.STOPPED, 0, "stopped by ann: deploy")
-    position = log_position(*open_path(life.spec.checkpoint))
+    position = log_position(open_path(life.spec.checkpoint))
     assert seen.exit.cut_batch == (position.gap > 0)
     assert position.gap == 0
     lease = life.store.leases.current(life.spec.checkpoint)
@@ -205,7 +205,7 @@ def test_a_killed_driver_is_noticed_at_once_and_its_batches_are_filled_in(life: 
     seen = life.fleet.observe(record.driver_id)
     assert seen.exit is not None
     assert (seen.exit.kind, seen.exit.signal, seen.exit.curable) == (ExitKind.KILLED, 9, True)
-    position = log_position(*open_path(life.spec.checkpoint))
+    position = log_position(open_path(life.spec.checkpoint))
     assert position.query_id is not None
     assert position.committed is not None
     assert life.store.batches.missing("counts", position.query_id, position.committed) == ()
@@ -268,7 +268,7 @@ def _expected(closed: int) -> dict[tuple[str, int], int]:
 
 def _told(life: Life, closed: int) -> str:
     counts, expected = _counts(life), _expected(closed)
-    position = log_position(*open_path(life.spec.checkpoint))
+    position = log_position(open_path(life.spec.checkpoint))
     missing = sorted({window for window, _ in expected.keys() - counts.keys()})
     return f"missing windows {missing}; checkpoint {position}; published {life.project.published}"
 

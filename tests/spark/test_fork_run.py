@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.sources import file_source_log
@@ -32,7 +32,6 @@ pytestmark = pytest.mark.spark
 
 FILES = 22
 FORK_AFTER = 11  # past the first compaction of both logs (batch 9), before the second (19): forks must get over that
-FS = LocalFiles()
 CONF = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -72,7 +71,7 @@ def places(spec: StreamSpec) -> dict[str, object]:
 
 def await_commit(checkpoint: str, batch: int, *, within: float = 90) -> None:
     deadline = time.monotonic() + within
-    while (log_position(FS, checkpoint).committed or 0) < batch:
+    while (log_position(open_path(checkpoint)).committed or 0) < batch:
         assert time.monotonic() < deadline, f"batch {batch} was not committed within {within} s"
         time.sleep(0.02)
 
@@ -103,14 +102,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory, spark: SparkWorker) -> Scene
         publish(root / "input", index, minute_of_rows(index))
     spark.ask("start", query="origin", **places(spec))
     await_commit(spec.checkpoint, FORK_AFTER)
-    committed = log_position(FS, spec.checkpoint).committed
+    committed = log_position(open_path(spec.checkpoint)).committed
     assert committed is not None
     forks = {
         "newest": fork(spec, into=root.parent / "newest", rewind=0),
         "rewound": fork(spec, into=root.parent / "rewound", rewind=5),
         "beginning": fork(spec, into=root.parent / "beginning", rewind="all"),
     }
-    assert (log_position(FS, spec.checkpoint).committed or 0) < FILES - 1, "the origin ended before it was forked"
+    committed = log_position(open_path(spec.checkpoint)).committed or 0
+    assert committed < FILES - 1, "the origin ended before it was forked"
     await_commit(spec.checkpoint, FILES - 1)
     await_commit(spec.checkpoint, FILES)  # the last window is emitted by a batch without data
     spark.ask("stop", query="origin")
@@ -124,7 +124,7 @@ def test_a_fork_of_a_running_query_ends_with_exactly_the_right_rows(scene: Scene
     options = {**made.spec.source.options, "maxFilesPerTrigger": "6" if name == "beginning" else "1"}
     assert scene.spark.run(made.spec.name, **{**places(made.spec), "options": options}) is None
     assert scene.spark.rows(made.spec.sink.path or "") == EXPECTED
-    read = file_source_log(FS, made.spec.checkpoint)
+    read = file_source_log(open_path(made.spec.checkpoint))
     own = [file_name(uri) for batch, uris in read.items() if made.batch is None or batch > made.batch for uri in uris]
     assert len(own) == len(set(own)) == made.unseen
     assert sorted(file_name(uri) for uris in read.values() for uri in uris) == [
@@ -153,7 +153,7 @@ def test_the_original_is_untouched_by_its_forks_running(scene: Scene) -> None:
 
 def test_the_inspector_finds_nothing_wrong_with_origin_and_forks(scene: Scene) -> None:
     for spec in (scene.spec, *(made.spec for made in scene.forks.values())):
-        report = read_checkpoint(FS, spec.checkpoint, output=spec.sink.path)
+        report = read_checkpoint(open_path(spec.checkpoint), output=open_path(spec.sink.path))
         assert report.findings == ()
         assert report.position.committed is not None
         assert json.loads(json.dumps(report.to_dict()))["committed"] == report.position.committed
@@ -177,7 +177,7 @@ def test_a_fork_that_does_not_know_seen_files_by_name_is_caught(scene: Scene, tm
     for entry in log.iterdir():
         entry.write_text(entry.read_text().replace("/in%20", "/was%20"))
     assert scene.spark.run("wrong_names", **places(made.spec)) is None
-    read = file_source_log(FS, made.spec.checkpoint)
+    read = file_source_log(open_path(made.spec.checkpoint))
     assert sum(len(uris) for batch, uris in read.items() if batch > (made.batch or 0)) > made.unseen
 
 

@@ -109,8 +109,8 @@ class Ran:
     spec: StreamSpec
 
     def report(self) -> CheckpointReport:
-        fs, path = open_path(self.spec.checkpoint, "lake")
-        return read_checkpoint(fs, path, output=self.spec.sink.path)
+        output = open_path(self.spec.sink.path, "lake")
+        return read_checkpoint(open_path(self.spec.checkpoint, "lake"), output=output)
 
     def quarantined(self) -> list[str]:
         return [key for key in self.store.keys("windows/quarantine/") if key.endswith(".json")]

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.config.loading import load_stream
 from streamwarden.health.checks.backlog import CHECK as BACKLOG
@@ -223,7 +223,7 @@ def test_what_is_no_event_is_kept_aside(ran: Ran) -> None:
 
 
 def test_its_checkpoint_can_be_inspected(ran: Ran) -> None:
-    report = read_checkpoint(LocalFiles(), ran.spec.checkpoint)
+    report = read_checkpoint(open_path(ran.spec.checkpoint))
     assert report.formats["checkpoint"] == "2"
     assert report.findings == ()
 

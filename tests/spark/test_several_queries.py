@@ -116,7 +116,7 @@ def status(world: Project) -> dict[str, dict[str, Any]]:
 
 
 def committed(world: Project, folder: str) -> int:
-    position = log_position(*open_path(str(world.data / "checkpoints/pair" / folder)))
+    position = log_position(open_path(str(world.data / "checkpoints/pair" / folder)))
     return -1 if position.committed is None else position.committed
 
 
@@ -184,17 +184,17 @@ def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(wo
 
     stopped = run(world, "stop", "pair")
     assert stopped.code == Exit.OK, (stopped, world.log(_driver(world)))
-    assert log_position(*open_path(units["plain"].checkpoint)).gap == 0
+    assert log_position(open_path(units["plain"].checkpoint)).gap == 0
     (world.data / "poison").unlink()
     assert run(world, "start", "pair").code == Exit.OK
     until("the other one's batch, too", lambda: committed(world, "second") >= 5)
     run(world, "check", "--json")
     (world.data / "slow").touch()
     world.publish(1)
-    until("a long batch", lambda: log_position(*open_path(units["picky_one"].checkpoint)).gap == 1)
+    until("a long batch", lambda: log_position(open_path(units["picky_one"].checkpoint)).gap == 1)
     driver = _driver(world)
     assert run(world, "stop", "pair").code == Exit.OK
-    assert {log_position(*open_path(each.checkpoint)).gap for each in units.values()} == {0}
+    assert {log_position(open_path(each.checkpoint)).gap for each in units.values()} == {0}
     end = world.await_end(driver)
     assert (end.kind, end.cut_batch) == (ExitKind.STOPPED, False)
     expected = Counter(range(world.published * 20))

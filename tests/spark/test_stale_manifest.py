@@ -25,14 +25,14 @@ def build(spark, spec):
 ORACLE = """
 import json
 
-from streamwarden.verification.batches import replayed
-from streamwarden.verification.oracle import Books, Expectation
+from streamwarden.verification.batches import replay_input
+from streamwarden.verification.oracle import RowCounts, Expectation
 
 
 def expected(inputs, facts):
-    run = replayed(inputs, facts, decode=json.loads, at=lambda row: 0, delay=None)
+    run = replay_input(inputs, facts, decode=json.loads, at=lambda row: 0, delay=None)
     rows = {(row["id"],): (row["key"],) for each in run.batches.values() for row in each}
-    books = Books(
+    books = RowCounts(
         records=run.records,
         malformed=0,
         pairs=run.records,

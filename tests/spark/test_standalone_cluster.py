@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from streamwarden.health.checks import memory_usage
-from streamwarden.health.executors import Look, looks
+from streamwarden.health.executors import ExecutorSnapshot, executor_snapshots
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
@@ -76,8 +76,8 @@ class Ran:
     def measurements(self) -> tuple[Measurement, ...]:
         return self.project.store.measurements.recent(self.spec.name, 0)
 
-    def looks(self) -> list[Look]:
-        return [look for look in looks(self.measurements()) if look.memory]
+    def looks(self) -> list[ExecutorSnapshot]:
+        return [look for look in executor_snapshots(self.measurements()) if look.memory]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def await_look(home: Project, spec: StreamSpec, driver: str, *, lost: int) -> No
     """Until the driver has seen the loss, and the memory of the executor that came instead."""
 
     def seen() -> bool:
-        found = looks(home.store.measurements.recent(spec.name, 0))
+        found = executor_snapshots(home.store.measurements.recent(spec.name, 0))
         return bool(found) and found[-1].lost >= lost and found[-1].active == 1 and bool(found[-1].memory)
 
     until(f"{lost} lost executors in the measurements", seen, told=lambda: home.log(driver))

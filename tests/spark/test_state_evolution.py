@@ -182,5 +182,5 @@ def test_the_encoding_is_that_of_the_checkpoint_whatever_the_setting(story: Stor
     other = from_version_1(story, "as_rows", state=replace(story.spec.state, encoding=Encoding.UNSAFEROW))
     assert story.made.await_end(story.made.start(other)).kind is ExitKind.COMPLETED
     assert verify(other).exactly_once
-    conf = all_offsets(*open_path(other.checkpoint))[FILES - 1].conf
+    conf = all_offsets(open_path(other.checkpoint))[FILES - 1].conf
     assert conf["spark.sql.streaming.stateStore.encodingFormat"] == "avro"

@@ -99,6 +99,15 @@ def test_an_idle_report_never_hides_a_run(store: Store) -> None:
     assert batch.progress == report(1, at=START)
 
 
+@pytest.mark.parametrize(("rows", "phases"), [(10, ()), (0, ("walCommit",))], ids=["only rows", "only its plan"])
+def test_one_sign_of_a_run_makes_the_report_count(store: Store, rows: int, phases: tuple[str, ...]) -> None:
+    store.batches.upsert_progress(STREAM, report(1, rows=rows, durationMs=dict.fromkeys(phases, 1)))
+    store.batches.upsert_logged(STREAM, QUERY, 1, START, None)
+    (batch,) = store.batches.window(STREAM)
+    assert batch.progress is not None, "unlike an idle trigger's, it is of this batch"
+    assert store.batches.summary(STREAM).rows == rows
+
+
 def test_a_batch_that_ran_again_after_a_kill_is_counted_once_with_the_second_run(store: Store) -> None:
     store.batches.upsert_progress(STREAM, report(1, at=START, run_id="first", rows=10))
     store.batches.upsert_progress(STREAM, report(1, at=START + 60, run_id="second", rows=10))

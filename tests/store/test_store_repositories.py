@@ -1,11 +1,13 @@
 """Drivers, stops, verdicts, incidents, journals: written once, read back the same, repeated without effect."""
 
+import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.errors import StoreError
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
@@ -54,6 +56,12 @@ class TestDrivers:
         whole = replace(DRIVER, process=JVM, query_id="query", run_id="run", started_at=20, exit=KILLED)
         store.drivers.launched(whole)
         assert store.drivers.get("driver-1") == whole
+
+    def test_an_exit_that_was_stored_before_causes_had_codes_is_read(self, path: Path, store: Store) -> None:
+        store.drivers.launched(replace(DRIVER, exit=replace(KILLED, cause="out_of_memory")))
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE drivers SET exit = json_remove(exit, '$.cause')")
+        assert store.drivers.get("driver-1") == replace(DRIVER, exit=KILLED)
 
     def test_recording_the_launch_again_takes_nothing_back(self, store: Store) -> None:
         store.drivers.launched(DRIVER)
@@ -306,8 +314,8 @@ class TestJournals:
     def test_entries_come_back_in_the_order_they_were_written(self, store: Store) -> None:
         """Also when a clock went backwards."""
         entries = [
-            Entry(step=step, at=at, kind="note", message=f"at {at}", data={"list": [1, "zwei", None]})
-            for step, at in ((Step.STEADY_STATE, 3.0), (Step.FAULT, 1.0), (Step.FAULT, 2.0))
+            JournalEntry(step=step, at=at, kind="note", message=f"at {at}", data={"list": [1, "zwei", None]})
+            for step, at in ((DrillStep.STEADY_STATE, 3.0), (DrillStep.FAULT, 1.0), (DrillStep.FAULT, 2.0))
         ]
         for entry in entries:
             store.journals.append("run-1", entry)

@@ -12,22 +12,22 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-Damage = Callable[[Path], object]
+Breakage = Callable[[Path], object]
 
 
-def lose(*names: str) -> Damage:
+def lose(*names: str) -> Breakage:
     return lambda fork: [each.unlink() if each.is_file() else shutil.rmtree(each) for each in find(fork, names)]
 
 
-def halve(*names: str) -> Damage:
+def halve(*names: str) -> Breakage:
     return lambda fork: [each.write_bytes(each.read_bytes()[: each.stat().st_size // 2]) for each in find(fork, names)]
 
 
-def empty(*names: str) -> Damage:
+def empty(*names: str) -> Breakage:
     return lambda fork: [_cut(each, 0) for each in find(fork, names)]
 
 
-def flip(*names: str) -> Damage:
+def flip(*names: str) -> Breakage:
     """One bit in the middle. A fork has no checksum files beside its state: only the file itself can tell."""
 
     def apply(path: Path) -> None:
@@ -38,11 +38,11 @@ def flip(*names: str) -> Damage:
     return lambda fork: [apply(each) for each in find(fork, names)]
 
 
-def both(*damages: Damage) -> Damage:
+def both(*damages: Breakage) -> Breakage:
     return lambda fork: [damage(fork) for damage in damages]
 
 
-def edit(name: str, old: str, new: str) -> Damage:
+def edit(name: str, old: str, new: str) -> Breakage:
     def apply(path: Path) -> None:
         assert old in path.read_text(), path
         path.write_text(path.read_text().replace(old, new, 1))
@@ -50,7 +50,7 @@ def edit(name: str, old: str, new: str) -> Damage:
     return lambda fork: [apply(each) for each in find(fork, (name,))]
 
 
-def write(name: str, content: str) -> Damage:
+def write(name: str, content: str) -> Breakage:
     """A file of this content, whether there was one or not."""
 
     def apply(path: Path) -> None:
@@ -60,11 +60,11 @@ def write(name: str, content: str) -> Damage:
     return lambda fork: apply(fork / name)
 
 
-def copy(name: str, to: str) -> Damage:
+def copy(name: str, to: str) -> Breakage:
     return lambda fork: (fork / to).write_bytes((fork / name).read_bytes())
 
 
-def lose_data_of(entry: str) -> Damage:
+def lose_data_of(entry: str) -> Breakage:
     """The files that an entry of the manifest names."""
 
     def apply(fork: Path) -> None:
@@ -74,7 +74,7 @@ def lose_data_of(entry: str) -> Damage:
     return apply
 
 
-def compact(log: str, upto: int) -> Damage:
+def compact(log: str, upto: int) -> Breakage:
     """As Spark compacts a log in batch `upto` and later purges the entries that it has repeated there."""
 
     def apply(fork: Path) -> None:
@@ -87,7 +87,7 @@ def compact(log: str, upto: int) -> Damage:
     return apply
 
 
-def age(entry: str) -> Damage:
+def age(entry: str) -> Breakage:
     """As if another run had written the entry, long ago."""
     return lambda fork: [
         each.write_text(re.sub(r'"modificationTime":\d+', '"modificationTime":1500000000000', each.read_text()))

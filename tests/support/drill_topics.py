@@ -154,6 +154,7 @@ class SimulatedTopic:
             error_class="KAFKA_DATA_LOSS.SOMEHOW",
             message="Some data may have been lost",
             curable=self.curable,
+            cause=cause.code if self.names_reason else None,
             next_step=cause.next_step if self.names_reason else "read driver.log; a restart repeats the batch",
         )
         return True

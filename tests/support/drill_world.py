@@ -17,9 +17,17 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun, Entry
+from streamwarden.drills.journal import DrillRun, JournalEntry
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
-from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, OutageSpec, Service, VerificationSpec
+from streamwarden.drills.spec import (
+    DrillSpec,
+    FaultKind,
+    FaultSpec,
+    ForkSpec,
+    OutageService,
+    OutageSpec,
+    VerificationSpec,
+)
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -54,14 +62,14 @@ class Journals:
 
     def __init__(self) -> None:
         self.runs: dict[str, DrillRun] = {}
-        self.lines: list[tuple[str, Entry]] = []
+        self.lines: list[tuple[str, JournalEntry]] = []
         self.down = False
 
     def save(self, run: DrillRun) -> None:
         self._reach()
         self.runs[run.run_id] = replace(run, facts=json.loads(json.dumps(run.facts)))
 
-    def append(self, run_id: str, entry: Entry) -> None:
+    def append(self, run_id: str, entry: JournalEntry) -> None:
         self._reach()
         json.dumps(entry.data)
         self.lines.append((run_id, entry))
@@ -70,7 +78,7 @@ class Journals:
         self._reach()
         return self.runs.get(run_id)
 
-    def entries(self, run_id: str) -> Sequence[Entry]:
+    def entries(self, run_id: str) -> Sequence[JournalEntry]:
         return [entry for owner, entry in self.lines if owner == run_id]
 
     def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]:
@@ -452,7 +460,7 @@ class World:
             raise Killed(where)
 
 
-OUTAGE = OutageSpec(service=Service.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
+OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
 
 
 def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:

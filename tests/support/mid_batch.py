@@ -18,7 +18,7 @@ from support.drivers import Project, until
 def newest(checkpoint: str, log: str, connection: str | None = None) -> int:
     """The newest batch in `offsets` or `commits`; -1 if there is none."""
     if "://" in checkpoint:
-        return max(batch_ids(list_or_empty(*open_path(checkpoint, connection), log)), default=-1)
+        return max(batch_ids(list_or_empty(open_path(checkpoint, connection) / log)), default=-1)
     try:
         return max((int(name) for name in os.listdir(Path(checkpoint, log)) if name.isdigit()), default=-1)  # noqa: PTH208
     except FileNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.ports import Executor
+from streamwarden.drills.ports import ExecutorProcess
 from streamwarden.lifecycle.driver import ExitKind, ProcessIdentity
 
 if TYPE_CHECKING:
@@ -20,15 +20,16 @@ class SimulatedCluster:
         self.dead: set[int] = set()
         self.started = 0
 
-    def find(self, driver_id: str) -> Sequence[Executor]:
+    def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
         if self.world.drivers[driver_id].exit is not None:
             return ()
         pids = range(7000 + self.started, 7000 + self.started + self.world.executors_here)
         return [
-            Executor(id=str(pid - 7000), process=ProcessIdentity(host="here", pid=pid, started_at=5)) for pid in pids
+            ExecutorProcess(id=str(pid - 7000), process=ProcessIdentity(host="here", pid=pid, started_at=5))
+            for pid in pids
         ]
 
-    def kill(self, executor: Executor) -> bool:
+    def kill(self, executor: ExecutorProcess) -> bool:
         world = self.world
         world._maybe_die("before_executor_kill")
         world.signals.append(f"kill executor {executor.id}")
@@ -45,5 +46,5 @@ class SimulatedCluster:
         world._maybe_die("after_executor_kill")
         return True
 
-    def is_alive(self, executor: Executor) -> bool:
+    def is_alive(self, executor: ExecutorProcess) -> bool:
         return executor.process.pid not in self.dead

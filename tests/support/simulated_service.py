@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
-from streamwarden.drills.spec import Service
+from streamwarden.drills.spec import OutageService
 from streamwarden.lifecycle.driver import ExitKind
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class SimulatedService:
         self.away_since: float | None = None
         self.commands: list[str] = []
 
-    def look(self, fork: ForkView, service: Service) -> ServiceStatus:
+    def look(self, fork: ForkView, service: OutageService) -> ServiceStatus:
         return ServiceStatus(name=f"the {service} at one:9092", answers=self.away_since is None, said="refused")
 
     def run(self, command: Sequence[str], *, within: float) -> CommandResult:

@@ -17,7 +17,7 @@ from streamwarden.airflow.docs import broken_doc, drill_doc
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import load_drills, spec_from_dict
-from streamwarden.drills.journal import DrillRun, Step
+from streamwarden.drills.journal import DrillRun, DrillStep
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
@@ -66,7 +66,7 @@ class DrillStepOperator(BaseOperator):
         if done.get("outcome") == "skipped":
             raise AirflowSkipException(done["message"])
         if done.get("outcome") != "passed":
-            failed = AirflowException if self.step == Step.HEAL else AirflowFailException
+            failed = AirflowException if self.step == DrillStep.HEAL else AirflowFailException
             raise failed(f"{self.step} of drill {self.drill}: {done.get('message', 'no outcome')}")
 
     def advance(self, context: Any) -> DrillRun:
@@ -76,16 +76,18 @@ class DrillStepOperator(BaseOperator):
         self.log.info("drill run %s", run_id)
         with published(_connections(space, self.drill, run_id)):
             engine = space.drill_engine()
-            if self.step == Step.STEADY_STATE:
+            if self.step == DrillStep.STEADY_STATE:
                 # One run of a DAG is active at a time: whoever marked another one as over left it to this one.
                 for left in engine.heal_abandoned(self.drill, running=run_id):
-                    self.log.warning("the run %s was left: %s", left.run_id, left.facts["steps"][Step.HEAL]["message"])
+                    self.log.warning(
+                        "the run %s was left: %s", left.run_id, left.facts["steps"][DrillStep.HEAL]["message"]
+                    )
             try:
                 # The first task begins the run; a later one does so only if the first was never able to.
                 engine.begin(self.drill, run_id=run_id)
             except ConfigError as error:
                 raise AirflowFailException(str(_what_is_wrong(space, self.drill) or error)) from error
-            return engine.step(run_id, Step(self.step))
+            return engine.step(run_id, DrillStep(self.step))
 
 
 def _connections(space: Workspace, drill: str, run_id: str) -> tuple[str, ...]:
@@ -168,17 +170,17 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
 def _add_steps(drill: str, project: Path) -> None:
     """One task each, in their order, to the DAG of this context."""
     previous: BaseOperator | None = None
-    for step in Step:
-        kind = DrillReportOperator if step is Step.REPORT else DrillStepOperator
+    for step in DrillStep:
+        kind = DrillReportOperator if step is DrillStep.REPORT else DrillStepOperator
         task = kind(
             task_id=step.value,
             drill=drill,
             project=str(project),
             step=step.value,
             trigger_rule=TriggerRule.ALL_DONE,
-            **(HEAL_RETRY if step is Step.HEAL else {}),
+            **(HEAL_RETRY if step is DrillStep.HEAL else {}),
         )
-        if step in (Step.HEAL, Step.REPORT):
+        if step in (DrillStep.HEAL, DrillStep.REPORT):
             # Whoever marks the run as failed or successful skips the tasks that wait, but no teardown. The report is
             # one too, so that it stays the last word: a leaf that was skipped would make the run a success.
             task.as_teardown(on_failure_fail_dagrun=True)

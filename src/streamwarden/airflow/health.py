@@ -125,8 +125,7 @@ def show(result: Mapping[str, Any]) -> None:
     for line in result["lines"]:
         print(line)
     if result["status"] == Status.CRITICAL.value:
-        critical = [line for line in result["lines"] if line.startswith(Status.CRITICAL.value)]
-        raise AirflowFailException(f"{result['stream']} is CRITICAL: {'; '.join(critical)}")
+        raise AirflowFailException(f"{result['stream']} is CRITICAL: {'; '.join(result['critical'])}")
 
 
 def _entry(health: StreamHealth) -> dict[str, Any]:
@@ -135,4 +134,9 @@ def _entry(health: StreamHealth) -> dict[str, Any]:
         f"{verdict.status} {verdict.check}: {verdict.reason}" + (f" Advice: {verdict.advice}" if verdict.advice else "")
         for verdict in ordered
     ]
-    return {"stream": health.stream, "status": health.status.value, "lines": [*lines, *health.problems]}
+    return {
+        "stream": health.stream,
+        "status": health.status.value,
+        "lines": [*lines, *health.problems],
+        "critical": [line for line, verdict in zip(lines, ordered, strict=True) if verdict.status is Status.CRITICAL],
+    }

@@ -5,90 +5,40 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from airflow.sdk import BaseNotifier
 
-from streamwarden.config.schema import build
-from streamwarden.config.yaml_document import read_document
-from streamwarden.health.incident import IncidentPolicy, to_tell
-from streamwarden.problems import ConfigFileError, Problem
+from streamwarden.config.notifications import FILE, AirflowChannel, Notifications, load_notifications
 from streamwarden.services.monitoring.notifiers import (
     AppriseNotifier,
-    Delivery,
     Notification,
+    NotificationDelivery,
     NotificationError,
     Send,
-    compose,
     deliver,
+    due_notifications,
 )
 from streamwarden.services.workspace import Workspace
-from streamwarden.units import Seconds
-
-FILE: Final = Path("config/notifications.yaml")
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AirflowChannel:
-    """One Airflow notifier. `kwargs` may hold templates: `{{ notification.title }}`, `{{ notification.body }}`."""
-
-    notifier: str
-    kwargs: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notifications:
-    """`config/notifications.yaml`. Apprise's URLs hold secrets and come from STREAMWARDEN_NOTIFY_URLS alone."""
-
-    airflow: tuple[AirflowChannel, ...] = ()
-    resend_interval: Seconds = IncidentPolicy().resend_interval
-
-
-def load_notifications(project: Path) -> Notifications:
-    """The settings; defaults if there is no file. Raises ConfigError."""
-    path = project / FILE
-    if not path.exists():
-        return Notifications()
-    document = read_document(path, file=str(FILE))
-    settings, problems = build(Notifications, document, reserved=())
-    if problems or settings is None:
-        raise ConfigFileError(str(FILE), problems)
-    for position, channel in enumerate(settings.airflow):
-        if not _is_notifier(channel.notifier):
-            problem = Problem(
-                key=("airflow", position, "notifier"),
-                observed=f"{channel.notifier!r} is no notifier that can be imported",
-                allowed="the path of a subclass of airflow.sdk.BaseNotifier, such as "
-                "airflow.providers.slack.notifications.slack.SlackNotifier",
-                next_step="correct the path, or install its provider",
-                line=document.lines.get(("airflow", position, "notifier")),
-            )
-            raise ConfigFileError(str(FILE), [problem])
-    return settings
-
-
-def send_due(space: Workspace, context: Mapping[str, Any], now: float) -> Delivery:
+def send_due(space: Workspace, context: Mapping[str, Any], now: float) -> NotificationDelivery:
     """Send every notification that is due and not claimed by another process. Raises ConfigError, StoreError."""
-    settings = load_notifications(space.project)
-    book = space.store.incidents
-    waiting = [compose(incident, now) for incident in to_tell(book, now, settings.resend_interval)]
-    if not waiting:
-        return Delivery()
-    channels = _channels(settings, context)
+    settings = load_notifications(space.project, is_notifier=_is_notifier)
+    incidents = space.store.incidents
+    waiting = due_notifications(incidents, now, settings.resend_interval)
+    channels = _channels(settings, context) if waiting else []
     if not channels:
         for notification in waiting:
             _log.warning("no channel is configured for: %s", notification.title)
-        return Delivery()
-    send = fan_out(channels)
-    return deliver(waiting, send, book, now=now, resend_interval=settings.resend_interval)
+        return NotificationDelivery()
+    return deliver(waiting, fan_out(channels), incidents, now=now, resend_interval=settings.resend_interval)
 
 
 def fan_out(channels: Sequence[tuple[str, Send]]) -> Send:
-    """A sender to all `channels`. It fails only if every one of them failed: whoever was told is not told twice."""
+    """A sender to all `channels`. It fails only if all of them failed, so that none sends a message twice."""
 
     def send(notification: Notification) -> None:
         failures = []

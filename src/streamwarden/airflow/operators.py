@@ -25,7 +25,6 @@ from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.stream_incidents import close_incident, open_incident
-from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.supervisor import (
     Down,
@@ -39,6 +38,7 @@ from streamwarden.lifecycle.supervisor import (
     missed_stop,
     next_move,
 )
+from streamwarden.services.fleet.log_tail import last_text
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream import DeployMode, RestartPolicy, StreamSpec
 from streamwarden.units import format_duration
@@ -274,7 +274,7 @@ class StreamOperator(SparkSubmitOperator):
         if record is None or record.exit is None:
             return
         # Airflow starts the trigger's log file anew at each deferral: what led to this end would be lost with it.
-        last = files.tail(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
+        last = last_text(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
         self.log.info("::group::The last lines of the driver's log")
         for line in last:
             self.log.info("%s", line)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
-from streamwarden.drills.journal import DrillRun, Entry
+from streamwarden.drills.journal import DrillRun, JournalEntry
 from streamwarden.drills.report import verdict_word
 from streamwarden.units import format_duration
 
@@ -24,7 +24,7 @@ pre{background:#1b232d}}
 """
 
 
-def drill_page(run: DrillRun, entries: Sequence[Entry]) -> str:
+def drill_page(run: DrillRun, entries: Sequence[JournalEntry]) -> str:
     """The whole page."""
     word = verdict_word(run)
     facts = run.facts
@@ -72,7 +72,7 @@ def _counts(counts: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
         yield f"{kind}, for example", "; ".join(map(str, rows))
 
 
-def _entries(entries: Sequence[Entry]) -> str:
+def _entries(entries: Sequence[JournalEntry]) -> str:
     rows = [
         f"<tr><td>{_time(entry.at)}</td><td>{escape(entry.step.value)}</td><td>{escape(entry.kind)}</td>"
         f"<td>{escape(entry.message)}</td></tr>"

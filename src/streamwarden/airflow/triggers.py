@@ -16,11 +16,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streamwarden.adapters.processes import is_alive
-from streamwarden.airflow.log_tail import LogTail
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.fleet.log_tail import LogTail
 from streamwarden.services.workspace import Workspace
 
 POLL: Final = 0.5
@@ -150,7 +150,7 @@ class DriverTrigger(_StreamTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         _in_background(self._open_line())
         space = await asyncio.to_thread(workspace, self.project)
-        tail = LogTail(space.fleet.log_path(self.driver_id)) if self.supervises else None
+        tail = LogTail.resumed(space.fleet.log_path(self.driver_id)) if self.supervises else None
         watch = DriverWatch(space, self.driver_id)
         store_down = False
         while True:

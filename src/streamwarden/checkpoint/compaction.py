@@ -33,7 +33,7 @@ def next_compaction(compact: Sequence[int], batch: int) -> int:
     return batch + interval - (batch + 1) % interval
 
 
-def leftover_checksums(names: Iterable[str], after: int, *, compacts: bool = False) -> list[str]:
+def orphan_checksums(names: Iterable[str], after: int, *, compacts: bool = False) -> list[str]:
     """Names of checksum files without their file that will be in the way of the batches after `after`, ascending.
 
     Args:

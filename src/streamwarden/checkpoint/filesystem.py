@@ -1,4 +1,4 @@
-"""The few things that the checkpoint reader asks of a file system. Paths are text, joined with `/`."""
+"""The file systems that a checkpoint may be on, and a place on one of them. Paths are text, joined with `/`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FileInfo:
     """A file or folder. `size` in bytes (0 for a folder); `modified` Unix seconds, None if the store does not say."""
 
     name: str
@@ -18,43 +18,76 @@ class Entry:
 
 
 class FileSystem(Protocol):
-    """Read access. A missing path raises FileNotFoundError; every other failure is an OSError."""
+    """A missing path raises FileNotFoundError; every other failure is an OSError. Readers never call `write`."""
 
     def names(self, path: str) -> Sequence[str]:
         """Names in a folder, in no order. Cheaper than `entries`."""
 
-    def entries(self, path: str) -> Sequence[Entry]: ...
+    def entries(self, path: str) -> Sequence[FileInfo]: ...
 
-    def stat(self, path: str) -> Entry: ...
+    def stat(self, path: str) -> FileInfo: ...
 
     def read(self, path: str) -> bytes: ...
 
     def open(self, path: str) -> BinaryIO:
         """A seekable binary reader; the caller closes it."""
 
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace a file atomically; creates the folder if necessary."""
 
-def walk(fs: FileSystem, path: str, *, skip: Callable[[str], bool] = lambda name: False) -> Iterator[tuple[str, Entry]]:
-    """(path below `path`, entry) of every file in the folder and those below it.
 
-    Args:
-        skip: names of files and folders that are left out, with all that is in them.
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file or folder, which need not exist. Its methods are those of the file system and raise what these raise."""
 
-    Raises FileNotFoundError if there is no such folder; one below it that vanishes meanwhile had nothing.
-    """
-    pending = [("", fs.entries(path))]
-    while pending:
-        below, entries = pending.pop()
-        for entry in entries:
-            name = f"{below}{entry.name}"
-            if skip(entry.name):
-                continue
-            if not entry.is_dir:
-                yield name, entry
-                continue
-            try:
-                pending.append((f"{name}/", fs.entries(join(path, name))))
-            except FileNotFoundError:
-                continue
+    fs: FileSystem
+    path: str
+
+    def __truediv__(self, below: str) -> Location:
+        """`below` is a name in this folder, or a relative path of several names."""
+        return Location(self.fs, join(self.path, below))
+
+    def names(self) -> Sequence[str]:
+        return self.fs.names(self.path)
+
+    def entries(self) -> Sequence[FileInfo]:
+        return self.fs.entries(self.path)
+
+    def stat(self) -> FileInfo:
+        return self.fs.stat(self.path)
+
+    def read(self) -> bytes:
+        return self.fs.read(self.path)
+
+    def open(self) -> BinaryIO:
+        return self.fs.open(self.path)
+
+    def write(self, content: bytes) -> None:
+        self.fs.write(self.path, content)
+
+    def walk(self, *, skip: Callable[[str], bool] = lambda name: False) -> Iterator[tuple[str, FileInfo]]:
+        """(path below this folder, entry) of every file in this folder and in the folders below it.
+
+        Args:
+            skip: names of files and folders that are left out, with everything in them.
+
+        Raises FileNotFoundError if this folder does not exist. A folder below it that vanishes meanwhile counts as
+        empty.
+        """
+        pending = [("", self.entries())]
+        while pending:
+            below, entries = pending.pop()
+            for entry in entries:
+                name = f"{below}{entry.name}"
+                if skip(entry.name):
+                    continue
+                if not entry.is_dir:
+                    yield name, entry
+                    continue
+                try:
+                    pending.append((f"{name}/", (self / name).entries()))
+                except FileNotFoundError:
+                    continue
 
 
 def join(*parts: str) -> str:

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lz4 import HEAD, MAGIC, blocks
 from streamwarden.checkpoint.state import SSTS, FileKind, StateFile, StateStore
@@ -29,32 +29,32 @@ _SMALL: Final = 1 << 20
 """Bytes of an LZ4 stream up to which it is read block by block: at most about a second."""
 
 
-def check_state_file(fs: FileSystem, root: str, store: StateStore, file: StateFile, codec: str) -> None:
+def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, codec: str) -> None:
     """Raises Damaged if the file, or one that it names, cannot be what Spark wrote; FileNotFoundError if it is gone.
 
     Args:
         codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are looked into.
     """
-    folder = join(root, store.folder)
-    checked = check_crc(fs, folder, file.name)
+    folder = checkpoint / store.folder
+    checked = check_crc(folder, file.name)
     if file.kind is FileKind.ZIP:
-        for sst, size in snapshot_files(fs, join(folder, file.name)).items():
+        for sst, size in snapshot_files(folder / file.name).items():
             name = join(SSTS, sst)
             if name not in store.other:
                 raise Damaged(f"it needs {name}, which is not there")
             if store.other[name] != size:
                 raise Damaged(f"it needs {name} with {size} bytes, which has {store.other[name]}")
-            check_crc(fs, join(folder, SSTS), sst)
+            check_crc(folder / SSTS, sst)
     elif codec == "lz4":
-        _check_lz4(fs, join(folder, file.name), file.size, whole=not checked and file.size <= _SMALL)
+        _check_lz4(folder / file.name, file.size, whole=not checked and file.size <= _SMALL)
     elif file.size == 0:
         raise Damaged("the file is empty")
 
 
-def snapshot_files(fs: FileSystem, path: str) -> Mapping[str, int]:
+def snapshot_files(file: Location) -> Mapping[str, int]:
     """File under SSTs/ -> bytes, as the manifest inside a RocksDB snapshot says. Raises Damaged."""
     try:
-        with fs.open(path) as raw, zipfile.ZipFile(raw) as archive:
+        with file.open() as raw, zipfile.ZipFile(raw) as archive:
             bad = archive.testzip()
             if bad is not None:
                 raise Damaged(f"the zip's member {bad} does not match its checksum")
@@ -69,16 +69,16 @@ def snapshot_files(fs: FileSystem, path: str) -> Mapping[str, int]:
         raise Damaged(f"the zip holds no manifest that can be read: {error}") from error
 
 
-def check_crc(fs: FileSystem, folder: str, name: str) -> bool:
+def check_crc(folder: Location, name: str) -> bool:
     """Compare a file with Hadoop's checksum file beside it. False: there is none. Raises Damaged."""
     try:
-        sums = fs.read(join(folder, f".{name}.crc"))
+        sums = (folder / f".{name}.crc").read()
     except FileNotFoundError:
         return False
     if len(sums) < 8 or sums[:4] != _CRC_MAGIC:
         return False  # not Hadoop's: nothing that could be compared
     chunk = struct.unpack(">i", sums[4:8])[0]
-    content = fs.read(join(folder, name))
+    content = (folder / name).read()
     expected = struct.unpack(f">{(len(sums) - 8) // 4}I", sums[8 : 8 + (len(sums) - 8) // 4 * 4])
     actual = [zlib.crc32(content[start : start + chunk]) for start in range(0, len(content), chunk)]
     if len(actual) < len(expected):
@@ -91,8 +91,8 @@ def check_crc(fs: FileSystem, folder: str, name: str) -> bool:
     return True
 
 
-def _check_lz4(fs: FileSystem, path: str, size: int, *, whole: bool) -> None:
-    with fs.open(path) as stream:
+def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
+    with file.open() as stream:
         if whole or size < 2 * HEAD:
             for _ in blocks(stream):
                 pass

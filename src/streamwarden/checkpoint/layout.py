@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 
 METADATA: Final = "metadata"
 OFFSETS: Final = "offsets"
@@ -71,15 +71,15 @@ def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, b
     return ([(base, True)] if base is not None else []) + files, missing
 
 
-def read_log_file(fs: FileSystem, path: str) -> LogFile:
+def read_log_file(file: Location) -> LogFile:
     """Raises Damaged if it is empty or has no version line, FileNotFoundError if it is not there."""
-    return parse_log_file(read_bytes(fs, path))
+    return parse_log_file(read_bytes(file))
 
 
-def read_bytes(fs: FileSystem, path: str) -> bytes:
+def read_bytes(file: Location) -> bytes:
     """The content of a file. Raises Damaged if a folder is in its place, FileNotFoundError if it is not there."""
     try:
-        return fs.read(path)
+        return file.read()
     except IsADirectoryError as error:
         raise Damaged("a folder is in the place of the file") from error
 
@@ -121,9 +121,9 @@ def parse_object(line: str) -> Mapping[str, Any]:
     return value
 
 
-def list_or_empty(fs: FileSystem, path: str, *parts: str) -> list[str]:
+def list_or_empty(folder: Location) -> list[str]:
     """Names in a folder; none if it does not exist."""
     try:
-        return list(fs.names(join(path, *parts)))
+        return list(folder.names())
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lz4 import blocks
 
 _WITH_LINEAGE = ("v3", "v4")
 
 
-def read_lineage(fs: FileSystem, path: str) -> dict[int, str] | None:
+def read_lineage(file: Location) -> dict[int, str] | None:
     """Version -> unique id, from an LZ4 changelog. None: it is of a format without. Raises Damaged."""
-    with fs.open(path) as stream:
+    with file.open() as stream:
         content = b""
         for block in blocks(stream):
             content += block

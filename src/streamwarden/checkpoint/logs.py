@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
     COMMITS,
     METADATA,
@@ -96,77 +96,77 @@ class CommitRecord:
     state_ids: Mapping[str, Any] = field(default_factory=dict)
 
 
-def log_position(fs: FileSystem, path: str) -> LogPosition:
-    """Where the query of the checkpoint `path` stands; two listings and two stats, safe while it runs.
+def log_position(checkpoint: Location) -> LogPosition:
+    """Where the query of the checkpoint stands; two listings and two stats, safe while it runs.
 
     A checkpoint that does not exist yet has a position of Nones. The commit log is listed first, so that the gap of a
     running query is never below what it was. Raises CheckpointError if the storage cannot be read.
     """
     try:
-        committed = max(batch_ids(list_or_empty(fs, path, COMMITS)), default=None)
-        planned = max(batch_ids(list_or_empty(fs, path, OFFSETS)), default=None)
+        committed = max(batch_ids(list_or_empty(checkpoint / COMMITS)), default=None)
+        planned = max(batch_ids(list_or_empty(checkpoint / OFFSETS)), default=None)
         return LogPosition(
-            query_id=read_query_id(fs, path),
+            query_id=read_query_id(checkpoint),
             planned=planned,
-            planned_at=written_at(fs, path, OFFSETS, planned),
+            planned_at=written_at(checkpoint, OFFSETS, planned),
             committed=committed,
-            committed_at=written_at(fs, path, COMMITS, committed),
+            committed_at=written_at(checkpoint, COMMITS, committed),
         )
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(checkpoint, error) from error
 
 
-def planned_times(fs: FileSystem, path: str) -> dict[int, float | None]:
+def planned_times(checkpoint: Location) -> dict[int, float | None]:
     """Batch -> when `offsets/N` was written, for every batch still in the log, ascending. Unix seconds."""
-    return _times(fs, join(path, OFFSETS))
+    return _times(checkpoint / OFFSETS)
 
 
-def committed_times(fs: FileSystem, path: str) -> dict[int, float | None]:
+def committed_times(checkpoint: Location) -> dict[int, float | None]:
     """Batch -> when `commits/N` was written, for every batch still in the log, ascending. Unix seconds."""
-    return _times(fs, join(path, COMMITS))
+    return _times(checkpoint / COMMITS)
 
 
-def offsets(fs: FileSystem, path: str, batch: int) -> OffsetRecord:
+def offsets(checkpoint: Location, batch: int) -> OffsetRecord:
     """`offsets/N`. Raises CheckpointError if it is not there or damaged."""
-    where = join(path, OFFSETS, str(batch))
+    where = checkpoint / OFFSETS / str(batch)
     try:
-        return parse_offsets(batch, read_log_file(fs, where))
+        return parse_offsets(batch, read_log_file(where))
     except (OSError, Damaged) as error:
         raise _unusable(where, error) from error
 
 
-def commit(fs: FileSystem, path: str, batch: int) -> CommitRecord:
+def commit(checkpoint: Location, batch: int) -> CommitRecord:
     """`commits/N`. Raises CheckpointError if it is not there or damaged."""
-    where = join(path, COMMITS, str(batch))
+    where = checkpoint / COMMITS / str(batch)
     try:
-        return parse_commit(batch, read_log_file(fs, where))
+        return parse_commit(batch, read_log_file(where))
     except (OSError, Damaged) as error:
         raise _unusable(where, error) from error
 
 
-def all_offsets(fs: FileSystem, path: str) -> dict[int, OffsetRecord]:
+def all_offsets(checkpoint: Location) -> dict[int, OffsetRecord]:
     """Every readable `offsets/N` still in the log, ascending. One that is purged meanwhile or damaged is left out."""
     found = {}
-    for batch in batch_ids(list_or_empty(fs, path, OFFSETS)):
+    for batch in batch_ids(list_or_empty(checkpoint / OFFSETS)):
         try:
-            found[batch] = parse_offsets(batch, read_log_file(fs, join(path, OFFSETS, str(batch))))
+            found[batch] = parse_offsets(batch, read_log_file(checkpoint / OFFSETS / str(batch)))
         except (FileNotFoundError, Damaged):
             continue
     return found
 
 
-def first_told(fs: FileSystem, path: str) -> int | None:
+def first_known_batch(checkpoint: Location) -> int | None:
     """The first batch of which the offset log still tells what it read: that takes its predecessor's file, too.
 
     None if the log is empty. Raises OSError.
     """
-    kept = batch_ids(list_or_empty(fs, path, OFFSETS))
+    kept = batch_ids(list_or_empty(checkpoint / OFFSETS))
     return (kept[0] + 1 if kept[0] else 0) if kept else None
 
 
-def require_range(fs: FileSystem, path: str, batch: int) -> None:
+def require_range(checkpoint: Location, batch: int) -> None:
     """Raises InputGone if the offset log tells no more what `batch` read, CheckpointError if it should and does not."""
-    kept = all_offsets(fs, path)
+    kept = all_offsets(checkpoint)
     wanted = [each for each in (batch - 1, batch) if each >= 0]
     if all(each in kept for each in wanted):
         return
@@ -175,26 +175,26 @@ def require_range(fs: FileSystem, path: str, batch: int) -> None:
         raise InputGone(
             f"what batch {batch} read is not known any more: the offset log begins at {min(kept)}",
             expected=expected,
-            where=path,
+            where=checkpoint.path,
             next_step="nothing can be done for this batch; raise spark.sql.streaming.minBatchesToRetain",
         )
     raise CheckpointError(
         f"the offset log does not say what batch {batch} read",
         expected=expected,
-        where=path,
+        where=checkpoint.path,
         next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
     )
 
 
-def watermarks(fs: FileSystem, path: str) -> dict[int, int]:
+def watermarks(checkpoint: Location) -> dict[int, int]:
     """Batch -> watermark in force in it, Unix milliseconds, for every batch still in the offset log."""
-    return {batch: record.watermark_ms for batch, record in all_offsets(fs, path).items()}
+    return {batch: record.watermark_ms for batch, record in all_offsets(checkpoint).items()}
 
 
-def read_query_id(fs: FileSystem, path: str) -> str | None:
+def read_query_id(checkpoint: Location) -> str | None:
     """The query's id; None if `metadata` is missing or damaged."""
     try:
-        return parse_query_id(read_bytes(fs, join(path, METADATA)))
+        return parse_query_id(read_bytes(checkpoint / METADATA))
     except (FileNotFoundError, NotADirectoryError, Damaged):
         return None
 
@@ -251,33 +251,33 @@ def parse_commit(batch: int, log: LogFile) -> CommitRecord:
     )
 
 
-def written_at(fs: FileSystem, path: str, log: str, batch: int | None) -> float | None:
+def written_at(checkpoint: Location, log: str, batch: int | None) -> float | None:
     """When the file of `batch` was written; None if there is none (any more)."""
     if batch is None:
         return None
     try:
-        return fs.stat(join(path, log, str(batch))).modified
+        return (checkpoint / log / str(batch)).stat().modified
     except FileNotFoundError:
         return None
 
 
-def unreadable(path: str, error: OSError) -> CheckpointError:
+def unreadable(where: Location, error: OSError) -> CheckpointError:
     """The error of storage that does not let itself be read."""
     return CheckpointError(
         f"the checkpoint cannot be read: {error.strerror or error}",
         expected="a folder that this user may list and read",
-        where=path,
+        where=where.path,
         next_step="check the path, its permissions and, for remote storage, the credentials",
     )
 
 
-def _times(fs: FileSystem, path: str) -> dict[int, float | None]:
+def _times(log: Location) -> dict[int, float | None]:
     try:
-        entries = {entry.name: entry for entry in fs.entries(path)}
+        entries = {entry.name: entry for entry in log.entries()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(log, error) from error
     return {batch: entries[str(batch)].modified for batch in batch_ids(entries)}
 
 
@@ -309,11 +309,11 @@ def _count(body: Mapping[str, Any], key: str) -> int:
     return value
 
 
-def _unusable(where: str, error: Exception) -> CheckpointError:
+def _unusable(where: Location, error: Exception) -> CheckpointError:
     observed = "the file is missing" if isinstance(error, FileNotFoundError) else str(error)
     return CheckpointError(
         observed,
         expected="a whole log file as Spark writes it",
-        where=where,
+        where=where.path,
         next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
     )

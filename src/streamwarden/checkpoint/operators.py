@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import STATE, Damaged, batch_ids, list_or_empty, parse_object, read_log_file
 
 
@@ -25,22 +25,22 @@ class OperatorMetadata:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def operator_metadata_path(fs: FileSystem, path: str, operator: int) -> str | None:
+def operator_metadata_path(checkpoint: Location, operator: int) -> str | None:
     """Where the metadata of an operator is, below the checkpoint; the newest if there are several; None: nowhere.
 
     Format 1 is one file; format 2 (transformWithState) a folder with one file a batch that changed it.
     """
     folder = join(STATE, str(operator), "_metadata")
     second = join(folder, "v2")
-    batches = batch_ids(list_or_empty(fs, path, second))
+    batches = batch_ids(list_or_empty(checkpoint / second))
     if batches:
         return join(second, str(batches[-1]))
-    return join(folder, "metadata") if "metadata" in list_or_empty(fs, path, folder) else None
+    return join(folder, "metadata") if "metadata" in list_or_empty(checkpoint / folder) else None
 
 
-def read_operator_metadata(fs: FileSystem, path: str, operator: int, where: str) -> OperatorMetadata:
+def read_operator_metadata(checkpoint: Location, operator: int, where: str) -> OperatorMetadata:
     """Raises Damaged, or FileNotFoundError."""
-    log = read_log_file(fs, join(path, where))
+    log = read_log_file(checkpoint / where)
     body = parse_object("".join(log.lines))
     info, stores = body.get("operatorInfo"), body.get("stateStoreInfo")
     if not isinstance(info, dict) or not isinstance(stores, list) or not all(isinstance(each, dict) for each in stores):

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lz4 import HEAD, MAGIC, blocks
 
@@ -33,19 +33,19 @@ class RowSizes:
         return RowSizes(rows=self.rows + other.rows, keys=self.keys + other.keys, values=self.values + other.values)
 
 
-def sample_rows(fs: FileSystem, path: str, rows: int) -> RowSizes:
+def sample_rows(file: Location, rows: int) -> RowSizes:
     """The first `rows` of a changelog or delta; a block of 32 KiB takes some ten milliseconds.
 
     Raises Damaged if it is no whole LZ4 stream up to there.
     """
-    with fs.open(path) as stream:
+    with file.open() as stream:
         return _sampled(stream, rows)
 
 
-def plain_bytes(fs: FileSystem, path: str) -> int:
+def plain_bytes(file: Location) -> int:
     """Bytes of an LZ4 stream before compression, from the heads of its blocks alone. Raises Damaged."""
     total = 0
-    with fs.open(path) as stream:
+    with file.open() as stream:
         while True:
             head = stream.read(HEAD)
             if len(head) < HEAD or head[: len(MAGIC)] != MAGIC:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import STATE, Damaged, list_or_empty, parse_object
 from streamwarden.checkpoint.operators import OperatorMetadata
 from streamwarden.checkpoint.state import StateStore
@@ -50,7 +50,7 @@ class StateSchema:
 
 
 def schema_paths(
-    fs: FileSystem, path: str, stores: Sequence[StateStore], metadata: OperatorMetadata | None
+    checkpoint: Location, stores: Sequence[StateStore], metadata: OperatorMetadata | None
 ) -> dict[str, str]:
     """Store -> its schema file below the checkpoint, of the stores of one operator. A store may have none."""
     found = {}
@@ -59,8 +59,8 @@ def schema_paths(
             found[store.name] = join(store.folder, SCHEMA)
     for operator in {store.operator for store in stores}:
         folder = join(STATE, str(operator), FAMILIES)
-        for name in list_or_empty(fs, path, folder):
-            there = list_or_empty(fs, path, folder, name)
+        for name in list_or_empty(checkpoint / folder):
+            there = list_or_empty(checkpoint / folder / name)
             newest = _newest(there, metadata.schema_files if metadata else ())
             if newest is not None:
                 found[name] = join(folder, name, newest)
@@ -69,7 +69,7 @@ def schema_paths(
 
 def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
     """Raises Damaged if the file is empty, cut off, or of a format that is not known."""
-    reader = _Reader(content)
+    reader = _SchemaReader(content)
     version = reader.string()
     families: list[ColumnFamily]
     match version:
@@ -84,7 +84,7 @@ def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
     return StateSchema(store=store, path=path, version=int(version[1:]), families=tuple(families))
 
 
-def state_fields(fs: FileSystem, path: str, operator: int = 0) -> dict[int, frozenset[str]]:
+def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset[str]]:
     """Batch that changed the schema -> the fields (`VARIABLE.FIELD`) of the operator's values from that batch on.
 
     Only schemas of format 3 have a history. A batch that was cut and planned again may have two files: they are equal.
@@ -92,13 +92,13 @@ def state_fields(fs: FileSystem, path: str, operator: int = 0) -> dict[int, froz
     """
     found = {}
     folder = join(STATE, str(operator), FAMILIES)
-    for store in list_or_empty(fs, path, folder):
-        for name in list_or_empty(fs, path, folder, store):
+    for store in list_or_empty(checkpoint / folder):
+        for name in list_or_empty(checkpoint / folder / store):
             match = _NAME.fullmatch(name)
             if match is None:
                 continue
             where = join(folder, store, name)
-            schema = parse_schema(store, where, fs.read(join(path, where)))
+            schema = parse_schema(store, where, (checkpoint / where).read())
             fields = [f"{family.name}.{field}" for family in schema.families for field in family.value]
             found[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
     return found
@@ -112,7 +112,7 @@ def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
     return batches[max(batches)] if batches else None
 
 
-def _read_family(reader: _Reader) -> ColumnFamily:
+def _read_family(reader: _SchemaReader) -> ColumnFamily:
     name = reader.string()
     reader.number(">h")
     key = reader.chunks()
@@ -149,7 +149,7 @@ def _type(described: Any) -> str:
             return str(other)
 
 
-class _Reader:
+class _SchemaReader:
     """Reads on from where it stopped. Raises Damaged if there is not enough left."""
 
     def __init__(self, content: bytes) -> None:

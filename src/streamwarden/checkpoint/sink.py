@@ -1,18 +1,18 @@
 """The manifest of Spark's file sink, `_spark_metadata`: which files each batch added to the output.
 
-A reader that honours it sees exactly the files of committed batches. An entry that is lost while its commit is kept is
-the one damage that Spark does not notice when it starts: the rows of that batch are gone from then on. It notices when
-it next compacts the manifest, which needs every entry since the last compact file.
+A reader that honours the manifest sees exactly the files of committed batches. Spark notices every damage when it
+starts, except one: an entry that is lost while its commit is kept. Then the rows of that batch are missing, until Spark
+next compacts the manifest and fails, because compaction needs every entry since the last compact file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.checkpoint.compaction import leftover_checksums, next_compaction
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.compaction import next_compaction, orphan_checksums
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
     SINK_LOG,
     Damaged,
@@ -24,19 +24,42 @@ from streamwarden.checkpoint.layout import (
     read_log_file,
     require_version,
 )
+from streamwarden.checkpoint.uris import to_path
 
 NEWEST_FORMAT: Final = 1
 """The newest format of the manifest that Spark 4.3 reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFile:
+    """A line of the manifest.
+
+    Args:
+        path: of the file, decoded: a local path, or a URL.
+        action: `add` or `delete`, as Spark wrote it.
+        size: bytes; None if the line does not say.
+        modified_ms: when the file was written, Unix milliseconds; 0 if the line does not say.
+    """
+
+    path: str
+    action: str
+    size: int | None = None
+    modified_ms: int = 0
+    is_dir: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """One file of the manifest: its lines are JSON objects (`path`, `size`, `action`, …), one an output file."""
+    """One file of the manifest. Each of its lines is a JSON object (`path`, `size`, `action`, …) about an output file.
+
+    `files` are the lines, parsed.
+    """
 
     batch: int
     compact: bool
     version: int
     lines: tuple[str, ...]
+    files: tuple[SinkFile, ...]
 
     @property
     def name(self) -> str:
@@ -44,24 +67,21 @@ class ManifestEntry:
 
     @property
     def written_ms(self) -> int:
-        """When the newest file that it names was written, Unix milliseconds; 0: it names none, or does not say."""
-        times = [parse_object(line).get("modificationTime") for line in self.lines]
-        return max((each for each in times if isinstance(each, int)), default=0)
+        """When the newest of its files was written, Unix milliseconds; 0 if it has no file or does not say."""
+        return max((each.modified_ms for each in self.files), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkManifest:
-    """The manifest as it stood after batch `upto`.
+    """The manifest as of batch `upto`.
 
     Args:
-        newest: newest batch that has an entry, whatever `upto` says; None if there is none.
+        newest: newest batch that has an entry, even if it is later than `upto`; None if no batch has one.
         compact: batches of the compact files, ascending.
-        leftovers: checksum files that outlived their entry, of batches after `upto`.
-        entries: what Spark would read, ascending.
+        orphans: checksum files that outlived their entry, of batches after `upto`.
+        entries: what Spark reads, ascending.
         missing: batches up to `upto` that need an entry and have none.
         damaged: name of an entry -> what was found in it.
-        without_version: names of those damaged entries that do not even begin with a version: Spark never wrote them
-            whole.
     """
 
     newest: int | None
@@ -70,61 +90,99 @@ class SinkManifest:
     missing: tuple[int, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     compact: tuple[int, ...] = ()
-    leftovers: tuple[str, ...] = ()
-    without_version: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[SinkFile, ...]:
+        """The output files. A file that is listed twice is here twice, because Spark's reader reads it twice."""
+        return added_files(self.entries)
 
     @property
     def next_compaction(self) -> int:
-        """The next batch that compacts the manifest; needs every entry since the last compact file."""
+        """The next batch that compacts the manifest. Compaction needs every entry since the last compact file."""
         return next_compaction(self.compact, self.upto)
 
 
-def read_sink_manifest(fs: FileSystem, output: str, upto: int) -> SinkManifest | None:
-    """The manifest of the output folder as of batch `upto` (-1: before any); None if the folder has no manifest.
+def read_sink_manifest(output: Location, upto: int | None = None, *, past_damage: bool = False) -> SinkManifest | None:
+    """The manifest of the output folder; None if the folder has no manifest.
 
     Damage is reported, not raised. A file that is purged while it is read raises FileNotFoundError.
+
+    Args:
+        upto: the manifest as of this batch (-1: before the first one); None: as of its newest entry.
+        past_damage: read past a damaged entry, as far as older ones still list the same files: the batch of a damaged
+            entry then is in `missing` too. Spark does not do so, it fails.
     """
-    folder = join(output, SINK_LOG)
-    names = list_or_empty(fs, folder)
+    folder = output / SINK_LOG
+    names = list_or_empty(folder)
     ids = compactible_ids(names)
     if not ids:
         return None
-    files, missing = chain(ids, upto)
-    entries, damaged, without_version = [], [], []
-    for batch, compact in files:
-        name = compactible_name(batch, compact)
-        try:
-            log = read_log_file(fs, join(folder, name))
-        except Damaged as error:
-            damaged.append((name, str(error)))
-            without_version.append(name)
-            continue
-        try:
-            require_version(log, NEWEST_FORMAT)
-            for line in log.lines:
-                parse_object(line)
-        except Damaged as error:
-            damaged.append((name, str(error)))
-            continue
-        entries.append(ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines))
+    upto = ids[-1][0] if upto is None else upto
+    usable, damaged = list(ids), dict[str, str]()
+    while True:
+        files, missing = chain(usable, upto)
+        entries = []
+        for batch, compact in files:
+            try:
+                entries.append(_read_entry(folder, batch, compact))
+            except Damaged as error:
+                damaged[compactible_name(batch, compact)] = str(error)
+                usable.remove((batch, compact))
+        if not past_damage or len(entries) == len(files):
+            break
     return SinkManifest(
         newest=ids[-1][0],
         upto=upto,
         entries=tuple(entries),
         missing=tuple(missing),
-        damaged=tuple(damaged),
+        damaged=tuple(damaged.items()),
         compact=tuple(batch for batch, compact in ids if compact),
-        leftovers=tuple(leftover_checksums(names, upto, compacts=True)),
-        without_version=tuple(without_version),
+        orphans=tuple(orphan_checksums(names, upto, compacts=True)),
     )
 
 
-def newest_entry(fs: FileSystem, output: str) -> int | None:
+def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
+    """The files that the entries add and do not delete again, in order."""
+    files: list[SinkFile] = []
+    for file in (each for entry in entries for each in entry.files):
+        if file.action == "delete":
+            files = [each for each in files if each.path != file.path]
+        else:
+            files.append(file)
+    return tuple(files)
+
+
+def _read_entry(folder: Location, batch: int, compact: bool) -> ManifestEntry:
+    """Raises Damaged, FileNotFoundError."""
+    log = read_log_file(folder / compactible_name(batch, compact))
+    require_version(log, NEWEST_FORMAT)
+    files = tuple(_sink_file(line) for line in log.lines)
+    return ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines, files=files)
+
+
+def _sink_file(line: str) -> SinkFile:
+    body = parse_object(line)
+    size, modified = body.get("size"), body.get("modificationTime")
+    try:
+        path = to_path(str(body["path"]))
+    except (KeyError, ValueError) as error:
+        raise Damaged(f"a line without a valid path: {line[:60]!r}") from error
+    return SinkFile(
+        path=path,
+        action=str(body.get("action", "")),
+        size=size if isinstance(size, int) else None,
+        modified_ms=modified if isinstance(modified, int) else 0,
+        is_dir=bool(body.get("isDir")),
+    )
+
+
+def newest_entry(output: Location) -> int | None:
     """The newest batch that has an entry in the manifest of the output folder, by its name; None if none has.
 
     Spark skips every batch up to it without reading its input, whatever the checkpoint says. Raises OSError.
     """
-    ids = compactible_ids(list_or_empty(fs, output, SINK_LOG))
+    ids = compactible_ids(list_or_empty(output / SINK_LOG))
     return ids[-1][0] if ids else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
     SOURCES,
     Damaged,
@@ -35,24 +35,24 @@ class SourceFile:
     offset: int
 
 
-def source_entries(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
+def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
     """Log offset -> files, for everything that the file source has ever read, ascending.
 
     A log offset is not a batch id: a batch without new files does not advance it. Raises CheckpointError if a file
     that is needed is missing or damaged; an empty dict if the source keeps no such log.
     """
-    folder = join(path, SOURCES, str(source))
-    ids = compactible_ids(list_or_empty(fs, folder))
+    folder = checkpoint / SOURCES / str(source)
+    ids = compactible_ids(list_or_empty(folder))
     if not ids:
         return {}
     files, missing = chain(ids, ids[-1][0])
     if missing:
-        raise _broken(join(folder, str(missing[0])), "the file is missing")
+        raise _broken(folder / str(missing[0]), "the file is missing")
     found: dict[int, list[SourceFile]] = {}
     for batch, compact in files:
-        where = join(folder, compactible_name(batch, compact))
+        where = folder / compactible_name(batch, compact)
         try:
-            for entry in read_source_log(fs, where, batch):
+            for entry in read_source_log(where, batch):
                 found.setdefault(entry.offset, []).append(entry)
         except Damaged as error:
             raise _broken(where, str(error)) from error
@@ -61,9 +61,9 @@ def source_entries(fs: FileSystem, path: str, source: int = 0) -> dict[int, tupl
     return {offset: tuple(found[offset]) for offset in sorted(found)}
 
 
-def read_source_log(fs: FileSystem, where: str, offset: int) -> tuple[SourceFile, ...]:
+def read_source_log(file: Location, offset: int) -> tuple[SourceFile, ...]:
     """Entries of one file of the log. Raises Damaged, FileNotFoundError."""
-    log = read_log_file(fs, where)
+    log = read_log_file(file)
     require_version(log, NEWEST_FORMAT)
     return parse_source_log(offset, log.lines)
 
@@ -82,14 +82,14 @@ def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, .
     return tuple(entries)
 
 
-def file_source_log(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[str, ...]]:
+def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[str, ...]]:
     """Batch id -> URIs of the files that it read, for every planned batch still in the offset log, ascending.
 
     A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out:
     where its range of files begins is not known.
     Raises CheckpointError if the source's log is missing a file or is damaged.
     """
-    records = all_offsets(fs, path)
+    records = all_offsets(checkpoint)
     ends = {
         batch: -1 if (end := log_offset(record.sources[source])) is None else end
         for batch, record in records.items()
@@ -97,7 +97,7 @@ def file_source_log(fs: FileSystem, path: str, source: int = 0) -> dict[int, tup
     }
     if all(end < 0 for end in ends.values()):
         return {}
-    entries = source_entries(fs, path, source)
+    entries = source_entries(checkpoint, source)
     found: dict[int, tuple[str, ...]] = {}
     for batch, end in ends.items():
         start = -1 if batch == 0 else ends.get(batch - 1)
@@ -136,10 +136,10 @@ def _partitions(parts: Mapping[str, int]) -> str:
     return f"{len(ordered)} partition{plural} up to " + ", ".join(f"{partition}:{at}" for partition, at in ordered)
 
 
-def _broken(where: str, observed: str) -> CheckpointError:
+def _broken(where: Location, observed: str) -> CheckpointError:
     return CheckpointError(
         observed,
         expected="every file of the source's log from the last compact one on",
-        where=where,
+        where=where.path,
         next_step="restore it from a copy of the checkpoint; Spark will not start without it",
     )

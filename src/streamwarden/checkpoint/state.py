@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from streamwarden.checkpoint.filesystem import Entry, FileSystem, join
+from streamwarden.checkpoint.filesystem import FileInfo, Location, join
 from streamwarden.checkpoint.layout import STATE
 from streamwarden.checkpoint.logs import unreadable
 
@@ -154,19 +154,19 @@ class ReplayDebt:
         return self.newest - 1
 
 
-def state_stores(fs: FileSystem, path: str) -> tuple[StateStore, ...]:
+def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
     """Every store under `state/`, by operator, partition and name. Lists folders, opens nothing; safe while it runs.
 
     A checkpoint without state has none. Raises CheckpointError if the storage cannot be read.
     """
     try:
         found: list[StateStore] = []
-        for operator in _numbered(fs, join(path, STATE)):
-            for partition in _numbered(fs, join(path, STATE, str(operator))):
-                found += _stores(fs, path, operator, partition)
+        for operator in _numbered(checkpoint / STATE):
+            for partition in _numbered(checkpoint / STATE / str(operator)):
+                found += _stores(checkpoint, operator, partition)
         return tuple(found)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(checkpoint, error) from error
 
 
 def replay_debts(stores: Iterable[StateStore]) -> tuple[ReplayDebt, ...]:
@@ -188,27 +188,27 @@ def replay_debts(stores: Iterable[StateStore]) -> tuple[ReplayDebt, ...]:
     return tuple(debts)
 
 
-def _stores(fs: FileSystem, path: str, operator: int, partition: int) -> list[StateStore]:
+def _stores(checkpoint: Location, operator: int, partition: int) -> list[StateStore]:
     folder = join(STATE, str(operator), str(partition))
-    entries = _entries(fs, join(path, folder))
+    entries = _entries(checkpoint / folder)
     named = [entry.name for entry in entries if entry.is_dir and _is_store(entry.name)]
     if not named:
-        return [_store(fs, path, operator, partition, DEFAULT_STORE, folder, entries)]
+        return [_store(checkpoint, operator, partition, DEFAULT_STORE, folder, entries)]
     stores = []
     for name in sorted(named):
         inner = join(folder, name)
-        stores.append(_store(fs, path, operator, partition, name, inner, _entries(fs, join(path, inner))))
+        stores.append(_store(checkpoint, operator, partition, name, inner, _entries(checkpoint / inner)))
     return stores
 
 
 def _store(
-    fs: FileSystem, path: str, operator: int, partition: int, name: str, folder: str, entries: Sequence[Entry]
+    checkpoint: Location, operator: int, partition: int, name: str, folder: str, entries: Sequence[FileInfo]
 ) -> StateStore:
     files = []
     other: dict[str, int] = {}
     for entry in entries:
         if entry.is_dir:
-            other |= _below(fs, join(path, folder), entry.name)
+            other |= _below(checkpoint / folder, entry.name)
         elif match := _VERSIONED.fullmatch(entry.name):
             kind = FileKind(match.group(3))
             version, unique_id = int(match.group(1)), match.group(2)
@@ -230,12 +230,12 @@ def is_scratch(name: str) -> bool:
     return name.startswith(".") or name.endswith((".tmp", ".crc"))
 
 
-def _below(fs: FileSystem, folder: str, name: str) -> dict[str, int]:
+def _below(folder: Location, name: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for entry in _entries(fs, join(folder, name)):
+    for entry in _entries(folder / name):
         inner = join(name, entry.name)
         if entry.is_dir:
-            found |= _below(fs, folder, inner)
+            found |= _below(folder, inner)
         elif not is_scratch(entry.name):
             found[inner] = entry.size
     return found
@@ -245,12 +245,12 @@ def _is_store(name: str) -> bool:
     return not name.startswith((".", "_")) and name not in _NOT_STORES
 
 
-def _numbered(fs: FileSystem, folder: str) -> list[int]:
-    return sorted(int(entry.name) for entry in _entries(fs, folder) if entry.is_dir and entry.name.isdigit())
+def _numbered(folder: Location) -> list[int]:
+    return sorted(int(entry.name) for entry in _entries(folder) if entry.is_dir and entry.name.isdigit())
 
 
-def _entries(fs: FileSystem, folder: str) -> Sequence[Entry]:
+def _entries(folder: Location) -> Sequence[FileInfo]:
     try:
-        return fs.entries(folder)
+        return folder.entries()
     except (FileNotFoundError, NotADirectoryError):  # purged meanwhile, or a query without state
         return ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import SOURCES, Damaged, parse_object, read_log_file
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.errors import CheckpointError
@@ -37,7 +37,7 @@ def topic_offsets(value: Any) -> dict[tuple[str, int], int] | None:
     return found
 
 
-def topic_ranges(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[TopicRange, ...]]:
+def topic_ranges(checkpoint: Location, source: int = 0) -> dict[int, tuple[TopicRange, ...]]:
     """Batch id -> ranges that it read, for every planned batch still in the offset log, ascending.
 
     An empty dict if the source is of another kind. A partition that came later begins at 0, where Spark begins to read
@@ -46,12 +46,12 @@ def topic_ranges(fs: FileSystem, path: str, source: int = 0) -> dict[int, tuple[
     """
     ends = {
         batch: offsets
-        for batch, record in all_offsets(fs, path).items()
+        for batch, record in all_offsets(checkpoint).items()
         if source < len(record.sources) and (offsets := topic_offsets(record.sources[source])) is not None
     }
     found = {}
     for batch in sorted(ends):
-        before = _began(fs, path, source) if batch == 0 else ends.get(batch - 1)
+        before = _began(checkpoint, source) if batch == 0 else ends.get(batch - 1)
         if before is not None:
             found[batch] = tuple(
                 TopicRange(topic, partition, before.get((topic, partition), 0), end)
@@ -78,11 +78,11 @@ def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[T
     return tuple(left)
 
 
-def _began(fs: FileSystem, path: str, source: int) -> dict[tuple[str, int], int]:
+def _began(checkpoint: Location, source: int) -> dict[tuple[str, int], int]:
     """Where the query's first batch began: `sources/N/0`, written before it."""
-    where = join(path, SOURCES, str(source), "0")
+    where = checkpoint / SOURCES / str(source) / "0"
     try:
-        lines = read_log_file(fs, where).lines
+        lines = read_log_file(where).lines
         offsets = topic_offsets(parse_object(lines[0])) if lines else None
     except (Damaged, OSError) as error:
         raise _unknown(where, str(error)) from error
@@ -91,10 +91,10 @@ def _began(fs: FileSystem, path: str, source: int) -> dict[tuple[str, int], int]
     return offsets
 
 
-def _unknown(where: str, observed: str) -> CheckpointError:
+def _unknown(where: Location, observed: str) -> CheckpointError:
     return CheckpointError(
         observed,
         expected="the offsets at which the query began, as Spark wrote them",
-        where=where,
+        where=where.path,
         next_step="restore the file from a copy of the checkpoint; Spark needs it too",
     )

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> int:
     """Advise on a stream from its own history: state size, checkpoint interval, partitions, memory, trigger, capacity.
 
-    Each piece says the numbers it came from, and where each was measured; docs/how-to/advice.md explains them.
+    Each piece says the numbers it came from, and where each was measured; docs/how-to/tuning.md explains them.
     Exit code 4 if there is too little history to advise anything.
     """
     from streamwarden.services.analysis.tuning_facts import gather

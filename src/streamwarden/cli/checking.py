@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,13 +43,14 @@ def check(
     space = workspace(context)
     catalog = space.catalog()
     specs = [catalog.get(owner(stream))] if stream is not None else list(catalog.streams.values())
-    report = _only(space.health_monitor().evaluate(specs, time.time()), stream)
+    evaluated = space.health_monitor().evaluate(specs, time.time())
+    report = _only(evaluated, stream)
     if json:
         as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})
     else:
         _show(report)
     if notify:
-        _notify(space, report)
+        _notify(space, evaluated.streams, report.at)
     level = worst(report.verdicts)
     if level is Status.CRITICAL:
         return Exit.BAD
@@ -89,20 +91,20 @@ def _show(report: Report) -> None:
     say(f"incidents: {len(changes.opened)} opened, {len(changes.updated)} updated, {len(changes.resolved)} resolved")
 
 
-def _notify(space: Workspace, report: Report) -> None:
+def _notify(space: Workspace, streams: Container[str], now: float) -> None:
+    from streamwarden.config.notifications import load_notifications
     from streamwarden.errors import ConfigError
-    from streamwarden.health.incident import IncidentPolicy
-    from streamwarden.services.monitoring.notifiers import URLS_VARIABLE, AppriseNotifier, deliver
+    from streamwarden.services.monitoring.notifiers import URLS_VARIABLE, AppriseNotifier, deliver, due_notifications
 
     notifier = AppriseNotifier.from_environment()
     if notifier is None:
         raise ConfigError(
-            "nobody to notify", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
+            "no URL to notify", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
         )
-    done = deliver(
-        report.due, notifier, space.store.incidents, now=report.at, resend_interval=IncidentPolicy().resend_interval
-    )
-    say(f"notifications: {len(done.sent)} sent, {len(done.taken)} taken by others, {len(done.failed)} failed")
+    interval = load_notifications(space.project).resend_interval
+    book = space.store.incidents
+    done = deliver(due_notifications(book, now, interval, streams), notifier, book, now=now, resend_interval=interval)
+    say(f"notifications: {len(done.sent)} sent, {len(done.taken)} sent by others, {len(done.failed)} failed")
     for notification, reason in done.failed:
         say(f"  [red]not sent:[/] {text(notification.title)}: {text(reason)}")
 

@@ -17,7 +17,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
-    from streamwarden.drills.journal import Entry, JournalRepository
+    from streamwarden.drills.journal import JournalEntry, JournalRepository
     from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and prove what came out.")
@@ -138,7 +138,7 @@ class _Narrator:
                 return
 
 
-def line_of(entry: Entry) -> str:
+def line_of(entry: JournalEntry) -> str:
     """`12:03:04 fault: …`, in Rich's markup."""
     at = datetime.fromtimestamp(entry.at).strftime("%H:%M:%S")
     return f"[dim]{at}[/] [cyan]{entry.step.value}[/]: {text(entry.message)}"

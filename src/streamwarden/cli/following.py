@@ -1,4 +1,4 @@
-"""A log file, line by line, while it grows."""
+"""Prints a log, line by line, while it grows."""
 
 from __future__ import annotations
 
@@ -8,27 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
+from streamwarden.services.fleet.log_tail import LogTail
+
 POLL: Final = 0.5
-"""Seconds between two looks at the file."""
-
-
-class LogTail:
-    """What was added to a file since the last look."""
-
-    def __init__(self, path: Path, *, from_end: bool = True) -> None:
-        self._path = path
-        self._position = path.stat().st_size if from_end and path.exists() else 0
-
-    def more(self) -> str:
-        """The new text; empty if there is none, or no file yet."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._position)
-                raw = file.read()
-        except FileNotFoundError:
-            return ""
-        self._position += len(raw)
-        return raw.decode("utf-8", errors="replace")
+"""Seconds between two reads of the file."""
 
 
 def follow(
@@ -36,10 +19,10 @@ def follow(
 ) -> None:
     """Print what is added to `path` until `ended()`, with all that was written before the end."""
     out = sys.stdout if to is None else to
-    tail = LogTail(path)
+    tail = LogTail(path, start=path.stat().st_size if path.exists() else 0)
     while True:
         last = ended()  # asked before reading: what was written before the end is still printed
-        out.write(tail.more())
+        out.writelines(f"{line}\n" for line in tail.read_all(final=last))
         out.flush()
         if last:
             return

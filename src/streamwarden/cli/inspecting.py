@@ -56,12 +56,8 @@ def inspect(
     from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 
     checkpoint, sink, named = _locate(context, target, output)
-    files, path = open_path(checkpoint, connection or named)
-    if sink is None:
-        report = read_checkpoint(files, path)
-    else:
-        output_fs, place = open_path(sink, connection or named)
-        report = read_checkpoint(files, path, output=place, output_fs=output_fs)
+    key = connection or named
+    report = read_checkpoint(open_path(checkpoint, key), output=None if sink is None else open_path(sink, key))
     if json:
         as_json(report.to_dict())
     else:

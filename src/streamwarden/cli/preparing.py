@@ -8,6 +8,7 @@ import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import say
+from streamwarden.cli.words import size
 
 
 def register(app: typer.Typer) -> None:
@@ -45,5 +46,5 @@ def prepare(
         say(f"already there: {there}")
         return Exit.OK
     archive = class_archive.make(java)
-    say(f"archived {archive.stat().st_size / 1e6:.0f} MB of classes: {archive}")
+    say(f"archived {size(archive.stat().st_size)} of classes: {archive}")
     return Exit.OK

@@ -193,7 +193,7 @@ def _health(verdicts: list[Verdict], now: float) -> dict[str, Any]:
 
 
 def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int, now: float) -> StreamStatus:
-    from streamwarden.health.executors import latest_look
+    from streamwarden.health.executors import latest_snapshot
     from streamwarden.health.series import FRESH
     from streamwarden.lifecycle.driver import ExitKind
     from streamwarden.lifecycle.heartbeat import silent_since
@@ -202,14 +202,14 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
 
     record = space.store.drivers.latest(name)
     wish = space.store.stops.desired(name)
-    alive = lapsed = False
+    alive = expired = False
     if record is not None and record.exit is None:
         seen = space.fleet.observe(record.driver_id)
-        record, alive, lapsed = seen.record, seen.alive, seen.lapsed
+        record, alive, expired = seen.record, seen.alive, seen.expired
     silent = silent_since(space.store.drivers.events(record.driver_id)) if alive and record is not None else None
     ended = record.exit if record is not None else None
     state: State
-    if lapsed:
+    if expired:
         state = "unseen"
     elif silent is not None:
         state = "unresponsive"
@@ -225,7 +225,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state = "completed"
     else:
         state = "down"
-    look = latest_look(space.store.measurements.recent(name, now - FRESH), now) if alive else None
+    look = latest_snapshot(space.store.measurements.recent(name, now - FRESH), now) if alive else None
     total = space.store.batches.summary(name)
     return StreamStatus(
         stream=name,
@@ -240,14 +240,14 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         **_health(verdicts, now),
         incidents=incidents,
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else _doubt(lapsed, silent, now)),
+        problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, now)),
         log=str(space.fleet.log_path(record.driver_id)) if record else None,
     )
 
 
-def _doubt(lapsed: bool, silent: float | None, now: float) -> str:
+def _doubt(expired: bool, silent: float | None, now: float) -> str:
     """Why the driver, which has not ended, may not run; empty if it does. Pure."""
-    if lapsed:
+    if expired:
         return _UNSEEN
     if silent is None:
         return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -239,7 +238,8 @@ def logs(
     driver: Annotated[str | None, typer.Option(help="Another driver than the newest.")] = None,
 ) -> int:
     """Show the log of a stream's newest driver."""
-    from streamwarden.errors import ConfigError
+    from streamwarden.errors import ConfigError, ProcessError
+    from streamwarden.services.fleet.log_tail import last_lines
 
     space = workspace(context)
     _known(context, stream)
@@ -250,27 +250,19 @@ def logs(
             next_step=f"see `streamwarden status {stream}`" if driver else f"run `streamwarden start {stream}`",
         )
     path = space.fleet.log_path(record.driver_id)
-    for line in _tail(path, lines):
+    try:
+        shown = last_lines(path, lines)
+    except OSError as error:
+        raise ProcessError(
+            f"the log cannot be read: {error.strerror}", where=str(path), next_step="look on the driver's own host"
+        ) from error
+    for line in shown:
         typer.echo(line, nl=False)
     if follow:
         from streamwarden.cli.following import follow as follow_log
 
         follow_log(path, ended=lambda: not space.fleet.observe(record.driver_id).alive)
     return Exit.OK
-
-
-def _tail(path: Path, lines: int) -> Iterator[str]:
-    from collections import deque
-
-    from streamwarden.errors import ProcessError
-
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield from deque(file, maxlen=lines)
-    except OSError as error:
-        raise ProcessError(
-            f"the log cannot be read: {error.strerror}", where=str(path), next_step="look on the driver's own host"
-        ) from error
 
 
 def _known(context: typer.Context, stream: str) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
 from streamwarden.cli.exits import Exit
-from streamwarden.cli.following import LogTail
 from streamwarden.cli.output import say, text
 from streamwarden.lifecycle.driver import ExitKind, ProcessIdentity
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.supervisor import Blind, Down, Finished, Hold, Launch, Move, Wait, Watch, supervise
+from streamwarden.services.fleet.log_tail import LogTail
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Voice:
             case Watch(driver_id=driver):
                 path = self._fleet.log_path(driver)
                 say(f"[bold]watching driver {text(driver)}[/], log {text(path)}")
-                self._log = LogTail(path, from_end=False)
+                self._log = LogTail(path)
                 self._process = self._fleet.observe(driver).record.process
             case Launch(reason=reason):
                 say(f"[bold]launching[/]: {text(reason)}")
@@ -75,14 +75,14 @@ class _Voice:
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not beyond the end of the driver that is watched."""
-        self.drain()
+        self.drain(final=False)
         if self._process is None:
             time.sleep(seconds)
         elif processes.await_end(self._process, seconds):
             self._process = None  # from now on every sleep is a whole one, whatever keeps the end from being recorded
 
-    def drain(self) -> None:
+    def drain(self, *, final: bool = True) -> None:
+        """Show what was added to the log; with `final` also an unfinished last line."""
         if self._log is not None:
-            more = self._log.more()
-            if more:
-                print(more, end="", flush=True)
+            for line in self._log.read_all(final=final):
+                print(line, flush=True)

@@ -9,7 +9,7 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, VerificationError
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, StreamwardenError, VerificationError
 
 if TYPE_CHECKING:
     from streamwarden.lint.finding import Finding
@@ -23,9 +23,9 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(context: typer.Context, json: AsJson = False) -> int:
-    """Check every stream, every drill and the thresholds. Exit code 2 if a file cannot be used.
+    """Check every stream, every drill, the thresholds and the notifications. Exit code 2 if a file cannot be used.
 
-    Shows also what `lint` finds in the streams' files and jobs; that a practice is broken makes no file invalid.
+    Also shows what `lint` finds in the streams' files and jobs. A lint finding does not make a file invalid.
     """
     space = workspace(context)
     good, wrong = _judge(space)
@@ -56,7 +56,9 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
-    from streamwarden.config.loading import load_drills, spec_to_dict
+    from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds, spec_to_dict
+    from streamwarden.config.notifications import FILE as NOTIFICATIONS
+    from streamwarden.config.notifications import load_notifications
     from streamwarden.drills.faults import FAULTS
     from streamwarden.lifecycle.forks.places import require_place
     from streamwarden.services.drilling.drillable import require_fork, require_verdict
@@ -77,30 +79,32 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"
-            where = f"{drill.file}: stream"
-            told = ConfigError(observed, expected=error.expected, where=where, next_step=error.next_step)
-            wrong.append(("drill", name, told))
+            wrong.append(("drill", name, _in_file(error, f"{drill.file}: stream", observed)))
         except VerificationError as error:
-            where = f"{drill.file}: stream"
             observed = f"no drill can judge {drill.stream}: {error.observed}"
-            expected = f"{error.expected} ({error.where})" if error.where else error.expected
-            refusal = ConfigError(observed, expected=expected, where=where, next_step=error.next_step)
-            wrong.append(("drill", name, refusal))
+            wrong.append(("drill", name, _in_file(error, f"{drill.file}: stream", observed, error.where)))
         except DrillAborted as error:
-            where = f"{drill.file}: fault"
-            told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
-            wrong.append(("drill", name, told))
+            wrong.append(("drill", name, _in_file(error, f"{drill.file}: fault")))
         except CheckpointError as error:
-            where = f"{drill.file}: fork"
-            told = ConfigError(error.observed, expected=error.expected, where=where, next_step=error.next_step)
-            wrong.append(("drill", name, told))
+            wrong.append(("drill", name, _in_file(error, f"{drill.file}: fork")))
     wrong += [("drill", name, error) for name, error in sorted(broken.items())]
-    try:
-        space.thresholds()
-        good.append(("thresholds", "of the project", str(space.project / "config/thresholds.yaml")))
-    except ConfigError as error:
-        wrong.append(("thresholds", "of the project", error))
+    for kind, file, load in (
+        ("thresholds", THRESHOLDS, load_thresholds),
+        ("notifications", NOTIFICATIONS, load_notifications),
+    ):
+        try:
+            load(space.project)
+            if kind == "thresholds" or (space.project / file).exists():
+                good.append((kind, "of the project", str(space.project / file)))
+        except ConfigError as error:
+            wrong.append((kind, "of the project", error))
     return good, wrong
+
+
+def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: str = "") -> ConfigError:
+    """`error` as an error of the drill's file; `origin` is the place that the error named itself."""
+    expected = f"{error.expected} ({origin})" if origin else error.expected
+    return ConfigError(observed or error.observed, expected=expected, where=where, next_step=error.next_step)
 
 
 def _job_problem(spec: StreamSpec) -> ConfigError | None:

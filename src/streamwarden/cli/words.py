@@ -42,6 +42,6 @@ def measured(value: float | None, unit: str) -> str:
     """A verdict's value in its unit."""
     if value is None:
         return NONE
-    from streamwarden.health.check import Unit
+    from streamwarden.health.check import ValueUnit
 
-    return Unit(unit).show(value) if unit in set(Unit) else f"{value:g} {unit}".strip()
+    return ValueUnit(unit).show(value) if unit in set(ValueUnit) else f"{value:g} {unit}".strip()

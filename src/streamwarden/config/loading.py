@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from streamwarden.config.kinds import without_keys_of_others
 from streamwarden.config.rules import name_problems, resolved, rules_across, rules_of_one
-from streamwarden.config.schema import SIDES, build, load, own_keys, placed
+from streamwarden.config.schema import load, parse, refusal
 from streamwarden.config.thresholds import overrides
 from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
-from streamwarden.problems import ConfigFileError, Problem, in_order
+from streamwarden.problems import ConfigFileError, Problem
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def unknown(what: str, name: str, known: Collection[str], next_step: str) -> Con
 
 
 def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds = DEFAULTS) -> StreamSpec:
-    """The stream in `path`, checked in itself. Raises ConfigFileError (a ConfigError) with all its problems.
+    """The stream in `path`, checked in itself.
+
+    Raises ConfigFileError with all problems of its types; if there are none, with all rules that it breaks.
 
     Args:
         thresholds: the project's, which the stream's `health.thresholds` override.
@@ -72,16 +75,11 @@ def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds
     if isinstance(health, dict) and "thresholds" in health:
         at = ("health", "thresholds")
         health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
-    raw, problems = build(StreamSpec, document, reserved=_SET_HERE)
-    problems += [placed(problem, document) for problem in limits]
-    spec = None
-    if raw is not None:
-        spec = resolved(raw, project=project, data=data, file=path)
-        seen = {problem.key for problem in problems}
-        found = rules_of_one(spec, raw, stem=path.stem, data=data, skip=seen)
-        problems += [placed(problem, document) for problem in found]
-    if problems or spec is None:
-        raise ConfigFileError(document.file, in_order(problems))
+    raw = parse(StreamSpec, document, reserved=_SET_HERE, also=limits)
+    spec = resolved(raw, project=project, data=data, file=path)
+    problems = rules_of_one(spec, raw, stem=path.stem, data=data)
+    if problems:
+        raise refusal(document, problems)
     return spec
 
 
@@ -112,7 +110,7 @@ def load_thresholds(project: Path) -> Thresholds:
     problems: list[Problem] = []
     checked = overrides(document.value, (), problems)
     if problems:
-        raise ConfigFileError(document.file, in_order(placed(problem, document) for problem in problems))
+        raise refusal(document, problems)
     return DEFAULTS.with_overrides(checked)
 
 
@@ -134,15 +132,10 @@ def load_drill(path: Path, *, project: Path) -> DrillSpec:
     from streamwarden.drills.spec import DRILL_NAME, DrillSpec
 
     document = read_document(path, file=_shown(path, project))
-    spec, problems = build(DrillSpec, document, reserved=_SET_HERE)
-    seen = {problem.key for problem in problems}
-    name = document.value.get("name")
-    if isinstance(name, str) and ("name",) not in seen:
-        problems += [placed(problem, document) for problem in name_problems(name, path.stem, DRILL_NAME)]
-    if spec is not None:
-        problems += [placed(problem, document) for problem in _unknown_checks(spec)]
-    if problems or spec is None:
-        raise ConfigFileError(document.file, in_order(problems))
+    spec = parse(DrillSpec, document, reserved=_SET_HERE)
+    problems = [*name_problems(spec.name, path.stem, DRILL_NAME), *_unknown_checks(spec)]
+    if problems:
+        raise refusal(document, problems)
     return replace(spec, file=str(path))
 
 
@@ -167,7 +160,7 @@ def spec_to_dict(spec: StreamSpec) -> dict[str, Any]:
 def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
     """The inverse of `spec_to_dict`, with the same strictness. Raises ConfigError."""
     try:
-        return load(StreamSpec, {**value, **{side: own_keys(side, value[side]) for side in SIDES if side in value}})
+        return load(StreamSpec, without_keys_of_others(value))
     except ValidationError as error:
         details = "; ".join(
             f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"

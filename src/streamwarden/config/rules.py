@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -44,15 +44,9 @@ def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> Stre
     )
 
 
-def rules_of_one(
-    spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path, skip: Collection[KeyPath] = ()
-) -> list[Problem]:
-    """Problems of one stream. `spec` has resolved paths, `raw` the paths as they were written.
-
-    Args:
-        skip: keys that are known to be wrong or missing already: nothing is concluded from them.
-    """
-    problems = [
+def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) -> list[Problem]:
+    """Problems of one stream. `spec` has resolved paths, `raw` the paths as they were written."""
+    return [
         *_name(raw.name, stem),
         *_job(raw.job, spec.job),
         *_spelling(raw),
@@ -61,9 +55,8 @@ def rules_of_one(
         *_kinds(spec),
         *real_time_problems(spec),
         *cluster_problems(spec.spark),
-        *_disjoint(spec, data, skip),
+        *_disjoint(spec, data),
     ]
-    return [problem for problem in problems if problem.key not in skip]
 
 
 def name_problems(name: str, stem: str, pattern: re.Pattern[str]) -> list[Problem]:
@@ -229,10 +222,10 @@ def _folder(path: str) -> str:
     return path if head == path else head.rpartition("/")[0] or "/"
 
 
-def _disjoint(spec: StreamSpec, data: Path, skip: Collection[KeyPath]) -> list[Problem]:
+def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
     """Checkpoint, output, input and quarantine of a stream lie apart, and none in a folder of Streamwarden's own."""
     problems = []
-    places = [(key, path, _Place.of(_folder(path))) for key, path in _locations(spec).items() if key not in skip]
+    places = [(key, path, _Place.of(_folder(path))) for key, path in _locations(spec).items()]
     own = [(name, _Place.of(str(data / name))) for name in RESERVED_FOLDERS]
     for index, (key, path, place) in enumerate(places):
         for other_key, other_path, other in places[:index]:

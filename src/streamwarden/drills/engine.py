@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Final
 
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun, DrillStatus, JournalRepository, Step
-from streamwarden.drills.ledger import Ledger
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.ports import Ports
+from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.report import document, summary
 from streamwarden.drills.runs import check_run_id, new_run_id
 from streamwarden.drills.spec import DrillSpec, FaultKind, drill_to_dict
@@ -30,15 +30,15 @@ from streamwarden.drills.steps.steady_state import steady_state
 from streamwarden.drills.steps.verification import verification
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
 
-EXPERIMENT: Final = (Step.STEADY_STATE, Step.FAULT, Step.RECOVERY, Step.VERIFICATION)
+EXPERIMENT: Final = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION)
 """The steps that a halt cuts short. HEAL and REPORT follow whatever happened."""
 
-_WORK: Final[Mapping[Step, Callable[[StepContext], StepResult]]] = {
-    Step.STEADY_STATE: steady_state,
-    Step.FAULT: fault,
-    Step.RECOVERY: recovery,
-    Step.VERIFICATION: verification,
-    Step.HEAL: heal,
+_WORK: Final[Mapping[DrillStep, Callable[[StepContext], StepResult]]] = {
+    DrillStep.STEADY_STATE: steady_state,
+    DrillStep.FAULT: fault,
+    DrillStep.RECOVERY: recovery,
+    DrillStep.VERIFICATION: verification,
+    DrillStep.HEAL: heal,
 }
 
 
@@ -86,7 +86,7 @@ class Engine:
         self._journals.save(DrillRun(run_id=run_id, drill=drill, stream=spec.stream, started_at=now, facts=facts))
         return run_id
 
-    def step(self, run_id: str, step: Step, *, park: bool = True) -> DrillRun:
+    def step(self, run_id: str, step: DrillStep, *, park: bool = True) -> DrillRun:
         """Do one step and return the run.
 
         What the stream does wrong is a result, not an exception: read `facts["steps"][step]["outcome"]` (`passed`,
@@ -97,12 +97,14 @@ class Engine:
             park: between this step and the next one another process starts (see StepContext.park).
         """
         with self._ports.archive.lock(run_id):
-            ledger = Ledger(check_run_id(run_id), self._journals, self._ports.clock)
-            if step is not Step.REPORT and not _is_done(ledger.run, step):
-                self._do(ledger, step, park)
-            if (step is Step.REPORT or ledger.run.ended_at is not None) and not _is_done(ledger.run, Step.REPORT):
-                self._report(ledger)
-            return ledger.run
+            recorder = RunRecorder(check_run_id(run_id), self._journals, self._ports.clock)
+            if step is not DrillStep.REPORT and not _is_done(recorder.run, step):
+                self._do(recorder, step, park)
+            if (step is DrillStep.REPORT or recorder.run.ended_at is not None) and not _is_done(
+                recorder.run, DrillStep.REPORT
+            ):
+                self._report(recorder)
+            return recorder.run
 
     def run(self, drill: str, run_id: str | None = None) -> DrillRun:
         """All steps in this process. Whatever happens, the fork is healed and the report is written.
@@ -115,8 +117,8 @@ class Engine:
                 raise DrillError(
                     "another process is at work on this drill run", where=run_id, next_step="wait for it to end"
                 )
-            ledger = Ledger(run_id, self._journals, self._ports.clock)
-            ledger.put(one_process=True)
+            recorder = RunRecorder(run_id, self._journals, self._ports.clock)
+            recorder.put(one_process=True)
             return self._run_all(drill, run_id)
 
     def _run_all(self, drill: str, run_id: str) -> DrillRun:
@@ -130,9 +132,9 @@ class Engine:
                 raise
         finally:
             try:
-                self.step(run_id, Step.HEAL)
+                self.step(run_id, DrillStep.HEAL)
             finally:
-                final = self.step(run_id, Step.REPORT)
+                final = self.step(run_id, DrillStep.REPORT)
         return final
 
     def heal_abandoned(self, drill: str, *, running: str | None = None) -> Sequence[DrillRun]:
@@ -148,82 +150,88 @@ class Engine:
         healed = []
         for run in self._journals.recent(drill=drill):
             if run.ended_at is not None:
-                left = not _is_done(run, Step.HEAL)
+                left = not _is_done(run, DrillStep.HEAL)
             else:
                 left = running is not None or bool(run.facts.get("one_process"))
             if run.run_id == running or not left:
                 continue
             with self._ports.archive.tenure(run.run_id) as abandoned:
                 if abandoned:
-                    self.step(run.run_id, Step.HEAL)
-                    healed.append(self.step(run.run_id, Step.REPORT))
+                    self.step(run.run_id, DrillStep.HEAL)
+                    healed.append(self.step(run.run_id, DrillStep.REPORT))
         return healed
 
-    def _do(self, ledger: Ledger, step: Step, park: bool) -> None:
-        obstacle = _obstacle(ledger, step)
+    def _do(self, recorder: RunRecorder, step: DrillStep, park: bool) -> None:
+        obstacle = _obstacle(recorder, step)
         if obstacle is not None:
-            ledger.note(step, "skipped", obstacle)
-            ledger.finish_step(step, "skipped", obstacle)
+            recorder.note(step, "skipped", obstacle)
+            recorder.finish_step(step, "skipped", obstacle)
             return
-        ledger.note(step, "began", f"step {step.value} began")
-        result = self._work(ledger, step, park)
-        ledger.finish_step(step, "passed" if result.ok else "failed", result.message)
+        recorder.note(step, "began", f"step {step.value} began")
+        result = self._work(recorder, step, park)
+        recorder.finish_step(step, "passed" if result.ok else "failed", result.message)
 
-    def _work(self, ledger: Ledger, step: Step, park: bool) -> StepResult:
-        context = StepContext(ledger=ledger, ports=self._ports, fault=self._faults[ledger.spec.fault.kind], park=park)
+    def _work(self, recorder: RunRecorder, step: DrillStep, park: bool) -> StepResult:
+        context = StepContext(
+            recorder=recorder, ports=self._ports, fault=self._faults[recorder.spec.fault.kind], park=park
+        )
         try:
             return _WORK[step](context)
         except StoreError:
             raise  # the journal could not be written: nothing is decided, a retry goes on from here
         except DrillAborted as error:
-            ledger.halt(step, DrillStatus.ABORTED, str(error))
+            recorder.halt(step, DrillStatus.ABORTED, str(error))
             return StepResult(ok=False, message=str(error))
         except StreamwardenError as error:
             reason = f"the step {step.value} broke: {error}"
-            ledger.halt(step, DrillStatus.FAILED, reason)
+            recorder.halt(step, DrillStatus.FAILED, reason)
             return StepResult(ok=False, message=reason)
 
     def _halt(self, run_id: str, error: BaseException) -> None:
-        ledger = Ledger(run_id, self._journals, self._ports.clock)
-        at = next((step for step in EXPERIMENT if step.value not in ledger.facts.get("steps", {})), Step.VERIFICATION)
-        ledger.note(at, "traceback", "".join(traceback.format_exception(error)))
-        ledger.halt(at, DrillStatus.FAILED, f"the step {at.value} broke: {type(error).__name__}: {error}")
+        recorder = RunRecorder(run_id, self._journals, self._ports.clock)
+        at = next(
+            (step for step in EXPERIMENT if step.value not in recorder.facts.get("steps", {})), DrillStep.VERIFICATION
+        )
+        recorder.note(at, "traceback", "".join(traceback.format_exception(error)))
+        recorder.halt(at, DrillStatus.FAILED, f"the step {at.value} broke: {type(error).__name__}: {error}")
 
-    def _report(self, ledger: Ledger) -> None:
-        outcome = decide(ledger.spec, ledger.facts)
+    def _report(self, recorder: RunRecorder) -> None:
+        outcome = decide(recorder.spec, recorder.facts)
         now = self._ports.clock.now()
-        ledger.note(Step.REPORT, "verdict", outcome.reason, status=outcome.status.value, deviated=outcome.deviated)
-        ended_at = now if ledger.run.ended_at is None else ledger.run.ended_at
+        recorder.note(
+            DrillStep.REPORT, "verdict", outcome.reason, status=outcome.status.value, deviated=outcome.deviated
+        )
+        ended_at = now if recorder.run.ended_at is None else recorder.run.ended_at
         run = replace(
-            ledger.run, status=outcome.status, deviated=outcome.deviated, reason=outcome.reason, ended_at=ended_at
+            recorder.run, status=outcome.status, deviated=outcome.deviated, reason=outcome.reason, ended_at=ended_at
         )
         entries = self._journals.entries(run.run_id)
         path = self._ports.archive.write(run.run_id, document(run, entries), summary(run, entries))
         done = {"outcome": "passed" if run.passed else "failed", "message": outcome.reason, "at": now}
-        steps = {**run.facts.get("steps", {}), Step.REPORT.value: done}
-        ledger.save(replace(run, facts={**run.facts, "journal": path, "steps": steps}))
+        steps = {**run.facts.get("steps", {}), DrillStep.REPORT.value: done}
+        recorder.save(replace(run, facts={**run.facts, "journal": path, "steps": steps}))
 
 
-def _is_done(run: DrillRun, step: Step) -> bool:
+def _is_done(run: DrillRun, step: DrillStep) -> bool:
     """Whether nothing is left to do. Of a run that has ended, only a healing that did not pass and the report of it may
     be."""
     done = run.facts.get("steps", {}).get(step.value)
-    if step is Step.HEAL:
+    if step is DrillStep.HEAL:
         return done is not None and done["outcome"] == "passed"
-    return done is not None or (step is not Step.REPORT and run.ended_at is not None)
+    return done is not None or (step is not DrillStep.REPORT and run.ended_at is not None)
 
 
-def _obstacle(ledger: Ledger, step: Step) -> str | None:
+def _obstacle(recorder: RunRecorder, step: DrillStep) -> str | None:
     """Why this step must not run now; None if it may."""
-    if step is Step.HEAL:
+    if step is DrillStep.HEAL:
         return None
-    halted = ledger.facts.get("halted")
+    halted = recorder.facts.get("halted")
     if halted:
         return f"skipped: the drill was {halted['status']} in the step {halted['step']}"
     position = EXPERIMENT.index(step)
     before = EXPERIMENT[position - 1] if position else None
     if before is None:
         return None
-    outcome = ledger.facts.get("steps", {}).get(before.value, {}).get("outcome")
-    allowed = ("passed", "failed") if step is Step.VERIFICATION else ("passed",)  # a late recovery is verified too
+    outcome = recorder.facts.get("steps", {}).get(before.value, {}).get("outcome")
+    allowed = ("passed", "failed") if step is DrillStep.VERIFICATION else ("passed",)  # a late recovery is verified too
     return None if outcome in allowed else f"skipped: the step {before.value} did not pass"

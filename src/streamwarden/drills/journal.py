@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 
-class Step(StrEnum):
+class DrillStep(StrEnum):
     STEADY_STATE = "steady_state"
     FAULT = "fault"
     RECOVERY = "recovery"
@@ -27,10 +27,10 @@ class DrillStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """One line of a journal. `data` is JSON: numbers, text, lists, objects."""
 
-    step: Step
+    step: DrillStep
     at: float
     kind: str
     message: str
@@ -60,7 +60,7 @@ class JournalRepository(Protocol):
     """Where drill runs and their journals are kept. `save` replaces the run's row; `append` only adds."""
 
     def save(self, run: DrillRun) -> None: ...
-    def append(self, run_id: str, entry: Entry) -> None: ...
+    def append(self, run_id: str, entry: JournalEntry) -> None: ...
     def get(self, run_id: str) -> DrillRun | None: ...
-    def entries(self, run_id: str) -> Sequence[Entry]: ...
+    def entries(self, run_id: str) -> Sequence[JournalEntry]: ...
     def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]: ...

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamwarden.drills.journal import DrillStatus, Step
+from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.spec import DrillSpec
 
-JUDGED_STEPS = (Step.STEADY_STATE, Step.FAULT, Step.RECOVERY, Step.VERIFICATION, Step.HEAL)
+JUDGED_STEPS = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL)
 
 _NAMED = 3
 """Problems that stand in the reason beside counted rows; the journal has all of them."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.spec import ForkSpec, Service
+from streamwarden.drills.spec import ForkSpec, OutageService
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
@@ -118,7 +118,7 @@ class Forks(Protocol):
         """
 
 
-class Drivers(Protocol):
+class DriverControl(Protocol):
     """Starts, observes and ends the fork's drivers, under the same lease rules as any stream."""
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord: ...
@@ -129,7 +129,7 @@ class Drivers(Protocol):
         """SIGKILL to the driver's process group. False: there was no such process any more."""
 
 
-class CheckpointFacts(Protocol):
+class CheckpointReader(Protocol):
     """Reads the fork's checkpoint; never writes to it."""
 
     def position(self, fork: ForkView) -> LogPosition: ...
@@ -184,7 +184,7 @@ class SinkProbe(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executor:
+class ExecutorProcess:
     """An executor of a driver's, as a process of this host. `id` is Spark's."""
 
     id: str
@@ -194,13 +194,13 @@ class Executor:
 class Executors(Protocol):
     """The executors of the fork's drivers, as far as this host has them."""
 
-    def find(self, driver_id: str) -> Sequence[Executor]:
+    def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
         """Those that live now, of this very driver and no other."""
 
-    def kill(self, executor: Executor) -> bool:
+    def kill(self, executor: ExecutorProcess) -> bool:
         """SIGKILL. False: it lived no more. Raises DrillAborted if this user may not."""
 
-    def is_alive(self, executor: Executor) -> bool: ...
+    def is_alive(self, executor: ExecutorProcess) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +220,10 @@ class CommandResult:
     output: str = ""
 
 
-class Services(Protocol):
+class ServiceControl(Protocol):
     """The services that the fork lives on, and the commands that take them away."""
 
-    def look(self, fork: ForkView, service: Service) -> ServiceStatus:
+    def look(self, fork: ForkView, service: OutageService) -> ServiceStatus:
         """Ask it something, for some seconds. Raises ConfigError if its connection is not known."""
 
     def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult: ...
@@ -271,13 +271,13 @@ class Ports:
     """Everything outside, in one place."""
 
     forks: Forks
-    drivers: Drivers
-    checkpoint: CheckpointFacts
+    drivers: DriverControl
+    checkpoint: CheckpointReader
     database: SinkProbe
     topic: SinkProbe
     source: SourceTopic
     executors: Executors
-    services: Services
+    services: ServiceControl
     health: Health
     verifier: Verifier
     judge: Judge

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry
+from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.outcome import describe_not_judged, told_delivery
 
 JOURNAL_FORMAT = 1
@@ -20,7 +20,7 @@ def verdict_word(run: DrillRun) -> str:
     return run.status.value.upper()
 
 
-def document(run: DrillRun, entries: Sequence[Entry]) -> dict[str, Any]:
+def document(run: DrillRun, entries: Sequence[JournalEntry]) -> dict[str, Any]:
     """The journal as JSON: the drill, the fork, the proof, the batches, the reconciliation, every entry."""
     return {
         "format": JOURNAL_FORMAT,
@@ -38,7 +38,7 @@ def document(run: DrillRun, entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def summary(run: DrillRun, entries: Sequence[Entry]) -> str:
+def summary(run: DrillRun, entries: Sequence[JournalEntry]) -> str:
     """The run in Markdown, at most a screen, worst news first."""
     facts = run.facts
     took = f", took {run.ended_at - run.started_at:.0f} s" if run.ended_at else ""

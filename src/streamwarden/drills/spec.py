@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
+from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.units import Seconds
 
@@ -60,7 +61,7 @@ class DrillTarget(StrEnum):
     FORK = "fork"
 
 
-class Service(StrEnum):
+class OutageService(StrEnum):
     """A service that a stream lives on, by the end of the stream at which it stands."""
 
     SOURCE = "source"  # the broker of its topic
@@ -85,7 +86,7 @@ class OutageSpec:
             fault's `within`, until no commit has come for twice as long as a batch takes.
     """
 
-    service: Service
+    service: OutageService
     down: tuple[str, ...]
     up: tuple[str, ...]
     lasts: Seconds = 20.0
@@ -117,7 +118,7 @@ class FaultSpec:
         _require(self.within > 0, "within", self.within, "a positive duration")
         if self.kind is FaultKind.SERVICE_OUTAGE:
             if self.outage is None:
-                raise ValueError("outage is missing, allowed is a mapping of `service`, `down` and `up`")
+                raise InvalidValue("missing", key="outage", allowed="a mapping of `service`, `down` and `up`")
         else:
             _require(self.outage is None, "outage", self.outage, f"none: a fault of the kind {self.kind} has no outage")
         if self.outage is not None:
@@ -244,7 +245,7 @@ def drill_from_dict(raw: Mapping[str, Any]) -> DrillSpec:
     if fault.get("outage") is not None:
         outage = dict(fault["outage"])
         commands = {"down": tuple(outage["down"]), "up": tuple(outage["up"])}
-        fault["outage"] = OutageSpec(**{**outage, **commands, "service": Service(outage["service"])})
+        fault["outage"] = OutageSpec(**{**outage, **commands, "service": OutageService(outage["service"])})
     steady["checks"] = tuple(steady["checks"])
     verification = dict(raw["verification"])
     verification["oracle"] = OracleKind(verification["oracle"])
@@ -264,4 +265,4 @@ def drill_from_dict(raw: Mapping[str, Any]) -> DrillSpec:
 
 def _require(holds: bool, key: str, value: object, allowed: str) -> None:
     if not holds:
-        raise ValueError(f"{key} is {value!r}, allowed is {allowed}")
+        raise InvalidValue(repr(value), key=key, allowed=allowed)

@@ -14,13 +14,11 @@ from typing import Final
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.queries import Part
-from streamwarden.units import GB, KB, MB, format_duration, parse_duration, parse_size
-
-_SIZES = ((10**12, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"))
+from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
 
 
-class Unit(StrEnum):
-    """Unit of a value or a threshold, as it stands in a verdict."""
+class ValueUnit(StrEnum):
+    """ValueUnit of a value or a threshold, as it stands in a verdict."""
 
     BYTES = "bytes"
     SECONDS = "seconds"
@@ -33,15 +31,15 @@ class Unit(StrEnum):
 
         Durations are rounded to a nanosecond, so that `35 ms` and a measured 35 ms are the same number.
         """
-        if self is Unit.BYTES:
+        if self is ValueUnit.BYTES:
             return float(parse_size(text))
-        if self is Unit.SECONDS:
+        if self is ValueUnit.SECONDS:
             return round(parse_duration(text), 9)
-        allowed = "a number >= 0" + (" or a percentage such as 0.1 %" if self is Unit.SHARE else "")
+        allowed = "a number >= 0" + (" or a percentage such as 0.1 %" if self is ValueUnit.SHARE else "")
         if isinstance(text, bool):
             raise ValueError(f"{text!r} is not {allowed}")
         scale = 1.0
-        if isinstance(text, str) and self is Unit.SHARE and text.rstrip().endswith("%"):
+        if isinstance(text, str) and self is ValueUnit.SHARE and text.rstrip().endswith("%"):
             text, scale = text.rstrip()[:-1], 100.0
         try:
             number = float(text) / scale
@@ -53,12 +51,12 @@ class Unit(StrEnum):
 
     def show(self, value: float) -> str:
         """`value` for a person: `1.2 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`."""
-        if self is Unit.BYTES:
-            size, suffix = next((each for each in _SIZES if value >= each[0]), (1, "B"))
+        if self is ValueUnit.BYTES:
+            size, suffix = size_unit(value)
             return f"{value / size:.4g} {suffix}"
-        if self is Unit.SECONDS:
+        if self is ValueUnit.SECONDS:
             return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s" if value < 60 else format_duration(value)
-        if self is Unit.SHARE:
+        if self is ValueUnit.SHARE:
             return f"{value * 100:.3g} %"
         return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
@@ -69,7 +67,7 @@ class Threshold:
 
     name: str
     default: float
-    unit: Unit
+    unit: ValueUnit
     meaning: str
 
 
@@ -116,7 +114,7 @@ class Check:
 
     name: str
     title: str
-    unit: Unit
+    unit: ValueUnit
     target: str
     thresholds: tuple[Threshold, ...]
     judge: Callable[[Window, Thresholds], Verdict] = field(repr=False)
@@ -172,7 +170,7 @@ class Check:
 
 
 @lru_cache(maxsize=1024)
-def _limits_text(unit: Unit, more_is_worse: bool, warning: float, critical: float) -> str:
+def _limits_text(unit: ValueUnit, more_is_worse: bool, warning: float, critical: float) -> str:
     start, side = ("from", "above") if more_is_worse else ("at", "below")
     return f"warning {start} {unit.show(warning)}, critical {side} {unit.show(critical)}"
 
@@ -180,7 +178,7 @@ def _limits_text(unit: Unit, more_is_worse: bool, warning: float, critical: floa
 _ALARMS = (Status.WARNING, Status.CRITICAL)
 
 
-def limits(warning: float, critical: float, unit: Unit, what: str) -> tuple[Threshold, Threshold]:
+def limits(warning: float, critical: float, unit: ValueUnit, what: str) -> tuple[Threshold, Threshold]:
     """The two limits that every check has."""
     return (
         Threshold(name="warning", default=warning, unit=unit, meaning=f"WARNING from here on: {what}"),

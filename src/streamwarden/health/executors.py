@@ -20,7 +20,7 @@ FAILED_TASKS: Final = "executor_failed_tasks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ExecutorSnapshot:
     """One look at the executors.
 
     Args:
@@ -50,7 +50,7 @@ def has_executors(spec: StreamSpec) -> bool:
     return spec.spark.manager is not Manager.LOCAL
 
 
-def looks(measurements: Iterable[Measurement]) -> list[Look]:
+def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnapshot]:
     """Every look among `measurements`, oldest first."""
     counted: dict[float, dict[str, float]] = {}
     parts: dict[float, dict[str, dict[str, float]]] = {}
@@ -60,7 +60,7 @@ def looks(measurements: Iterable[Measurement]) -> list[Look]:
         elif each.name in (BYTES, LIMIT):
             parts.setdefault(each.at, {}).setdefault(each.source, {})[each.name] = each.value
     return [
-        Look(
+        ExecutorSnapshot(
             at=at,
             active=int(counts.get(ACTIVE, 0)),
             lost=int(counts.get(LOST, 0)),
@@ -74,7 +74,7 @@ def looks(measurements: Iterable[Measurement]) -> list[Look]:
     ]
 
 
-def latest_look(measurements: Iterable[Measurement], now: float) -> Look | None:
+def latest_snapshot(measurements: Iterable[Measurement], now: float) -> ExecutorSnapshot | None:
     """The newest look if it is fresh."""
-    found = looks(measurements)
+    found = executor_snapshots(measurements)
     return found[-1] if found and now - found[-1].at <= FRESH else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streamwarden.health.check import DRIVERS, Check, Thresholds, Unit, limits
+from streamwarden.health.check import DRIVERS, Check, Thresholds, ValueUnit, limits
 from streamwarden.health.services import CHECK_OF, GAP, Outage, evidence_of, needs, outages
 from streamwarden.health.stopped import never_ran, stopped
 from streamwarden.health.verdict import Status, Verdict
@@ -36,9 +36,9 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge, also: st
     return Check(
         name=CHECK_OF[service],
         title=title,
-        unit=Unit.SECONDS,
+        unit=ValueUnit.SECONDS,
         target=f"the {service} answers",
-        thresholds=limits(WARNING, CRITICAL, Unit.SECONDS, f"time for which the {service} has not answered"),
+        thresholds=limits(WARNING, CRITICAL, ValueUnit.SECONDS, f"time for which the {service} has not answered"),
         judge=judge,
         judges=DRIVERS,
         reads=(

@@ -48,7 +48,7 @@ def _newest(batches: Sequence[Batch], count: int) -> list[Progress]:
     found: list[Progress] = []
     query = batches[-1].query_id if batches else ""
     for batch in reversed(batches):
-        if batch.progress is not None and batch.query_id == query and has_run(batch.progress):
+        if batch.progress is not None and batch.query_id == query and batch.progress.has_run:
             found.append(batch.progress)
             if len(found) == count:
                 break
@@ -63,15 +63,9 @@ def sample(window: Window, count: int) -> Sequence[Progress]:
         batches = current_batches(window)
         step = max(1.0, (len(batches) - 1) / max(1, count - 1))
         chosen = [batches[round(index * step)] for index in range(min(count, len(batches)))]
-        window.derived[key] = [each.progress for each in chosen if each.progress is not None and has_run(each.progress)]
+        window.derived[key] = [each.progress for each in chosen if each.progress is not None and each.progress.has_run]
     found: Sequence[Progress] = window.derived[key]
     return found
-
-
-def has_run(progress: Progress) -> bool:
-    """Whether the report is of a batch, not of a trigger that found nothing to do."""
-    phases = progress.durations_ms
-    return "addBatch" in phases or "commitOffsets" in phases or progress.rows > 0
 
 
 def cores(spec: StreamSpec) -> int | None:
@@ -178,7 +172,7 @@ def batch_seconds(batches: Sequence[Batch]) -> list[float]:
     """Durations of completed batches: Spark's, or the time between the two logs where the report was lost."""
     found: list[float] = []
     for batch in batches:
-        if batch.progress is not None and has_run(batch.progress):
+        if batch.progress is not None and batch.progress.has_run:
             found.append(batch.progress.duration_ms / 1000)
         elif batch.planned_at is not None and batch.committed_at is not None:
             found.append(max(0.0, batch.committed_at - batch.planned_at))

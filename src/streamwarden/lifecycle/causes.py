@@ -18,6 +18,7 @@ from streamwarden.lifecycle.signs import KAFKA_ERRORS, S3A, Cause, Sign, classes
 from streamwarden.lifecycle.unreachable_servers import UNREACHABLE
 
 TOPIC_RECREATED: Final = Cause(
+    code="topic_recreated",
     what="the topic was deleted and recreated",
     curable=False,
     next_step="the topic was recreated: it holds less than the stream has read of it already, and no offset of the "
@@ -34,6 +35,7 @@ TOPIC_RECREATED: Final = Cause(
 """Not every such topic shows: one that has grown beyond the stream's offsets is read on from there."""
 
 LOST_INPUT: Final = Cause(
+    code="input_lost",
     what="records are gone from the topic before the stream has read them",
     curable=False,
     next_step="records that were not read yet are gone from the topic (its retention passed, or it was recreated): "
@@ -47,6 +49,7 @@ LOST_INPUT: Final = Cause(
 
 _OWN: Final = (
     Cause(
+        code="store_unavailable",
         what="the store of Streamwarden does not answer",
         curable=True,
         outage=True,
@@ -55,6 +58,7 @@ _OWN: Final = (
         signs=classes("StoreError", "StoreBusy"),
     ),
     Cause(
+        code="sink_unavailable",
         what="what the stream writes to is away",
         curable=True,
         outage=True,
@@ -63,6 +67,7 @@ _OWN: Final = (
         signs=classes("SinkError", "SinkInterrupted"),
     ),
     Cause(
+        code="declaration_wrong",
         what="the stream's file, its connections or its job are wrong",
         curable=False,
         next_step="correct the job or the stream's YAML file, then start the stream again",
@@ -72,6 +77,7 @@ _OWN: Final = (
 
 _HOST: Final = (
     Cause(
+        code="second_writer",
         what="another query wrote to the checkpoint",
         curable=True,
         fenced=True,
@@ -82,12 +88,14 @@ _HOST: Final = (
         ),
     ),
     Cause(
+        code="disk_full",
         what="the disk is full",
         curable=True,
         next_step="free space under the checkpoint and the output (df -h); the stream then goes on where it stood",
         signs=words(r"No space left on device", r"Disk quota exceeded", r"ENOSPC"),
     ),
     Cause(
+        code="out_of_memory",
         what="memory ran out",
         curable=True,
         next_step="raise spark.driver_memory of the stream, or make its batches smaller "
@@ -101,6 +109,7 @@ _HOST: Final = (
 
 _REFUSALS: Final = (
     Cause(
+        code="certificate_untrusted",
         what="driver and broker do not trust each other's certificates",
         curable=False,
         next_step="driver and broker do not trust each other's certificates. In the broker's connection "
@@ -119,6 +128,7 @@ _REFUSALS: Final = (
         ),
     ),
     Cause(
+        code="certificate_unusable",
         what="a certificate or key cannot be used",
         curable=False,
         next_step="a certificate or key of the broker's connection cannot be used: PEM files, the key in PKCS #8, with "
@@ -126,6 +136,7 @@ _REFUSALS: Final = (
         signs=words(r"Invalid PEM", r"entries in PEM file", r"Private key could not be loaded"),
     ),
     Cause(
+        code="broker_access_denied",
         what="the broker does not let the user in",
         curable=False,
         next_step="the broker does not let this user in: correct the user, password or certificate of the connection, "
@@ -139,6 +150,7 @@ _REFUSALS: Final = (
         ),
     ),
     Cause(
+        code="object_store_access_denied",
         what="the object store does not let the key in",
         curable=False,
         next_step="the object store does not let this key in: correct the login and password of the connection that "
@@ -153,6 +165,7 @@ _REFUSALS: Final = (
         ),
     ),
     Cause(
+        code="bucket_missing",
         what="there is no such bucket",
         curable=False,
         next_step="there is no such bucket: create it, or correct the s3a:// paths, or the region and the endpoint of "
@@ -160,6 +173,7 @@ _REFUSALS: Final = (
         signs=(*classes(f"{S3A}UnknownStoreException"), *words(r"NoSuchBucket\b")),
     ),
     Cause(
+        code="s3_jars_missing",
         what="the driver has no jars for s3a:// paths",
         curable=False,
         next_step="the driver has no jars for s3a:// paths: run `streamwarden prepare --s3` on its host",
@@ -169,6 +183,7 @@ _REFUSALS: Final = (
 
 _REAL_TIME: Final = (
     Cause(
+        code="checkpoint_not_real_time",
         what="the checkpoint was written in micro-batches",
         curable=False,
         next_step="this checkpoint was written in micro-batches: real-time mode needs a separate one, so give the "
@@ -179,6 +194,7 @@ _REAL_TIME: Final = (
         ),
     ),
     Cause(
+        code="real_time_unsupported",
         what="real-time mode does not know an operator of the query",
         curable=False,
         next_step="real-time mode knows projections, filters, groupBy().agg() and dropDuplicates, and no "
@@ -188,6 +204,7 @@ _REAL_TIME: Final = (
         ),
     ),
     Cause(
+        code="cores_insufficient",
         what="there are fewer cores than tasks that run at the same time",
         curable=True,
         next_step="in real-time mode a task for each partition of topic and state runs at the same time, and "
@@ -203,6 +220,7 @@ RESTORE: Final = (
 
 _CHECKPOINT: Final = (
     Cause(
+        code="state_field_incompatible",
         what="a field of the state changed in a way that Avro does not allow",
         curable=False,
         next_step="a field of Avro-encoded state may come, go, move or widen (INT to BIGINT), nothing else: undo the "
@@ -211,6 +229,7 @@ _CHECKPOINT: Final = (
         signs=conditions("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"),
     ),
     Cause(
+        code="state_schema_limit",
         what="the state's schema has changed too often",
         curable=False,
         next_step="the state's schema has changed too often: raise the setting that the message names in spark.conf of "
@@ -221,6 +240,7 @@ _CHECKPOINT: Final = (
         ),
     ),
     Cause(
+        code="state_incompatible",
         what="the job's state no longer fits the checkpoint",
         curable=False,
         next_step="the job's state no longer fits the checkpoint: undo the change of the job or the state settings, "
@@ -234,12 +254,14 @@ _CHECKPOINT: Final = (
         ),
     ),
     Cause(
+        code="operators_changed",
         what="the stateful operators are not those of the checkpoint",
         curable=False,
         next_step="stateful operators were added, removed or reordered: undo that, or start with a new checkpoint path",
         signs=conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
     ),
     Cause(
+        code="checkpoint_damaged",
         what="the checkpoint is damaged",
         curable=False,
         next_step=RESTORE,
@@ -274,6 +296,7 @@ _CHECKPOINT: Final = (
         ),
     ),
     Cause(
+        code="sources_changed",
         what="the sources of the job changed",
         curable=False,
         next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
@@ -287,15 +310,17 @@ _CHECKPOINT: Final = (
         ),
     ),
     Cause(
+        code="checkpoint_unusable",
         what="the checkpoint does not belong to the stream, or cannot be read",
         curable=False,
         next_step=RESTORE,
-        signs=classes("CheckpointError"),
+        signs=classes("CheckpointError", "CheckpointMissing"),
     ),
 )
 
 _JOB: Final = (
     Cause(
+        code="input_malformed",
         what="an input record cannot be parsed",
         curable=False,
         next_step="declare `quarantine:` in the stream's file, so that rows that do not fit are kept aside, or correct "
@@ -303,6 +328,7 @@ _JOB: Final = (
         signs=(*conditions("MALFORMED_RECORD_IN_PARSING"), *words(r"JsonParseException")),
     ),
     Cause(
+        code="job_wrong",
         what="the job or the stream's settings are wrong",
         curable=False,
         next_step="correct the job or the stream's YAML file, then start the stream again",
@@ -322,6 +348,7 @@ _JOB: Final = (
         ),
     ),
     Cause(
+        code="job_file_missing",
         what="a file or a class that the job names is not there",
         curable=False,
         before_start=True,

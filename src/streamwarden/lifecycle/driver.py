@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class ExitRecord:
         cut_batch: whether the exit left a planned batch uncommitted (it will be run again); None if not known.
         committed: whether the driver committed a batch in its life; None if not known.
         next_step: what a person should do.
+        cause: code of the row of the table of causes that fitted; None: no row did, or the record is older than codes.
     """
 
     kind: ExitKind
@@ -54,6 +55,12 @@ class ExitRecord:
     cut_batch: bool | None = None
     committed: bool | None = None
     next_step: str = ""
+    cause: str | None = None
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> ExitRecord:
+        """The record that was stored as this JSON object; a field that it lacks has its default."""
+        return cls(**{**document, "kind": ExitKind(document["kind"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,11 @@ _WRONG_COMMAND: Final = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errn
 processes) may pass."""
 
 _FATAL: Final = "Exception in thread "
-"""What the JVM's last words begin with."""
+"""What the JVM prints before the exception that ended it. Where the runner left no outcome, the JVM's own words in the
+log are all that there is."""
+
+_OUT_OF_MEMORY: Final = "Terminating due to java.lang.OutOfMemoryError"
+"""What the JVM prints when -XX:+ExitOnOutOfMemoryError ends it, read where the exit code does not say so."""
 
 
 def failure(
@@ -60,6 +64,7 @@ def failure(
         curable=cause is None or cause.curable,
         cut_batch=cut_batch,
         next_step=cause.next_step if cause is not None else _UNKNOWN[built],
+        cause=cause.code if cause is not None else None,
     )
 
 
@@ -135,7 +140,7 @@ def compose(
     signum = process.signal or (code - 128 if code is not None and 128 < code < 160 else None)
     if signum is not None:
         return _killed(signum, process, stop, cut_batch)
-    if code == OUT_OF_MEMORY_CODE or "Terminating due to java.lang.OutOfMemoryError" in log_tail:
+    if code == OUT_OF_MEMORY_CODE or _OUT_OF_MEMORY in log_tail:
         record = failure(
             "java.lang.OutOfMemoryError",
             "the JVM ran out of memory",
@@ -160,6 +165,7 @@ def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> Ex
         curable=cause is None or cause.curable,
         cut_batch=cut_batch,
         next_step=cause.next_step if cause is not None else "read driver.log",
+        cause=cause.code if cause is not None else None,
     )
 
 

@@ -23,12 +23,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden import disk
+from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
@@ -64,27 +64,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replace `path` by `text`, readable by its owner alone, durable before it is visible."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def tail(path: Path, size: int = 64 * 1024) -> str:
-    """The last `size` bytes of a text file; empty if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+    disk.replace(path, text, mode=disk.PRIVATE)
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -98,12 +78,7 @@ def read_document(path: Path) -> dict[str, Any] | None:
 
 def append_line(path: Path, document: Mapping[str, Any]) -> None:
     """Add `document` as one line of JSON, in one write, so that several processes may append."""
-    line = json.dumps(document, separators=(",", ":")) + "\n"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.write(handle, line.encode())
-    finally:
-        os.close(handle)
+    disk.append_line(path, json.dumps(document, separators=(",", ":")))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -161,7 +136,7 @@ def write_outcome(folder: Path, record: ExitRecord) -> None:
 def read_outcome(folder: Path) -> ExitRecord | None:
     """The runner's word; None if it had no chance to write it."""
     document = read_document(folder / OUTCOME)
-    return ExitRecord(**{**document, "kind": ExitKind(document["kind"])}) if document else None
+    return ExitRecord.from_document(document) if document else None
 
 
 def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:

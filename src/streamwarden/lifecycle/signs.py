@@ -60,6 +60,7 @@ class Cause:
     """One row of the table.
 
     Args:
+        code: the cause for programs: it is stored with the exit and never changes.
         what: the cause in words, as a clause: it begins the exit's message, unless the error says it itself.
         curable: whether a restart may help. What is not curable stays down until a person acts.
         outage: whether something that the stream needs is away.
@@ -67,6 +68,7 @@ class Cause:
         before_start: counts only for a job whose query has not started: the same error of a batch may pass.
     """
 
+    code: str
     what: str
     curable: bool
     next_step: str

@@ -36,7 +36,7 @@ def state_change(message: str) -> str | None:
         return None
     old, new = dict(_fields(message[before.end() :])), dict(_fields(message[after.end() :]))
     told = [*_changed(old, new), *_missing(old, new, "the job"), *_missing(new, old, "the checkpoint")]
-    if "INVALID_VALUE_SCHEMA_EVOLUTION" in message:
+    if "INVALID_VALUE_SCHEMA_EVOLUTION" in message:  # Spark's error condition, which its message quotes
         allowed = {name for name, kind in old.items() if new.get(name) in _WIDENED.get(kind, ())}
         told = _changed({name: kind for name, kind in old.items() if name not in allowed}, new) or told
     if not told and list(old) != list(new):

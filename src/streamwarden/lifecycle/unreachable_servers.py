@@ -18,6 +18,7 @@ _NO_CONNECTION: Final = (
 _GOES_ON: Final = "the stream goes on where it stood"
 
 MASTER_AWAY: Final = Cause(
+    code="master_unavailable",
     what="the Spark master does not answer",
     curable=True,
     outage=True,
@@ -30,6 +31,7 @@ FORGOTTEN: Final = "ApplicationForgotten"
 """Error class of a driver that ended because the master does not know its application any more."""
 
 API_SERVER_AWAY: Final = Cause(
+    code="api_server_unavailable",
     what="the API server of Kubernetes does not answer",
     curable=True,
     outage=True,
@@ -41,6 +43,7 @@ API_SERVER_AWAY: Final = Cause(
 )
 
 HOST_UNKNOWN: Final = Cause(
+    code="host_unresolved",
     what="the name of a host cannot be resolved",
     curable=True,
     outage=True,
@@ -56,6 +59,7 @@ UNREACHABLE: Final = (
     HOST_UNKNOWN,
     MASTER_AWAY,
     Cause(
+        code="application_unregistered",
         what="the Spark master was restarted and does not know the application any more",
         curable=True,
         next_step="nothing to do: the next driver registers with the new master. With spark.deploy.recoveryMode a "
@@ -64,6 +68,7 @@ UNREACHABLE: Final = (
     ),
     API_SERVER_AWAY,
     Cause(
+        code="resource_manager_unavailable",
         what="the ResourceManager of YARN does not answer",
         curable=True,
         outage=True,
@@ -72,6 +77,7 @@ UNREACHABLE: Final = (
         signs=classes(*_NO_CONNECTION, client="org.apache.hadoop.yarn"),
     ),
     Cause(
+        code="namenode_unavailable",
         what="the NameNode of HDFS does not answer",
         curable=True,
         outage=True,
@@ -83,6 +89,7 @@ UNREACHABLE: Final = (
         ),
     ),
     Cause(
+        code="object_store_unavailable",
         what="the object store does not answer",
         curable=True,
         outage=True,
@@ -98,6 +105,7 @@ UNREACHABLE: Final = (
         ),
     ),
     Cause(
+        code="topic_missing",
         what="the topic is not there",
         curable=True,
         next_step="create the topic, or correct source.topic or sink.topic",
@@ -107,6 +115,7 @@ UNREACHABLE: Final = (
         ),
     ),
     Cause(
+        code="broker_unavailable",
         what="the Kafka broker does not answer",
         curable=True,
         outage=True,
@@ -126,6 +135,7 @@ UNREACHABLE: Final = (
         ),
     ),
     Cause(
+        code="database_unavailable",
         what="the database does not answer",
         curable=True,
         outage=True,
@@ -143,12 +153,14 @@ UNREACHABLE: Final = (
         ),
     ),
     Cause(
+        code="jvm_gone",
         what="the driver's JVM is gone",
         curable=True,
         next_step="read driver.log for what ended the JVM, and the system's journal for the out-of-memory killer",
         signs=classes("py4j.protocol.Py4JNetworkError"),
     ),
     Cause(
+        code="server_unavailable",
         what="a server that the job calls does not answer",
         curable=True,
         outage=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from streamwarden.drills.ports import Arrivals
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.plan import Step
+from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.output import Output
 from streamwarden.stream import OutputMode, SinkSpec, StreamSpec
@@ -91,7 +91,7 @@ class Sink(SinkSpec, ABC):
         self.make_empty(origin, forked)
         return None
 
-    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[Step]:
+    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
         """The steps that give a fork the files which `origin` wrote up to `batch`.
 
         Raises CheckpointError if they are damaged, FileNotFoundError if they vanish meanwhile.

@@ -11,7 +11,8 @@ from streamwarden.verification.oracle import Expectation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSink(FileSink):
-    """Files of Parquet, whose columns have types of their own."""
+    """A folder of Parquet files, whose columns have types; exactly once for readers that honour its `_spark_metadata`
+    manifest. `mode` is `append`."""
 
     kind: str = "parquet"
 

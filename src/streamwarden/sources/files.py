@@ -8,7 +8,7 @@ from datetime import timedelta
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.sources import file_source_log
 from streamwarden.errors import ConfigError
@@ -42,21 +42,19 @@ _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSource(Source):
-    """A folder (`path`) of files, each published whole (by rename).
-
-    Args:
-        parts: subfolders of `path`, each a file source of its own, for a job that reads more than one; in the order in
-            which the query has them (of a join: left, then right).
-        format: Spark's name of the files' format.
-    """
+    """Folders of files, each published whole (by rename)."""
 
     FORKABLE: ClassVar[bool] = True
 
     kind: str = "files"
     path: str = field()
+    """folder of files; it may be a pattern"""
     parts: tuple[str, ...] = ()
+    """subfolders of `path`, each a separate file source, in the query's order (in a join, left first)"""
     format: str = "json"
+    """Spark's name for the format of the files"""
     max_files_per_trigger: int | None = None
+    """most files that a batch reads; null: all that are there"""
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -126,14 +124,14 @@ class FileSource:
 
         return f.concat(f.lit(f"{self.format} file "), f.col("_metadata.file_path"))
 
-    def malformed_of(self, spark: SparkSession, fs: FileSystem, checkpoint: str, place: int, batch: int) -> DataFrame:
+    def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
         """See `sources.Source`. `number` is a row's place in its file, from 1 on (of lines: blank ones apart)."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        read = file_source_log(fs, checkpoint, place)
+        read = file_source_log(checkpoint, place)
         if batch not in read:
-            require_range(fs, checkpoint, batch)
+            require_range(checkpoint, batch)
         names = list(read.get(batch, ()))
         schema = self.rules.schema
         if not names:

@@ -26,9 +26,9 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
-from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, open_path
-from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.logs import first_told, log_position
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.logs import first_known_batch, log_position
 from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
@@ -142,7 +142,7 @@ class Quarantines:
         told = False
         while True:
             try:
-                position = log_position(*open_path(self._spec.checkpoint))
+                position = log_position(open_path(self._spec.checkpoint))
                 if position.query_id is None or position.committed is None:
                     return []
                 first = self._begin(position.query_id, position.committed)
@@ -157,7 +157,7 @@ class Quarantines:
     def _begin(self, query_id: str, committed: int) -> int:
         """The first batch to look at. Those beyond the mark that the offset log tells nothing of are one gap."""
         first = self._done(query_id) + 1
-        told = first_told(*open_path(self._spec.checkpoint))
+        told = first_known_batch(open_path(self._spec.checkpoint))
         # What was passed over, or written beyond it, is known one by one.
         if told is None or self._passed or not first < told <= committed + 1:
             return first
@@ -193,9 +193,9 @@ class Quarantines:
 
     def _write(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, *, last: bool) -> str | None:
         """Write one batch's malformed rows. Returns why nobody can, if its input is gone."""
-        fs, path = open_path(self._spec.checkpoint)
+        checkpoint = open_path(self._spec.checkpoint)
         try:
-            found = [source.malformed_of(spark, fs, path, place, batch) for place, source in sources.items()]
+            found = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
             rows = reduce(lambda one, other: one.unionByName(other), found)
             target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
             rows.coalesce(1).write.mode("overwrite").json(target)
@@ -224,7 +224,7 @@ class Quarantines:
         if query_id not in self._marks:
             place, known = self._mark_place(query_id), -1
             with contextlib.suppress(FileNotFoundError, ValueError):
-                known = int(place[0].read(place[1])) if place is not None else known
+                known = int(place.read()) if place is not None else known
             self._marks[query_id] = known
         return self._marks[query_id]
 
@@ -235,12 +235,12 @@ class Quarantines:
         mark = max(self._done(query_id), min(passed) - 1 if passed else max(ahead))
         place = self._mark_place(query_id)
         if place is not None and mark > self._done(query_id):
-            place[0].write(place[1], str(mark).encode())
+            place.write(str(mark).encode())
         self._marks[query_id] = mark
         self._ahead = {each for each in ahead if each > mark}
         self._passed.pop(batch, None)
 
-    def _mark_place(self, query_id: str) -> tuple[LocalFiles | FsspecFiles, str] | None:
+    def _mark_place(self, query_id: str) -> Location | None:
         """None: on a storage that only Spark reaches."""
         quarantine = self._spec.quarantine or ""
         if "://" in quarantine and not OBJECT_STORE.match(quarantine):

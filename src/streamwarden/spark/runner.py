@@ -265,7 +265,7 @@ class Runner:
             return False if ending is not None and ending.reason is Reason.STOP_REQUESTED else None
         places = {each.checkpoint for each in queries} or {self._spec.checkpoint}
         with contextlib.suppress(StreamwardenError, OSError):
-            return any(log_position(*open_path(place)).gap > 0 for place in places)
+            return any(log_position(open_path(place)).gap > 0 for place in places)
         return None
 
 

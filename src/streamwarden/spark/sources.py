@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
 from streamwarden.sources import files
@@ -25,6 +25,8 @@ from streamwarden.stream import StreamSpec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+__all__ = ["read_rate", "read_rows"]
 
 
 class Source(Protocol):
@@ -40,7 +42,7 @@ class Source(Protocol):
     def where(self) -> Column:
         """Where a row stands, in words."""
 
-    def malformed_of(self, spark: SparkSession, fs: FileSystem, checkpoint: str, place: int, batch: int) -> DataFrame:
+    def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
         """The malformed rows of the batch: text, where each stood, what is wrong with it, what could be read of it.
 
         Raises InputGone if the checkpoint does not say any more what the batch read; OSError, StreamwardenError if it

@@ -30,7 +30,7 @@ from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.fleet.backfill import fill_from_logs, load_spill, spill
-from streamwarden.services.fleet.fleet import LEASE_TTL
+from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.spark.failures import from_spark
 from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Admission, Roster
@@ -303,8 +303,8 @@ class StoreLink:
     def _logged(self, progress: Progress) -> tuple[float | None, float | None]:
         batch = progress.batch_id
         try:
-            fs, path = open_path(self._place(progress.query_id))
-            return written_at(fs, path, OFFSETS, batch), written_at(fs, path, COMMITS, batch)
+            checkpoint = open_path(self._place(progress.query_id))
+            return written_at(checkpoint, OFFSETS, batch), written_at(checkpoint, COMMITS, batch)
         except (OSError, StreamwardenError):
             return None, None
 

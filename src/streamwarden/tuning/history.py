@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streamwarden.health.series import batch_seconds, has_run
+from streamwarden.health.series import batch_seconds
 from streamwarden.health.window import Batch, Measurement
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
@@ -65,7 +65,7 @@ class History:
 
     def reports(self) -> list[Progress]:
         """Of batches that ran."""
-        return [each.progress for each in self.batches if each.progress is not None and has_run(each.progress)]
+        return [each.progress for each in self.batches if each.progress is not None and each.progress.has_run]
 
     def with_rows(self) -> list[Progress]:
         """Reports of batches that had input."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.health.executors import has_executors, looks
+from streamwarden.health.executors import executor_snapshots, has_executors
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
 from streamwarden.stream import Backend
@@ -103,7 +103,7 @@ def _driver(history: History) -> _Holder | None:
 
 def _executor(history: History) -> _Holder | None:
     """The fullest one: where a share of the state may be larger than the others'."""
-    found = [look for look in looks(history.measurements) if look.memory]
+    found = [look for look in executor_snapshots(history.measurements) if look.memory]
     if not found:
         return None
     return _Holder(

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from streamwarden.verification.batches import moment, replayed
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.tolerance import Tolerance
 from streamwarden.verification.windows import Row, Sliding, aggregate
+
+__all__ = ["WindowedQuestion", "answer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class WindowedQuestion:
         delay: how far the watermark stays behind the newest event, milliseconds.
         group_columns: names of a row's `group`; the key is `window_start` and these.
         amount_columns: names of a row's `amounts`; the values are `window_end` and these, summed.
-        count_column: the amount that is 1 in each row, for the books.
+        count_column: the amount that is 1 in each row, to compare with `counts`.
         types, complete, tolerances: of the output's columns; see `Expectation`.
     """
 
@@ -48,13 +50,13 @@ def answer(question: WindowedQuestion, inputs: Sequence[Path], facts: RunFacts) 
     A file that no batch read is a problem too, and its rows are owed in full. One that two batches read counts once,
     in the first. Raises VerificationError if a file cannot be read or a batch is not in the facts.
     """
-    run = replayed(inputs, facts, decode=question.decode, at=lambda row: row.at, delay=question.delay)
+    run = replay_input(inputs, facts, decode=question.decode, at=lambda row: row.at, delay=question.delay)
     totals = aggregate(run.batches.items(), run.marks, question.windows, committed=run.committed, first=facts.first)
     return Expectation(
         key_columns=("window_start", *question.group_columns),
         value_columns=("window_end", *question.amount_columns),
         rows=_rows(totals.emitted, question.windows.length),
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=totals.pairs,

@@ -18,6 +18,8 @@ from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.starts import require_known, restarts
 from streamwarden.verification.windows import least_watermarks
 
+__all__ = ["InputBatch", "InputReplay", "Side", "moment", "replay_input", "replay_sides", "some", "timeline"]
+
 T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,7 +28,7 @@ _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[T]):
+class InputBatch(Generic[T]):
     """One batch.
 
     Args:
@@ -43,7 +45,7 @@ class Step(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed(Generic[T]):
+class InputReplay(Generic[T]):
     """A bounded input as a run read it.
 
     Args:
@@ -65,11 +67,13 @@ class Replayed(Generic[T]):
     def final_mark(self) -> int:
         return self.marks.get(self.committed, 0)
 
-    def steps(self) -> Iterator[Step[T]]:
+    def steps(self) -> Iterator[InputBatch[T]]:
         """The batches in order. Rows that no batch read are owed all the same: they stand in the first one."""
         unread = self.batches.get(None, ())
         for batch in sorted(self.marks):
-            yield Step(batch, [*unread, *self.batches.get(batch, ())], self.marks.get(batch - 1, 0), self.marks[batch])
+            yield InputBatch(
+                batch, [*unread, *self.batches.get(batch, ())], self.marks.get(batch - 1, 0), self.marks[batch]
+            )
             unread = ()
 
 
@@ -93,7 +97,7 @@ class Side(Generic[T]):
     moves: Callable[[T], bool] = lambda row: True
 
 
-def replayed(
+def replay_input(
     inputs: Sequence[Path],
     facts: RunFacts,
     *,
@@ -102,13 +106,13 @@ def replayed(
     delay: int | None,
     not_after: int | None = None,
     moves: Callable[[T], bool] = lambda row: True,
-) -> Replayed[T]:
-    """`replayed_sides` of a query with one source; see `Side` for the arguments."""
+) -> InputReplay[T]:
+    """`replay_sides` of a query with one source; see `Side` for the arguments."""
     only = Side(decode=decode, at=at, delay=delay, not_after=not_after, moves=moves)
     return _replayed(inputs, facts, [only], lambda path: only)
 
 
-def replayed_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, Side[Any]]) -> Replayed[Any]:
+def replay_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, Side[Any]]) -> InputReplay[Any]:
     """Read every line of `inputs` and put each row into its batch.
 
     Args:
@@ -135,7 +139,7 @@ def replayed_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, 
 
 def _replayed(
     inputs: Sequence[Path], facts: RunFacts, sides: Sequence[Side[T]], side_of: Callable[[Path], Side[T]]
-) -> Replayed[T]:
+) -> InputReplay[T]:
     require_lines(facts.options)
     files = _place(inputs, facts.files)
     _require_every_batch(facts)
@@ -163,7 +167,7 @@ def _replayed(
             known = tops[id(side)][read]
             tops[id(side)][read] = max(moving) if known is None else max(known, *moving)
     found = timeline([tops[id(side)] for side in sides], [side.delay or 0 for side in sides], facts)
-    return Replayed(
+    return InputReplay(
         batches=batches,
         marks=found.marks,
         committed=found.committed,

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.batches import Replayed, replayed, some
+from streamwarden.verification.batches import InputReplay, replay_input, some
 from streamwarden.verification.oracle import RunFacts
+
+__all__ = ["ClockedInput", "Tick", "replay_by_clock"]
 
 T = TypeVar("T")
 
@@ -35,7 +37,7 @@ class Tick(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clocked(Generic[T]):
+class ClockedInput(Generic[T]):
     """A bounded input as a run read it.
 
     Args:
@@ -52,7 +54,7 @@ class Clocked(Generic[T]):
     problems: tuple[str, ...]
 
 
-def clocked(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable[[str], T | None]) -> Clocked[T]:
+def replay_by_clock(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable[[str], T | None]) -> ClockedInput[T]:
     """Read every line of `inputs` and put each row into its batch.
 
     Args:
@@ -65,7 +67,7 @@ def clocked(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable[[str], 
         batch: sorted(read, key=lambda path: order.get(path.name, (0, path.name)))
         for batch, read in facts.files.items()
     }
-    run: Replayed[T] = replayed(inputs, replace(facts, files=files), decode=decode, at=lambda _: 0, delay=None)
+    run: InputReplay[T] = replay_input(inputs, replace(facts, files=files), decode=decode, at=lambda _: 0, delay=None)
     timeless = [batch for batch in facts.watermarks if batch not in facts.times]
     if timeless:
         raise VerificationError(
@@ -74,7 +76,7 @@ def clocked(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable[[str], 
             where="offsets/",
             next_step="take the facts from the checkpoint (streamwarden.services.verifying.verification.read_facts)",
         )
-    return Clocked(
+    return ClockedInput(
         ticks=[
             Tick(batch, facts.times[batch], run.batches[batch])
             for batch in sorted(facts.watermarks)

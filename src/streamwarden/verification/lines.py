@@ -13,6 +13,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final, TypeVar
 
+__all__ = ["fields", "instant", "integer", "json_object", "number", "text"]
+
 T = TypeVar("T")
 
 _INSTANT: Final = re.compile(

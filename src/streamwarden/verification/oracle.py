@@ -24,6 +24,8 @@ from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.starts import Start
 from streamwarden.verification.tolerance import Tolerance
 
+__all__ = ["Expectation", "RateFacts", "RowCounts", "RunFacts"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
@@ -78,7 +80,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
+class RowCounts:
     """Where every (row, window) pair of the input went. They balance when `counted` of the output equals `emitted`.
 
     Args:
@@ -105,7 +107,7 @@ class Expectation:
 
     Args:
         rows: key -> values; timestamps are aware datetimes in UTC.
-        count_column: the value column that counts input rows, for the books; None: there is none.
+        count_column: the value column that counts input rows, to compare with `counts`; None: there is none.
         problems: what in the facts contradicts the input, in words.
         notes: what a reader of the journal may want to know.
         types: column -> its type as Spark's DDL writes it (`BIGINT`, `array<string>`). Of a column that is not here
@@ -122,7 +124,7 @@ class Expectation:
     key_columns: Sequence[str]
     value_columns: Sequence[str]
     rows: Mapping[Key, Values] = field(repr=False)
-    books: Books
+    counts: RowCounts
     count_column: str | None = None
     problems: tuple[str, ...] = ()
     notes: Mapping[str, object] = field(default_factory=dict)

@@ -9,6 +9,8 @@ from typing import Any, Final
 from streamwarden.verification.columns import ColumnReport, Role
 from streamwarden.verification.tolerance import Tolerance, comparison
 
+__all__ = ["Key", "Values"]
+
 Key = tuple[object, ...]
 Values = tuple[object, ...]
 

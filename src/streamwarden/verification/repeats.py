@@ -18,9 +18,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from streamwarden.verification.batches import Replayed, Step, some
-from streamwarden.verification.oracle import Books, Expectation, RunFacts
+from streamwarden.verification.batches import InputBatch, InputReplay, some
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
+
+__all__ = ["Firsts", "firsts", "once_each"]
 
 R = TypeVar("R")
 
@@ -42,7 +44,7 @@ class Firsts(Generic[R]):
 
 
 def firsts(
-    steps: Iterable[Step[R]], *, identity: Callable[[R], Hashable], at: Callable[[R], int], delay: int | None
+    steps: Iterable[InputBatch[R]], *, identity: Callable[[R], Hashable], at: Callable[[R], int], delay: int | None
 ) -> Firsts[R]:
     """The first row of each identity of a bounded input, read in `steps`.
 
@@ -73,7 +75,7 @@ def firsts(
 
 def once_each(
     found: Firsts[R],
-    run: Replayed[R],
+    run: InputReplay[R],
     facts: RunFacts,
     *,
     key_columns: Sequence[str],
@@ -99,7 +101,7 @@ def once_each(
         key_columns=key_columns,
         value_columns=value_columns,
         rows=dict(map(row, judged)),
-        books=Books(
+        counts=RowCounts(
             records=run.records,
             malformed=run.malformed,
             pairs=run.records - run.malformed - len(found.repeats),

@@ -15,10 +15,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from streamwarden.verification.batches import Step
+from streamwarden.verification.batches import InputBatch
+
+__all__ = ["SessionOutcome", "SessionWindow", "sessions"]
 
 
-class Happened(Protocol):
+class TimedRow(Protocol):
     """A row: when it happened and to what."""
 
     @property
@@ -28,11 +30,11 @@ class Happened(Protocol):
     def group(self) -> Hashable: ...
 
 
-R = TypeVar("R", bound=Happened)
+R = TypeVar("R", bound=TimedRow)
 
 
 @dataclass(slots=True)
-class Session(Generic[R]):
+class SessionWindow(Generic[R]):
     """[start, end) of one group; `rows` in no order."""
 
     group: Hashable
@@ -42,7 +44,7 @@ class Session(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[R]):
+class SessionOutcome(Generic[R]):
     """What became of the rows.
 
     Args:
@@ -51,21 +53,21 @@ class Told(Generic[R]):
         late: (batch, row) that came too late.
     """
 
-    emitted: list[tuple[int, Session[R]]] = field(default_factory=list)
-    open: list[Session[R]] = field(default_factory=list)
+    emitted: list[tuple[int, SessionWindow[R]]] = field(default_factory=list)
+    open: list[SessionWindow[R]] = field(default_factory=list)
     late: list[tuple[int, R]] = field(default_factory=list)
 
 
-def sessions(steps: Iterable[Step[R]], gap: int) -> Told[R]:
+def sessions(steps: Iterable[InputBatch[R]], gap: int) -> SessionOutcome[R]:
     """Every session of a bounded input, read in `steps`."""
-    told: Told[R] = Told()
-    living: dict[Hashable, list[Session[R]]] = {}
+    told: SessionOutcome[R] = SessionOutcome()
+    living: dict[Hashable, list[SessionWindow[R]]] = {}
     for step in steps:
         for row in step.rows:
             if row.at + gap <= step.closed:
                 told.late.append((step.batch, row))
             else:
-                _join(living.setdefault(row.group, []), Session(row.group, row.at, row.at + gap, [row]))
+                _join(living.setdefault(row.group, []), SessionWindow(row.group, row.at, row.at + gap, [row]))
         for group in list(living):
             told.emitted.extend((step.batch, each) for each in living[group] if each.end <= step.mark)
             living[group] = [each for each in living[group] if each.end > step.mark]
@@ -75,7 +77,7 @@ def sessions(steps: Iterable[Step[R]], gap: int) -> Told[R]:
     return told
 
 
-def _join(found: list[Session[R]], new: Session[R]) -> None:
+def _join(found: list[SessionWindow[R]], new: SessionWindow[R]) -> None:
     """Add a session to those of its group; what it touches becomes part of it."""
     for each in [each for each in found if each.start <= new.end and new.start <= each.end]:
         new.start, new.end = min(new.start, each.start), max(new.end, each.end)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+__all__ = ["Tolerance"]
+
 Same = Callable[[tuple[object, ...], tuple[object, ...]], bool]
 
 

@@ -20,6 +20,8 @@ from typing import NamedTuple
 from streamwarden.verification.reconciliation import Key
 from streamwarden.verification.starts import Restarts
 
+__all__ = ["Row", "Sliding"]
+
 Group = tuple[Hashable, ...]
 
 

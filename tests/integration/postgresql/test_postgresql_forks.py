@@ -11,7 +11,7 @@ import pytest
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.postgresql.sink import Batch, TableSink
 from streamwarden.adapters.postgresql.table import Column, Target
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.drills.spec import ForkSpec
@@ -27,7 +27,6 @@ from streamwarden.stream import OutputMode, StreamSpec
 from support.checkpoints import Archives, stream_of
 from support.sink_tables import Base
 
-FS = LocalFiles()
 NEWEST = 13
 
 
@@ -46,7 +45,7 @@ def origin(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Strea
 
 def write(base: Base, spec: StreamSpec, number: int) -> bool:
     """The stream's next batch, as its driver writes it; into a fork's table too."""
-    query = log_position(FS, spec.checkpoint).query_id
+    query = log_position(open_path(spec.checkpoint)).query_id
     assert query is not None
     schema, table = str(spec.sink.table).split(".")
     columns = (Column("id", "bigint"), Column("n", "integer"))
@@ -75,7 +74,7 @@ def test_a_fork_has_the_rows_up_to_its_batch_and_goes_on_from_there(
     batch = NEWEST - rewind
     assert made.batch == batch
     assert count(base, made.spec) == (2 * (batch + 1), batch)
-    report = read_checkpoint(FS, made.spec.checkpoint)
+    report = read_checkpoint(open_path(made.spec.checkpoint))
     assert report.findings == ()
     assert (report.position.committed, report.position.query_id) == (batch, made.query_id)
     assert write(base, made.spec, batch + 1)

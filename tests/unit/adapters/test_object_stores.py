@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import FsspecFiles, open_path
-from streamwarden.adapters.storage.object_stores import KEYS, Access, access, environment, file_system, spark_settings
+from streamwarden.adapters.storage.object_stores import (
+    KEYS,
+    ObjectStoreAccess,
+    access,
+    environment,
+    file_system,
+    spark_settings,
+)
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.services.fleet.launch import driver_environment, remote_environment, store_settings
@@ -36,7 +43,7 @@ def stream(checkpoint: str = "s3a://bucket/c", sink: SinkSpec | None = None) -> 
 
 def test_amazons_own_store() -> None:
     found = access("lake", conn({"region_name": "eu-west-1", "aws_session_token": "t"}))
-    assert found == Access(key="AKIA", secret=SECRET, token="t", region="eu-west-1")
+    assert found == ObjectStoreAccess(key="AKIA", secret=SECRET, token="t", region="eu-west-1")
     assert spark_settings(found) == {
         "spark.hadoop.fs.s3a.path.style.access": "false",
         "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
@@ -96,8 +103,10 @@ def test_without_a_connection_the_environment_says_where_and_who() -> None:
         "AWS_DEFAULT_REGION": "r",
     }
     found = access(None, environ)
-    assert found == Access(key="me", secret="mine", region="r", endpoint="http://store:9000", path_style=True)
-    assert access(None, {}) == Access()
+    assert found == ObjectStoreAccess(
+        key="me", secret="mine", region="r", endpoint="http://store:9000", path_style=True
+    )
+    assert access(None, {}) == ObjectStoreAccess()
 
 
 @pytest.mark.parametrize("style", ["path", "virtual"])
@@ -165,7 +174,7 @@ def test_a_role_of_the_machine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_whole_uploads_are_chosen_where_every_log_is_in_the_store(spec: StreamSpec, whole: bool) -> None:
-    assert (CHECKPOINT_FILES in store_settings(spec, Access(region="r"))) is whole
+    assert (CHECKPOINT_FILES in store_settings(spec, ObjectStoreAccess(region="r"))) is whole
 
 
 def test_whose_records_are_read_from_a_topic_is_asked_of_the_streams_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +188,9 @@ def test_whose_records_are_read_from_a_topic_is_asked_of_the_streams_own_store(m
 @pytest.mark.parametrize("url", ["s3a://bucket/a b/#1?", "s3://bucket/a b/#1?"])
 def test_a_path_stays_a_url_for_people_and_is_a_key_for_the_store(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", conn(ELSEWHERE)["AIRFLOW_CONN_LAKE"])
-    files, path = open_path(url, "lake")
+    found = open_path(url, "lake")
+    files = found.fs
     assert isinstance(files, FsspecFiles)
-    assert path == url
+    assert found.path == url
     assert files.fs is file_system(access("lake")), "a client is made once"
-    assert files.fs._strip_protocol(path) == "bucket/a b/#1?"
+    assert files.fs._strip_protocol(found.path) == "bucket/a b/#1?"

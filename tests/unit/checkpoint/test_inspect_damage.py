@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, worst
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from support.checkpoints import NAMES, Unpack, remove, replace
 
-FS = LocalFiles()
-Damage = Callable[[Path], None]
+Breakage = Callable[[Path], None]
 CHANGELOG = "spark-4.3.0-changelog"
 
 LOSES, REFUSES, RECOVERS, HARMLESS = (
@@ -31,8 +30,8 @@ LOSES, REFUSES, RECOVERS, HARMLESS = (
 )
 
 
-def findings(root: Path) -> tuple[Finding, ...]:
-    return read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output")).findings
+def findings(root: Path) -> tuple[Damage, ...]:
+    return read_checkpoint(open_path(root / "checkpoint"), output=open_path(root / "output")).findings
 
 
 def lose(path: Path) -> None:
@@ -68,7 +67,7 @@ def unlink(path: Path) -> None:
     path.unlink()
 
 
-CASES: list[tuple[str, Damage, Consequence | None, str | None]] = [
+CASES: list[tuple[str, Breakage, Consequence | None, str | None]] = [
     ("checkpoint/metadata", lose, REFUSES, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
     ("checkpoint/metadata", empty, REFUSES, None),
     ("checkpoint/metadata", halve, REFUSES, None),
@@ -117,7 +116,7 @@ CASES: list[tuple[str, Damage, Consequence | None, str | None]] = [
 @pytest.mark.parametrize(("name", "damage", "consequence", "error_class"), CASES)
 def test_a_damaged_file_is_named_with_its_consequence(
     name: str,
-    damage: Damage,
+    damage: Breakage,
     consequence: Consequence | None,
     error_class: str | None,
     unpack: Unpack,
@@ -189,7 +188,7 @@ def test_a_batch_that_left_state_and_lost_its_offsets_is_no_stray_commit(unpack:
 
 @pytest.mark.parametrize("damage", [empty, halve])
 def test_a_broken_entry_of_a_batch_that_is_not_committed_can_be_moved_out(
-    damage: Damage, unpack: Unpack, tmp_path: Path
+    damage: Breakage, unpack: Unpack, tmp_path: Path
 ) -> None:
     """Spark skips the batch, whatever the entry holds; without the entry it runs the batch again."""
     unpack(CHANGELOG, tmp_path)
@@ -356,14 +355,14 @@ def newest(root: Path, pattern: str) -> Path:
 
 
 @pytest.mark.parametrize("damage", [lose, halve, empty, flip])
-def test_the_newest_changelog_cannot_be_replaced(damage: Damage, unpack: Unpack, tmp_path: Path) -> None:
+def test_the_newest_changelog_cannot_be_replaced(damage: Breakage, unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     damage(newest(tmp_path, "*.changelog"))
     assert [(each.path, each.consequence) for each in findings(tmp_path)] == [("state/0/0/14.changelog", REFUSES)]
 
 
 @pytest.mark.parametrize("damage", [halve, empty, flip])
-def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Damage, unpack: Unpack, tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Breakage, unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     snapshot = newest(tmp_path, "*.zip")
     damage(snapshot)
@@ -372,7 +371,7 @@ def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Damage, unpac
 
 
 @pytest.mark.parametrize("damage", [lose, halve, flip])
-def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Damage, unpack: Unpack, tmp_path: Path) -> None:
+def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Breakage, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-3.5.6-rocksdb", tmp_path)
     for sst in tmp_path.glob("checkpoint/state/0/0/SSTs/*.sst"):
         damage(sst)
@@ -474,5 +473,5 @@ def test_no_damage_makes_the_inspector_fail(name: str, unpack: Unpack, tmp_path:
         files = sorted(path for path in root.rglob("*") if path.is_file())
         for path in choose.sample(files, 10):
             choose.choice([Path.unlink, halve, empty, flip])(path)
-        report = read_checkpoint(FS, str(root / "checkpoint"), output=str(root / "output"))
+        report = read_checkpoint(open_path(root / "checkpoint"), output=open_path(root / "output"))
         assert report.to_dict()["worst"] is None or report.findings

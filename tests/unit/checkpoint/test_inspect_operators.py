@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
-from streamwarden.checkpoint.diagnosis.findings import Consequence
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.schemas import state_fields
 from support.checkpoints import Unpack, replace
 
-FS = LocalFiles()
 JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 LEFT = ("id long", "key string", "at timestamp", "matched boolean")
 RIGHT = ("other long", "then timestamp", "matched boolean")
@@ -28,7 +27,7 @@ PAIRS = {
 
 
 def inspect(unpack: Unpack, name: str, root: Path) -> CheckpointReport:
-    return read_checkpoint(FS, str(unpack(f"spark-4.3.0-{name}", root)), output=str(root / "output"))
+    return read_checkpoint(open_path(unpack(f"spark-4.3.0-{name}", root)), output=open_path(root / "output"))
 
 
 def only_operator(unpack: Unpack, name: str, root: Path) -> OperatorReport:
@@ -115,7 +114,7 @@ def test_a_store_of_a_join_that_lost_a_changelog_is_named(lost: str, unpack: Unp
     folder = tmp_path / f"checkpoint/state/0/1/{lost}"
     for each in (*folder.glob("*.zip"), folder / "4.changelog"):
         each.unlink()
-    findings = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    findings = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     assert [(each.path, each.consequence) for each in findings] == [
         (f"state/0/1/{lost}/4.changelog", Consequence.REFUSES)
     ]
@@ -127,7 +126,7 @@ def test_a_store_of_a_join_that_is_gone_is_named(partitions: str, unpack: Unpack
     unpack("spark-4.3.0-join", tmp_path)
     for folder in (tmp_path / "checkpoint/state/0").glob(f"{partitions}/left-keyToNumValues"):
         shutil.rmtree(folder)
-    findings = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    findings = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     named = [f"state/0/{each}/left-keyToNumValues" for each in ((0, 1) if partitions == "*" else (0,))]
     assert [(each.path, each.consequence) for each in findings] == [(each, Consequence.REFUSES) for each in named]
 
@@ -140,7 +139,7 @@ def test_the_last_operator_is_missed_where_the_commit_names_it(unpack: Unpack, t
     ids = json.loads(body)
     ids["stateUniqueIds"]["1"] = ids["stateUniqueIds"]["0"]
     replace(commit, f"{head}\n{json.dumps(ids)}".encode())
-    (finding,) = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    (finding,) = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     assert (finding.path, finding.consequence) == ("state/1", Consequence.REFUSES)
 
 
@@ -149,7 +148,7 @@ def test_a_schema_of_format_3_that_is_cut_off_is_a_finding(name: str, unpack: Un
     unpack(f"spark-4.3.0-{name}", tmp_path)
     (schema,) = (tmp_path / "checkpoint/state/0/_stateSchema/default").glob("[0-9]*")
     replace(schema, schema.read_bytes()[:-10])
-    report = read_checkpoint(FS, str(tmp_path / "checkpoint"))
+    report = read_checkpoint(open_path(tmp_path / "checkpoint"))
     assert [(each.path.rpartition("/")[0], each.consequence) for each in report.findings] == [
         ("state/0/_stateSchema/default", Consequence.REFUSES)
     ]
@@ -161,7 +160,7 @@ def test_the_schema_that_the_metadata_names_counts(unpack: Unpack, tmp_path: Pat
     unpack("spark-4.3.0-processor", tmp_path)
     (schema,) = (tmp_path / "checkpoint/state/0/_stateSchema/default").glob("[0-9]*")
     schema.with_name("9_00000000-0000-4000-8000-000000000000").write_bytes(b"")
-    report = read_checkpoint(FS, str(tmp_path / "checkpoint"))
+    report = read_checkpoint(open_path(tmp_path / "checkpoint"))
     assert report.findings == ()
     assert report.operators[0].schemas[0].path.endswith(schema.name)
 
@@ -173,7 +172,7 @@ def test_an_operator_with_column_families_cannot_do_without_its_metadata(
     """Of other operators Spark writes lost metadata anew; these find their schema through it."""
     unpack(f"spark-4.3.0-{name}", tmp_path)
     shutil.rmtree(tmp_path / "checkpoint/state/0/_metadata")
-    (finding,) = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    (finding,) = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     assert (finding.path, finding.consequence) == ("state/0/_metadata", Consequence.REFUSES)
     assert finding.error_class == "STDS_FAILED_TO_READ_OPERATOR_METADATA"
 
@@ -182,7 +181,7 @@ def test_metadata_of_column_families_that_is_cut_off_is_refused(unpack: Unpack, 
     unpack("spark-4.3.0-join-columns", tmp_path)
     metadata = tmp_path / "checkpoint/state/0/_metadata/v2/0"
     replace(metadata, metadata.read_bytes()[:-20])
-    (finding,) = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    (finding,) = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     assert (finding.path, finding.consequence) == ("state/0/_metadata/v2/0", Consequence.REFUSES)
 
 
@@ -195,14 +194,14 @@ def test_only_a_processor_needs_its_schema_file(
     unpack(f"spark-4.3.0-{name}", tmp_path)
     (schema,) = (tmp_path / "checkpoint/state/0/_stateSchema/default").glob("[0-9]*")
     schema.unlink()
-    (finding,) = read_checkpoint(FS, str(tmp_path / "checkpoint")).findings
+    (finding,) = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     assert (finding.path, finding.consequence) == (f"state/0/_stateSchema/default/{schema.name}", consequence)
 
 
 def test_older_metadata_of_a_processor_stands_in_for_the_newest(unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-processor", tmp_path)
     (tmp_path / "checkpoint/state/0/_metadata/v2/4").unlink()
-    report = read_checkpoint(FS, str(tmp_path / "checkpoint"))
+    report = read_checkpoint(open_path(tmp_path / "checkpoint"))
     assert report.findings == ()
     assert report.operators[0].name == "transformWithStateInPySparkExec"
 
@@ -210,11 +209,11 @@ def test_older_metadata_of_a_processor_stands_in_for_the_newest(unpack: Unpack, 
 def test_the_fields_of_the_state_are_told_by_the_batch_that_they_came_with(unpack: Unpack, tmp_path: Path) -> None:
     """Of schemas with a history; a file that cannot be understood is not passed over."""
     checkpoint = unpack("spark-4.3.0-processor", tmp_path)
-    (fields,) = state_fields(FS, str(checkpoint)).items()
+    (fields,) = state_fields(open_path(checkpoint)).items()
     assert fields[0] == 0
     assert {"seconds"} <= {name.partition(".")[0] for name in fields[1]}
-    assert state_fields(FS, str(unpack("spark-4.3.0-rocksdb", tmp_path / "other"))) == {}
+    assert state_fields(open_path(unpack("spark-4.3.0-rocksdb", tmp_path / "other"))) == {}
     (file,) = [path for path in (checkpoint / "state/0/_stateSchema/default").iterdir() if path.name.startswith("0_")]
     replace(file, file.read_bytes()[:-9])
     with pytest.raises(Damaged, match="ends in the middle"):
-        state_fields(FS, str(checkpoint))
+        state_fields(open_path(checkpoint))

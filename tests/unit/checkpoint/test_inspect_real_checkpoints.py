@@ -10,12 +10,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, open_path
+from streamwarden.adapters.storage.files import FsspecFiles, open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError
 from support.checkpoints import NAMES, Unpack
 
-FS = LocalFiles()
 Inspect = Callable[[str], CheckpointReport]
 
 
@@ -24,7 +23,7 @@ def inspect(whole: Callable[[str], Path]) -> Inspect:
     """Reads the checkpoint of this name."""
 
     def inspect_one(name: str) -> CheckpointReport:
-        return read_checkpoint(FS, str(whole(name)), output=str(whole(name).parent / "output"))
+        return read_checkpoint(open_path(whole(name)), output=open_path(whole(name).parent / "output"))
 
     return cache(inspect_one)
 
@@ -57,12 +56,12 @@ def test_the_report_is_json(name: str, inspect: Inspect) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checkpoint_behind_fsspec_reads_the_same(name: str, whole: Callable[[str], Path]) -> None:
-    local = read_checkpoint(FS, str(whole(name)))
+    local = read_checkpoint(open_path(whole(name)))
     memory = fsspec.filesystem("memory")
     memory.put(local.path, f"/remote/{name}", recursive=True)
-    fs, path = open_path(f"memory://remote/{name}")
-    assert isinstance(fs, FsspecFiles)
-    remote = read_checkpoint(fs, path)
+    there = open_path(f"memory://remote/{name}")
+    assert isinstance(there.fs, FsspecFiles)
+    remote = read_checkpoint(there)
     assert remote.findings == ()
     assert remote.stores == local.stores
     assert remote.operators == local.operators
@@ -109,7 +108,7 @@ def test_replay_facts_name_the_last_snapshot_and_what_came_after(inspect: Inspec
 def test_what_is_no_checkpoint_is_refused_with_what_to_do(part: str, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-hdfs", tmp_path)
     with pytest.raises(CheckpointError) as caught:
-        read_checkpoint(FS, str(tmp_path / part))
+        read_checkpoint(open_path(tmp_path / part))
     assert "checkpointLocation" in caught.value.next_step
     assert str(tmp_path / part) in str(caught.value)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import LocalFiles, open_path
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import Damaged, parse_json, parse_log_file
 from streamwarden.checkpoint.logs import (
     commit,
@@ -23,8 +24,6 @@ from streamwarden.checkpoint.logs import (
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, source_entries
 from streamwarden.errors import CheckpointError
 from support.checkpoints import Unpack
-
-FS = LocalFiles()
 
 
 def write_offsets(root: Path, batch: int, *ends: object, watermark: int = 0) -> None:
@@ -47,7 +46,7 @@ def write_source(root: Path, name: str, *files: tuple[str, int]) -> None:
 
 
 def test_a_checkpoint_that_does_not_exist_yet_has_an_empty_position(tmp_path: Path) -> None:
-    position = log_position(FS, str(tmp_path / "none"))
+    position = log_position(open_path(tmp_path / "none"))
     assert (position.query_id, position.planned, position.committed, position.gap) == (None, None, None, 0)
 
 
@@ -59,14 +58,14 @@ def test_a_running_batch_is_a_gap_of_one(tmp_path: Path) -> None:
     os.utime(tmp_path / "offsets/2", (100.5, 100.5))
     (tmp_path / "offsets/.3.tmp").write_text("scratch")
     (tmp_path / "offsets/.2.crc").write_bytes(b"crc")
-    position = log_position(FS, str(tmp_path))
+    position = log_position(open_path(tmp_path))
     assert (position.planned, position.committed, position.gap) == (2, 1, 1)
     assert position.planned_at == 100.5
 
 
 def test_the_first_batch_running_is_a_gap_of_one_too(tmp_path: Path) -> None:
     write_offsets(tmp_path, 0, {"logOffset": 0})
-    assert log_position(FS, str(tmp_path)).gap == 1
+    assert log_position(open_path(tmp_path)).gap == 1
 
 
 def test_a_folder_that_may_not_be_read_is_an_error_with_what_to_do(tmp_path: Path) -> None:
@@ -75,16 +74,16 @@ def test_a_folder_that_may_not_be_read_is_an_error_with_what_to_do(tmp_path: Pat
             raise PermissionError(13, "Permission denied", path)
 
     with pytest.raises(CheckpointError, match="permissions"):
-        log_position(Locked(), str(tmp_path))
+        log_position(Location(Locked(), str(tmp_path)))
 
 
 def test_times_and_watermarks_come_by_batch(unpack: Unpack, tmp_path: Path) -> None:
-    checkpoint = str(unpack("spark-4.3.0-changelog", tmp_path))
-    assert list(planned_times(FS, checkpoint)) == list(committed_times(FS, checkpoint)) == list(range(14))
-    marks = watermarks(FS, checkpoint)
+    checkpoint = open_path(unpack("spark-4.3.0-changelog", tmp_path))
+    assert list(planned_times(checkpoint)) == list(committed_times(checkpoint)) == list(range(14))
+    marks = watermarks(checkpoint)
     assert marks[0] == 0
     assert sorted(marks.values()) == list(marks.values())
-    assert marks[13] == commit(FS, checkpoint, 12).next_watermark_ms == offsets(FS, checkpoint, 13).watermark_ms
+    assert marks[13] == commit(checkpoint, 12).next_watermark_ms == offsets(checkpoint, 13).watermark_ms
 
 
 @pytest.mark.parametrize("content", [None, "", "v1", 'v1\n{"batchWaterm', "not a log"])
@@ -93,7 +92,7 @@ def test_a_log_file_that_cannot_be_used_is_an_error_that_names_it(content: str |
     if content is not None:
         (tmp_path / "offsets/4").write_text(content)
     with pytest.raises(CheckpointError) as caught:
-        offsets(FS, str(tmp_path), 4)
+        offsets(open_path(tmp_path), 4)
     assert caught.value.where.endswith("offsets/4")
     assert "inspect" in caught.value.next_step
 
@@ -106,7 +105,7 @@ def test_files_belong_to_the_batch_that_read_them_also_when_batches_had_none(tmp
     write_source(tmp_path, "1.compact", ("a", 0), ("b", 1))
     write_source(tmp_path, "2", ("c", 2))
     write_source(tmp_path, "3", ("d", 3))
-    read = {batch: [uri[-1] for uri in uris] for batch, uris in file_source_log(FS, str(tmp_path)).items()}
+    read = {batch: [uri[-1] for uri in uris] for batch, uris in file_source_log(open_path(tmp_path)).items()}
     assert read == {0: ["a"], 1: [], 2: ["b", "c"], 3: [], 4: ["d"]}
 
 
@@ -115,8 +114,8 @@ def test_the_batch_after_a_purge_is_left_out_since_its_files_are_not_known(tmp_p
         write_offsets(tmp_path, batch, {"logOffset": batch})
     write_source(tmp_path, "4.compact", ("a", 0), ("b", 4))
     write_source(tmp_path, "5", ("c", 5))
-    assert {batch: len(uris) for batch, uris in file_source_log(FS, str(tmp_path)).items()} == {5: 1}
-    assert list(source_entries(FS, str(tmp_path))) == [0, 4, 5]
+    assert {batch: len(uris) for batch, uris in file_source_log(open_path(tmp_path)).items()} == {5: 1}
+    assert list(source_entries(open_path(tmp_path))) == [0, 4, 5]
 
 
 def test_a_hole_in_the_source_log_is_an_error(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_a_hole_in_the_source_log_is_an_error(tmp_path: Path) -> None:
     write_source(tmp_path, "0", ("a", 0))
     write_source(tmp_path, "2", ("c", 2))
     with pytest.raises(CheckpointError) as caught:
-        file_source_log(FS, str(tmp_path))
+        file_source_log(open_path(tmp_path))
     assert caught.value.where.endswith("sources/0/1")
 
 
@@ -133,7 +132,7 @@ def test_a_source_without_a_log_of_files_has_no_files(tmp_path: Path) -> None:
     write_offsets(tmp_path, 0, "8")
     write_source(tmp_path, "0")
     (tmp_path / "sources/0/0").write_text("v1\n1795269690509")
-    assert file_source_log(FS, str(tmp_path)) == {}
+    assert file_source_log(open_path(tmp_path)) == {}
 
 
 def test_format_2_names_its_sources(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ def test_format_2_names_its_sources(tmp_path: Path) -> None:
     (tmp_path / "offsets/0").write_text(
         'v2\n{"batchWatermarkMs":0}\norders:{"t":{"0":5,"1":7}}\nclicks:{"logOffset":3}'
     )
-    record = offsets(FS, str(tmp_path), 0)
+    record = offsets(open_path(tmp_path), 0)
     assert record.source_ids == ("orders", "clicks")
     assert record.sources == ({"t": {"0": 5, "1": 7}}, {"logOffset": 3})
 

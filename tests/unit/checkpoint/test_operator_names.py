@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import OperatorReport, read_checkpoint
 from streamwarden.checkpoint.operator_names import infer_name, single_partition
 from streamwarden.checkpoint.schemas import ColumnFamily, StateSchema
 from support.checkpoints import NAMES, Unpack, remove
 
-FS = LocalFiles()
 CHAIN = ["globalLimit", "stateStoreSave", "symmetricHashJoin", "dedupe", "dedupeWithinWatermark"]
 """From the sink towards the sources, as Spark numbers them."""
 
 
 def operators(whole: Callable[[str], Path], name: str) -> tuple[OperatorReport, ...]:
-    return read_checkpoint(FS, str(whole(name))).operators
+    return read_checkpoint(open_path(whole(name))).operators
 
 
 def schema(key: tuple[str, ...], value: tuple[str, ...]) -> StateSchema:
@@ -39,9 +38,9 @@ def test_each_operator_of_a_chain_is_named(whole: Callable[[str], Path], name: s
 def test_a_single_partition_without_its_schema_is_not_refused(unpack: Unpack, tmp_path: Path) -> None:
     """Spark writes a lost schema again; nothing else says that a global limit has one partition."""
     unpack("spark-3.5.6-chain", tmp_path)
-    assert read_checkpoint(FS, str(tmp_path / "checkpoint")).findings == ()
+    assert read_checkpoint(open_path(tmp_path / "checkpoint")).findings == ()
     remove(tmp_path / "checkpoint/state/0/0/_metadata/schema")
-    assert read_checkpoint(FS, str(tmp_path / "checkpoint")).findings == ()
+    assert read_checkpoint(open_path(tmp_path / "checkpoint")).findings == ()
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if "-3." not in each and "processor" not in each])

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.services.analysis.tuning_facts import state_files
-
-FILES = LocalFiles()
 
 
 def change(checkpoint: Path, pattern: str) -> str:
@@ -30,34 +28,34 @@ def test_a_window_and_its_count_have_the_same_size_in_every_format(
     whole: Callable[[str], Path], archive: str, pattern: str, row: tuple[int, int, int]
 ) -> None:
     rows, keys, values = row
-    assert sample_rows(FILES, change(whole(archive), pattern), 1) == RowSizes(rows=rows, keys=keys, values=values)
+    assert sample_rows(open_path(change(whole(archive), pattern)), 1) == RowSizes(rows=rows, keys=keys, values=values)
 
 
 def test_column_families_have_a_byte_for_the_kind_of_each_record(whole: Callable[[str], Path]) -> None:
-    found = sample_rows(FILES, change(whole("spark-4.3.0-processor"), "1.changelog"), 1000)
+    found = sample_rows(open_path(change(whole("spark-4.3.0-processor"), "1.changelog")), 1000)
     assert found == RowSizes(rows=18, keys=276, values=92)
 
 
 def test_a_sample_ends_where_it_is_told_to(whole: Callable[[str], Path]) -> None:
     path = change(whole("spark-4.3.0-processor"), "1.changelog")
-    assert sample_rows(FILES, path, 5).rows == 5
+    assert sample_rows(open_path(path), 5).rows == 5
 
 
 def test_the_plain_size_comes_from_the_heads_of_the_blocks(whole: Callable[[str], Path]) -> None:
     path = change(whole("spark-4.3.0-processor"), "1.changelog")
-    assert plain_bytes(FILES, path) == 724
+    assert plain_bytes(open_path(path)) == 724
 
 
 def test_a_cut_file_is_damaged(whole: Callable[[str], Path], tmp_path: Path) -> None:
     cut = tmp_path / "1.changelog"
     cut.write_bytes(Path(change(whole("spark-4.3.0-processor"), "1.changelog")).read_bytes()[:-30])
-    for read in (lambda: plain_bytes(FILES, str(cut)), lambda: sample_rows(FILES, str(cut), 1000)):
+    for read in (lambda: plain_bytes(open_path(cut)), lambda: sample_rows(open_path(cut), 1000)):
         with pytest.raises(Damaged):
             read()
 
 
 def test_the_state_directory_of_a_checkpoint_is_summed_up(whole: Callable[[str], Path]) -> None:
-    found = state_files(FILES, str(whole("spark-4.3.0-changelog")))
+    found = state_files(open_path(whole("spark-4.3.0-changelog")))
     assert found.bytes == sum(found.by_partition.values()) > 0
     assert found.instances == len(found.snapshots) == len(found.by_partition)
     assert found.rows > 0
@@ -65,6 +63,6 @@ def test_the_state_directory_of_a_checkpoint_is_summed_up(whole: Callable[[str],
 
 
 def test_a_store_without_changelogs_tells_no_row(whole: Callable[[str], Path]) -> None:
-    found = state_files(FILES, str(whole("spark-4.3.0-rocksdb")))
+    found = state_files(open_path(whole("spark-4.3.0-rocksdb")))
     assert (found.rows, dict(found.changed)) == (0, {})
     assert any(found.snapshots)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.compaction import next_compaction
 from streamwarden.checkpoint.diagnosis import loading
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.loading import NO_FILE, UNREADABLE, diagnose_load
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
@@ -21,11 +21,10 @@ from streamwarden.checkpoint.lz4 import blocks, xxh32
 from streamwarden.checkpoint.state import state_stores
 from support.checkpoints import NAMES, Unpack, remove, replace
 
-FS = LocalFiles()
 FORMAT2 = "spark-4.3.0-format2"
 
 
-def outcome(findings: list[Finding] | tuple[Finding, ...]) -> set[tuple[str, Consequence, str | None]]:
+def outcome(findings: list[Damage] | tuple[Damage, ...]) -> set[tuple[str, Consequence, str | None]]:
     return {(each.path.rpartition("/")[2], each.consequence, each.error_class) for each in findings}
 
 
@@ -64,25 +63,27 @@ def test_a_lineage_begins_with_the_last_snapshot(unpack: Unpack, tmp_path: Path)
     store = unpack(FORMAT2, tmp_path) / "state/0/0"
     (newest,) = store.glob("5_*.changelog")
     (snapshot,) = store.glob("3_*.zip")
-    lineage = read_lineage(FS, str(newest))
+    lineage = read_lineage(open_path(newest))
     assert lineage is not None
     assert sorted(lineage) == [3, 4]
     assert f"3_{lineage[3]}.zip" == snapshot.name
-    assert read_lineage(FS, str(unpack("spark-4.3.0-changelog", tmp_path / "old") / "state/0/0/1.changelog")) is None
+    assert read_lineage(open_path(unpack("spark-4.3.0-changelog", tmp_path / "old") / "state/0/0/1.changelog")) is None
 
 
 def test_in_format_2_no_changelogs_stand_in_for_a_lost_snapshot(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack(FORMAT2, tmp_path)
     (snapshot,) = (checkpoint / "state/0/0").glob("3_*.zip")
     snapshot.unlink()
-    assert outcome(read_checkpoint(FS, str(checkpoint)).findings) == {(snapshot.name, Consequence.REFUSES, UNREADABLE)}
+    assert outcome(read_checkpoint(open_path(checkpoint)).findings) == {
+        (snapshot.name, Consequence.REFUSES, UNREADABLE)
+    }
 
 
 def test_in_format_2_another_attempt_at_an_older_version_does_not_count(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack(FORMAT2, tmp_path)
     (changelog,) = (checkpoint / "state/0/0").glob("4_*.changelog")
     shutil.move(changelog, changelog.with_name("4_00000000-0000-4000-8000-000000000000.changelog"))
-    assert outcome(read_checkpoint(FS, str(checkpoint)).findings) == {("4.changelog", Consequence.REFUSES, NO_FILE)}
+    assert outcome(read_checkpoint(open_path(checkpoint)).findings) == {("4.changelog", Consequence.REFUSES, NO_FILE)}
 
 
 @pytest.mark.parametrize(("name", "refused"), [(FORMAT2, True), ("spark-4.3.0-changelog", False)])
@@ -93,20 +94,20 @@ def test_format_2_cannot_start_between_the_manifest_and_the_commit(
     checkpoint = unpack(name, tmp_path)
     newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     remove(newest)
-    findings = read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings
+    findings = read_checkpoint(open_path(checkpoint), output=open_path(tmp_path / "output")).findings
     assert [each.path for each in findings] == ([f"commits/{newest.name}"] if refused else [])
     assert all("_spark_metadata" in each.next_step for each in findings)
     entry = tmp_path / "output/_spark_metadata" / newest.name
     entry.unlink()
-    assert read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings == ()
+    assert read_checkpoint(open_path(checkpoint), output=open_path(tmp_path / "output")).findings == ()
 
 
 def test_a_batch_that_the_sink_will_skip_needs_the_state_after_it(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
     remove(checkpoint / "commits/13")
     (checkpoint / "state/0/0/14.changelog").unlink()
-    assert read_checkpoint(FS, str(checkpoint)).findings == (), "without the sink, the batch runs again from before"
-    assert outcome(read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings) == {
+    assert read_checkpoint(open_path(checkpoint)).findings == (), "without the sink, the batch runs again from before"
+    assert outcome(read_checkpoint(open_path(checkpoint), output=open_path(tmp_path / "output")).findings) == {
         ("14.changelog", Consequence.REFUSES, NO_FILE)
     }
 
@@ -118,7 +119,7 @@ def test_the_first_bad_change_decides_the_error(unpack: Unpack, tmp_path: Path) 
         snapshot.unlink()
     cut(folder / "3.changelog")
     (folder / "5.changelog").unlink()
-    assert outcome(read_checkpoint(FS, str(checkpoint)).findings) == {
+    assert outcome(read_checkpoint(open_path(checkpoint)).findings) == {
         ("3.changelog", Consequence.REFUSES, UNREADABLE),
         ("5.changelog", Consequence.REFUSES, UNREADABLE),
     }
@@ -128,13 +129,13 @@ def test_a_repair_does_not_reach_further_back_than_spark_replays(
     unpack: Unpack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
-    store = state_stores(FS, str(checkpoint))[0]
+    store = state_stores(open_path(checkpoint))[0]
     versions = sorted(store.snapshots, reverse=True)
     cut(checkpoint / f"state/0/0/{versions[0]}.zip")
     distance = 14 - versions[1]
     for limit, consequence in ((distance, Consequence.RECOVERS), (distance - 1, Consequence.REFUSES)):
         monkeypatch.setattr(loading, "MOST_REPLAYED", limit)
-        found = list(diagnose_load(FS, str(checkpoint), store, 14, ids=(), codec="lz4"))
+        found = list(diagnose_load(open_path(checkpoint), store, 14, ids=(), codec="lz4"))
         assert [each.consequence for each in found] == [consequence]
 
 
@@ -160,5 +161,5 @@ def test_the_next_compaction_follows_from_the_last_ones(compact: tuple[int, ...]
 def test_a_lost_entry_says_when_the_loss_shows(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
     (tmp_path / "output/_spark_metadata/11").unlink()
-    (finding,) = read_checkpoint(FS, str(checkpoint), output=str(tmp_path / "output")).findings
+    (finding,) = read_checkpoint(open_path(checkpoint), output=open_path(tmp_path / "output")).findings
     assert "batch 19, the next that compacts the manifest, fails (BATCH_METADATA_NOT_FOUND)" in finding.spark

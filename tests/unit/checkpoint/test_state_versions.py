@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.operators import operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.state import replay_debts, state_stores
 from support.checkpoints import Unpack
-
-FS = LocalFiles()
 
 
 def make(root: Path, *names: str, partition: int = 0, store: str = "", size: int = 10) -> None:
@@ -24,7 +22,7 @@ def make(root: Path, *names: str, partition: int = 0, store: str = "", size: int
 
 def test_a_load_starts_from_the_newest_snapshot_at_or_below_its_version(tmp_path: Path) -> None:
     make(tmp_path, "3.zip", "6.zip", *(f"{version}.changelog" for version in range(1, 9)))
-    (store,) = state_stores(FS, str(tmp_path))
+    (store,) = state_stores(open_path(tmp_path))
     load = store.load(5)
     assert load.snapshot is not None
     assert load.snapshot.name == "3.zip"
@@ -35,14 +33,14 @@ def test_a_load_starts_from_the_newest_snapshot_at_or_below_its_version(tmp_path
 
 def test_a_load_without_its_changes_is_not_complete(tmp_path: Path) -> None:
     make(tmp_path, "3.zip", "4.changelog", "6.changelog")
-    (store,) = state_stores(FS, str(tmp_path))
+    (store,) = state_stores(open_path(tmp_path))
     assert store.load(6).missing == (5,)
     assert store.load(2).missing == (1, 2), "a version older than every snapshot starts from nothing"
 
 
 def test_scratch_and_checksums_are_no_state(tmp_path: Path) -> None:
     make(tmp_path, "1.delta", ".1.delta.crc", "1.delta.crc", ".2.delta.tmp", "3.delta.tmp")
-    (store,) = state_stores(FS, str(tmp_path))
+    (store,) = state_stores(open_path(tmp_path))
     assert [file.name for file in store.files] == ["1.delta"]
     assert store.bytes == 10
 
@@ -52,7 +50,7 @@ def test_each_store_of_a_join_is_told_apart_and_ssts_count_as_bytes(tmp_path: Pa
     make(tmp_path, "a.sst", store="left/SSTs", size=500)
     make(tmp_path, "1.zip", store="right")
     make(tmp_path, "1.zip", store="right", partition=1)
-    stores = state_stores(FS, str(tmp_path))
+    stores = state_stores(open_path(tmp_path))
     assert [(store.partition, store.name, store.bytes) for store in stores] == [
         (0, "left", 510),
         (0, "right", 10),
@@ -64,7 +62,7 @@ def test_replay_debt_is_what_came_after_the_last_uploaded_snapshot(tmp_path: Pat
     make(tmp_path, "3.zip", *(f"{version}.changelog" for version in range(1, 9)))
     make(tmp_path, *(f"{version}.changelog" for version in range(1, 9)), partition=1)
     make(tmp_path, *(f"{version}.zip" for version in range(1, 9)), partition=2)
-    some, everything, nothing = replay_debts(state_stores(FS, str(tmp_path)))
+    some, everything, nothing = replay_debts(state_stores(open_path(tmp_path)))
     assert (some.snapshot, some.newest, some.versions, some.changelog_bytes) == (3, 8, 5, 50)
     assert (some.first_batch, some.last_batch) == (3, 7), "version N+1 is the state after batch N"
     assert (everything.snapshot, everything.versions, everything.changelog_bytes) == (None, 8, 80)
@@ -72,14 +70,14 @@ def test_replay_debt_is_what_came_after_the_last_uploaded_snapshot(tmp_path: Pat
 
 
 def test_a_query_without_state_has_no_stores(tmp_path: Path) -> None:
-    assert state_stores(FS, str(tmp_path)) == ()
+    assert state_stores(open_path(tmp_path)) == ()
 
 
 def test_bytes_are_those_of_the_directory(unpack: Unpack, tmp_path: Path) -> None:
     checkpoint = unpack("spark-4.3.0-rocksdb", tmp_path)
     files = [path for path in (checkpoint / "state").glob("0/[0-9]*/**/*") if path.is_file()]
     content = sum(path.stat().st_size for path in files if not path.name.endswith(".crc"))
-    assert sum(store.bytes for store in state_stores(FS, str(checkpoint))) == content
+    assert sum(store.bytes for store in state_stores(open_path(checkpoint))) == content
 
 
 INFO = '{"operatorInfo":{"operatorId":0,"operatorName":"transformWithStateExec"},"stateStoreInfo":[%s]}'
@@ -92,18 +90,18 @@ def test_the_newest_metadata_of_a_processor_counts(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "0").write_text("v2\n" + INFO % "")
     (folder / "7").write_text("v2\n" + INFO % STORE)
-    where = operator_metadata_path(FS, str(tmp_path), 0)
+    where = operator_metadata_path(open_path(tmp_path), 0)
     assert where == "state/0/_metadata/v2/7"
-    metadata = read_operator_metadata(FS, str(tmp_path), 0, where)
+    metadata = read_operator_metadata(open_path(tmp_path), 0, where)
     assert (metadata.version, metadata.name, metadata.partitions) == (2, "transformWithStateExec", 4)
 
 
 def test_an_operator_without_metadata_has_no_place_for_it(tmp_path: Path) -> None:
-    assert operator_metadata_path(FS, str(tmp_path), 0) is None
+    assert operator_metadata_path(open_path(tmp_path), 0) is None
 
 
 @pytest.mark.parametrize("content", ["", "v1", "v1\n{}", 'v1\n{"operatorInfo":{}', "v1\n[]"])
 def test_metadata_that_names_no_operator_is_damaged(content: str, tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text(content)
     with pytest.raises(Damaged):
-        read_operator_metadata(FS, str(tmp_path), 0, "metadata")
+        read_operator_metadata(open_path(tmp_path), 0, "metadata")

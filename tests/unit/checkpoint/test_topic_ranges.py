@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.topics import TopicRange, topic_offsets, topic_ranges, without
 from streamwarden.errors import CheckpointError
 
@@ -22,7 +22,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def ranges(checkpoint: Path) -> dict[int, tuple[TopicRange, ...]]:
-    return topic_ranges(LocalFiles(), str(checkpoint))
+    return topic_ranges(open_path(checkpoint))
 
 
 def test_a_batch_begins_where_the_one_before_it_ended(checkpoint: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.cli.exits import Exit
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
 
@@ -38,7 +38,9 @@ def finished(cli: CommandLine, status: DrillStatus, deviated: bool | None) -> st
     )
     with cli.store() as store:
         store.journals.save(run)
-        store.journals.append("kill-1", Entry(step=Step.FAULT, at=1.5, kind="landed", message="it [landed]"))
+        store.journals.append(
+            "kill-1", JournalEntry(step=DrillStep.FAULT, at=1.5, kind="landed", message="it [landed]")
+        )
     return run.run_id
 
 

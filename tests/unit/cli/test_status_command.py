@@ -21,6 +21,7 @@ from streamwarden.spark.executor_metrics import Executor
 from streamwarden.spark.executors import measurements
 from streamwarden.stream import TriggerSpec
 from support.command_line import CommandLine
+from support.inbox import Inbox
 from support.queries import query_record
 from support.reports import report
 
@@ -332,6 +333,23 @@ def test_notifying_nobody_is_a_mistake_of_configuration(cli: CommandLine) -> Non
     answer = cli("check", "--notify")
     assert answer.code == Exit.USAGE
     assert "STREAMWARDEN_NOTIFY_URLS" in answer.err
+
+
+@pytest.mark.parametrize(("interval", "minutes", "sent"), [("30m", 40, 1), ("2h", 70, 0)])
+def test_an_open_incident_is_sent_again_after_the_configured_interval(
+    cli: CommandLine, inbox: Inbox, monkeypatch: pytest.MonkeyPatch, interval: str, minutes: float, sent: int
+) -> None:
+    """`resend_interval` of config/notifications.yaml counts on the command line as in the health DAG."""
+    cli.project.stream("a")
+    (cli.project.root / "config/notifications.yaml").write_text(f"resend_interval: {interval}\n")
+    with cli.store() as store:
+        notified_at = time.time() - 60 * minutes
+        store.incidents.save(
+            replace(incident(Status.CRITICAL), notified_at=notified_at, notified_status=Status.CRITICAL)
+        )
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    cli("check", "--notify")
+    assert [message["title"] for message in inbox.messages] == ["CRITICAL: a: state size"] * sent
 
 
 def test_stopping_a_stream_without_a_driver_is_remembered(cli: CommandLine) -> None:

@@ -122,6 +122,13 @@ def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> N
     assert "✓ drill beside" in answer.out
 
 
+def test_a_broken_notifications_file_is_reported(cli: CommandLine) -> None:
+    cli.project.write("config/notifications.yaml", "resend_interval: soon\n")
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "config/notifications.yaml:1: resend_interval" in answer.out
+
+
 def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:
     cli.project.write("config/thresholds.yaml", "state_size: {warning: big}\n")
     answer = cli("validate")

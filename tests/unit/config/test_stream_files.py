@@ -272,21 +272,19 @@ def test_a_stream_may_write_to_another_topic_than_it_reads_and_not_to_that_one(p
     assert "a stream that reads what it writes feeds itself" in str(project.error(path))
 
 
-def test_all_problems_of_a_file_come_in_one_error(project: Project) -> None:
-    text = "name: other\njob: gone.py\ncolor: red\nstate: {shuffle_partitions: 0, ttl: soon}\nsink: {path: 3}\n"
-    error = project.error(project.write("config/streams/a.yaml", text))
+def test_all_problems_of_the_types_come_in_one_error_and_then_all_of_the_rules(project: Project) -> None:
+    """Nothing is concluded from a value of the wrong type, so the rules are checked once every type holds."""
+    wrong = "color: red\ntrigger: {processing_time: soon}\nhealth: {thresholds: {state_size: {warning: big}}}\n"
+    rules = "name: other\njob: gone.py\nsource: {path: i}\nsink: {path: o}\nstate: {shuffle_partitions: 0}\n"
+    error = project.error(project.write("config/streams/a.yaml", rules + wrong))
     assert isinstance(error, ConfigFileError)
-    assert {problem.dotted for problem in error.problems} == {
-        "checkpoint",
-        "color",
-        "job",
-        "name",
-        "sink.path",
-        "source.path",
-        "state.shuffle_partitions",
-        "state.ttl",
-    }
-    assert "8 problems" in str(error)
+    found = {"checkpoint", "color", "trigger.processing_time", "health.thresholds.state_size.warning"}
+    assert {problem.dotted for problem in error.problems} == found
+    assert "4 problems" in str(error)
+    error = project.error(project.write("config/streams/a.yaml", rules + "checkpoint: c\n"))
+    assert isinstance(error, ConfigFileError)
+    assert {problem.dotted for problem in error.problems} == {"job", "name", "state.shuffle_partitions"}
+    assert "3 problems" in str(error)
 
 
 def test_from_a_key_that_is_missing_nothing_else_is_concluded(project: Project) -> None:

@@ -40,6 +40,24 @@ def test_a_report_of_spark_4_3_is_read_whole(report: dict[str, Any]) -> None:
     assert (source.start_offset, source.end_offset, source.latest_offset, source.rows) == (17, 19, 19, 200)
 
 
+@pytest.mark.parametrize(
+    ("rows", "phases", "expected"),
+    [
+        pytest.param(0, ("latestOffset", "triggerExecution"), False, id="an idle trigger"),
+        pytest.param(200, ("walCommit", "addBatch", "commitOffsets"), True, id="a batch"),
+        pytest.param(0, ("walCommit", "addBatch", "commitOffsets"), True, id="a batch without data"),
+        pytest.param(200, ("addBatch", "commitOffsets"), True, id="planned before a restart"),
+        pytest.param(0, ("walCommit",), True, id="only its plan was timed"),
+        pytest.param(200, (), True, id="only its rows were counted"),
+    ],
+)
+def test_a_batch_and_an_idle_trigger_are_told_apart(
+    report: dict[str, Any], rows: int, phases: tuple[str, ...], expected: bool
+) -> None:
+    report |= {"numInputRows": rows, "durationMs": dict.fromkeys(phases, 1)}
+    assert parse_progress(report).has_run is expected
+
+
 def test_unknown_keys_are_kept_for_those_who_know_them(report: dict[str, Any]) -> None:
     report["brandNew"] = {"key": 1}
     assert parse_progress(report).raw["brandNew"] == {"key": 1}

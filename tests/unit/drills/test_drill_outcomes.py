@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, FaultSpec, RecoverySpec, SteadyStateSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, DrillError, ProcessError, VerificationError
@@ -31,7 +31,7 @@ def run(world: World, kind: FaultKind = FaultKind.KILL_DRIVER, **changes: object
 
 def assert_healed(world: World, result: DrillRun) -> None:
     assert all(driver.exit for driver in world.drivers.values()), "a driver is still running"
-    assert result.facts["steps"][Step.HEAL]["outcome"] == "passed"
+    assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "passed"
     assert world.cleared == 1
     assert world.documents[result.run_id]["verdict"] == verdict_word(result)
     assert result.reason in world.summaries[result.run_id]
@@ -113,7 +113,7 @@ def test_one_row_out_of_order_deviates_and_is_named(count: str) -> None:
     assert result.status is DrillStatus.COMPLETED
     assert result.deviated
     assert f"1 {count}" in result.reason
-    assert result.facts["steps"][Step.VERIFICATION]["outcome"] == "failed"
+    assert result.facts["steps"][DrillStep.VERIFICATION]["outcome"] == "failed"
     assert_healed(world, result)
 
 
@@ -192,7 +192,7 @@ def test_a_stream_that_refuses_to_start_again_never_came_back(kind: FaultKind) -
     assert result.deviated
     assert "never came back" in result.reason
     assert "the second start is refused" in result.reason
-    assert result.facts["steps"][Step.VERIFICATION]["outcome"] == "failed"
+    assert result.facts["steps"][DrillStep.VERIFICATION]["outcome"] == "failed"
     assert "reconciliation" not in result.facts
     assert_healed(world, result)
 
@@ -387,7 +387,7 @@ def test_the_next_run_heals_what_a_killed_process_left() -> None:
     world = World(total_batches=500)
     engine = world.engine(drill())
     abandoned = engine.begin("kill_driver", "abandoned-1")
-    engine.step(abandoned, Step.STEADY_STATE, park=False)
+    engine.step(abandoned, DrillStep.STEADY_STATE, park=False)
     run_of = world.journals.runs[abandoned]
     world.journals.save(replace(run_of, facts={**run_of.facts, "one_process": True}))
     assert world.drivers["d1"].exit is None

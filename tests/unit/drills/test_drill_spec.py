@@ -14,9 +14,9 @@ from streamwarden.drills.spec import (
     FaultKind,
     FaultSpec,
     ForkSpec,
+    OutageService,
     OutageSpec,
     RecoverySpec,
-    Service,
     SteadyStateSpec,
     VerificationSpec,
     drill_from_dict,
@@ -117,7 +117,7 @@ def test_an_outage_is_data_too_and_survives_the_way_through_json(tmp_path: Path)
     path.write_text(f"name: night\nstream: flights\nfault: {{kind: service_outage, {OUTAGE}}}\n")
     spec = load_drill(path, project=tmp_path)
     outage = OutageSpec(
-        service=Service.SOURCE, down=("docker", "stop", "kafka"), up=("docker", "start", "kafka"), lasts=20.0
+        service=OutageService.SOURCE, down=("docker", "stop", "kafka"), up=("docker", "start", "kafka"), lasts=20.0
     )
     assert spec.fault == FaultSpec(kind=FaultKind.SERVICE_OUTAGE, outage=outage)
     assert drill_from_dict(json.loads(json.dumps(drill_to_dict(spec)))) == spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, FaultSpec
 from support.drill_world import World, drill
@@ -84,7 +84,7 @@ def test_a_driver_that_does_not_live_through_it_deviates_and_is_not_started_agai
     assert "the stream never came back" in result.reason
     assert "SparkException: no executor left" in result.reason
     assert len(world.drivers) == 1
-    assert result.facts["steps"][Step.HEAL]["outcome"] == "passed"
+    assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "passed"
 
 
 def test_a_kill_whose_teller_died_is_no_proof_and_another_executor_is_struck() -> None:
@@ -92,10 +92,10 @@ def test_a_kill_whose_teller_died_is_no_proof_and_another_executor_is_struck() -
     world = World(die_at="after_executor_kill", total_batches=30)
     engine = world.engine(drill(FaultKind.KILL_EXECUTOR))
     run_id = engine.begin("kill_executor")
-    engine.step(run_id, Step.STEADY_STATE)
+    engine.step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(BaseException, match="after_executor_kill"):
-        engine.step(run_id, Step.FAULT)
-    for step in (Step.FAULT, Step.RECOVERY, Step.VERIFICATION, Step.HEAL, Step.REPORT):
+        engine.step(run_id, DrillStep.FAULT)
+    for step in (DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL, DrillStep.REPORT):
         result = engine.step(run_id, step)
     assert result.passed, result.reason
     assert world.signals[-2:] == ["kill executor 0", "kill executor 1"]

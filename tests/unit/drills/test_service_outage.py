@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.ports import CommandResult
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import FaultKind, FaultSpec, OutageSpec
@@ -129,7 +129,7 @@ def test_a_service_that_is_not_brought_back_fails_the_drill_and_its_healing() ->
     assert result.status is DrillStatus.FAILED
     assert "the service was not brought back: `up` ended with status 1: up said this" in result.reason
     assert "by hand, now" in result.reason
-    assert result.facts["steps"][Step.HEAL]["outcome"] == "failed"
+    assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "failed"
     assert "was not brought back" in result.facts["heal"]["message"]
     assert not result.facts["heal"]["clean"]
     assert world.service.commands == ["down", "up", "up"], "the healing tried it once more"
@@ -160,16 +160,16 @@ def test_a_process_killed_in_mid_outage_leaves_it_to_the_healing(where: str) -> 
     world = World(total_batches=60)
     engine = world.engine(drill(KIND))
     run_id = engine.begin(KIND.value)
-    engine.step(run_id, Step.STEADY_STATE)
+    engine.step(run_id, DrillStep.STEADY_STATE)
     world.die_at = where
     if where == "after_down":  # and with it everything that would have run `up`
         run_command, world.service.run = world.service.run, _dead_after_down(world)  # type: ignore[method-assign]
     with pytest.raises(Killed):
-        engine.step(run_id, Step.FAULT)
+        engine.step(run_id, DrillStep.FAULT)
     if where == "after_down":
         assert world.service.away_since is not None
         world.service.run = run_command  # type: ignore[method-assign]
-    for step in (Step.RECOVERY, Step.VERIFICATION, Step.HEAL, Step.REPORT):
+    for step in (DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL, DrillStep.REPORT):
         result = engine.step(run_id, step)
     assert "the step fault did not finish" in result.reason
     assert result.facts["heal"]["clean"]

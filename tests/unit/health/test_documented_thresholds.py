@@ -233,7 +233,7 @@ def test_memory_usage_of_one_full_look_alarms_nobody() -> None:
     verdict = judge(memory_usage.CHECK, _on_cluster(*_executors(999)))
     assert verdict.status is Status.UNKNOWN
     calmed = judge(memory_usage.CHECK, _on_cluster(*_executors(999, 999, 999, 10, 10)))
-    assert calmed.status is CRITICAL, "held until five looks in a row are below it"
+    assert calmed.status is CRITICAL, "held until five measurements in a row are below it"
     assert judge(memory_usage.CHECK, _on_cluster(*_executors(999, 999, 999, *[10] * 5))).status is OK
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.config.jobs_reference import page
 from streamwarden.config.loading import load_catalog
 from streamwarden.services.verifying.verification import load_oracle
 
@@ -33,11 +32,6 @@ def test_every_job_has_a_stream_that_the_catalogue_accepts(tmp_path: Path) -> No
     catalog = load_catalog(REPOSITORY, tmp_path)
     assert catalog.broken == {}
     assert {job.stem for job in JOBS} <= {Path(spec.job).stem for spec in catalog.streams.values()}
-
-
-def test_the_page_of_the_jobs_is_true() -> None:
-    """Otherwise: python -m streamwarden.config.jobs_reference > docs/jobs.md"""
-    assert (REPOSITORY / "docs/jobs.md").read_text() == page(REPOSITORY)
 
 
 def test_each_job_says_what_bounds_its_state_and_what_it_guarantees() -> None:

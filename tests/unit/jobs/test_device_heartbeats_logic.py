@@ -149,10 +149,10 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str,
     outcome = judged(made)
     assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
     assert outcome.problems == ()
-    books = expectation(made).books
+    counts = expectation(made).counts
     untold = sum(map(len, made.ticking.state()["untold"].values()))
-    assert (books.emitted, books.open) == (sum(row.added for row in made.out), untold)
-    assert books.records - books.malformed == books.emitted + books.open + books.dropped
+    assert (counts.emitted, counts.open) == (sum(row.added for row in made.out), untold)
+    assert counts.records - counts.malformed == counts.emitted + counts.open + counts.dropped
 
 
 @given(BATCHES, MODES)
@@ -178,7 +178,7 @@ def test_each_reading_is_told_once_and_each_session_ends_once(batches: list[Batc
         assert len({row.number for row in rows}) == 1
     kept = [json.loads(line) for lines in made.files.values() for line in lines if "event_time" in line]
     told = sum(rows[-1].readings for rows in sessions.values())
-    assert told == sum(each["device_id"] in DEVICES for each in kept) - expectation(made).books.dropped
+    assert told == sum(each["device_id"] in DEVICES for each in kept) - expectation(made).counts.dropped
 
 
 @given(BATCHES)
@@ -385,4 +385,4 @@ def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
     later = history._replace(facts=replace(history.facts, first=4))
     whole, rest = expectation(history), expectation(later)
     assert 0 < len(rest.rows) < len(whole.rows)
-    assert rest.books.emitted_before + rest.books.emitted == whole.books.emitted
+    assert rest.counts.emitted_before + rest.counts.emitted == whole.counts.emitted

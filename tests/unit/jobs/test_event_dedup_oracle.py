@@ -40,14 +40,14 @@ def test_a_repeat_that_comes_when_the_event_is_forgotten_is_late_and_not_new() -
     found = expectation("event_dedup", batches, marks([0], [10 * MINUTE], [0], [0]))
     assert found.problems == ()
     assert set(found.rows) == {("a", moment(DAY)), ("b", moment(DAY + 10 * MINUTE))}
-    assert (found.notes["repeats"], found.notes["late_rows"], found.books.dropped) == (1, 1, 1)
+    assert (found.notes["repeats"], found.notes["late_rows"], found.counts.dropped) == (1, 1, 1)
 
 
 def test_what_is_no_event_or_of_the_future_is_malformed() -> None:
     future = line("f", event_time=iso((WRITTEN + 3600) * 1000 + 1))
     bad = ["not json", line(None), line("a", user_id="1"), line("a", action=None), line("a", event_time=None), future]
     found = expectation("event_dedup", [bad], [0, 0])
-    assert (found.books.records, found.books.malformed, found.rows) == (6, 6, {})
+    assert (found.counts.records, found.counts.malformed, found.rows) == (6, 6, {})
     assert found.problems == ()
 
 

@@ -35,7 +35,7 @@ def test_an_event_is_late_only_when_its_window_was_closed_by_the_batch_before() 
     found = expectation("event_windows", batches, marks(5, 5, 5))
     assert found.problems == ()
     assert found.rows == {(moment(DAY), 1): (moment(DAY + 5 * MINUTE), 1, ["late"])}
-    assert (found.books.dropped, found.books.open, found.books.emitted) == (2, 2, 1)
+    assert (found.counts.dropped, found.counts.open, found.counts.emitted) == (2, 2, 1)
     assert found.notes["late_rows"] == 2
     assert found.notes["late_pairs"] == 1
 
@@ -45,14 +45,14 @@ def test_an_event_from_the_future_moves_nothing() -> None:
     latest = json.dumps({"event_time": iso((WRITTEN + 3600) * 1000), "user_id": 1, "action": "view"})
     found = expectation("event_windows", [[line(0), future]], marks(-10))
     assert found.problems == ()
-    assert (found.books.records, found.books.malformed) == (2, 1)
-    assert expectation("event_windows", [[latest]], marks(-10)).books.malformed == 0
+    assert (found.counts.records, found.counts.malformed) == (2, 1)
+    assert expectation("event_windows", [[latest]], marks(-10)).counts.malformed == 0
 
 
 def test_what_is_no_event_is_malformed() -> None:
     bad = [line(0, None), line(0, "1"), line(0, 1.5), line(0, 1, None), "{}", "not json"]
     found = expectation("event_windows", [bad], [0, 0])
-    assert (found.books.records, found.books.malformed, found.problems) == (6, 6, ())
+    assert (found.counts.records, found.counts.malformed, found.problems) == (6, 6, ())
 
 
 events = st.tuples(st.integers(0, 40), st.integers(0, 2), st.sampled_from("abc"))
@@ -75,8 +75,8 @@ def test_the_order_of_events_within_a_batch_changes_nothing(run: list[list[tuple
 def test_each_event_is_in_the_output_or_open_or_late(run: list[list[tuple[int, int, str]]]) -> None:
     found = judged(run)
     assert found.problems == ()
-    assert sum(values[1] for values in found.rows.values()) == found.books.emitted
-    assert found.books.pairs == found.books.emitted + found.books.open + found.books.dropped
+    assert sum(values[1] for values in found.rows.values()) == found.counts.emitted
+    assert found.counts.pairs == found.counts.emitted + found.counts.open + found.counts.dropped
     for _, events, actions in found.rows.values():
         assert len(actions) == events
 
@@ -87,7 +87,7 @@ def test_without_lateness_the_batches_do_not_matter(run: list[list[tuple[int, in
     flat = sorted(event for batch in run for event in batch)
     cut = len(flat) // 2
     found = judged([flat[:cut], flat[cut:]])
-    assert found.books.dropped == 0
+    assert found.counts.dropped == 0
     counts = Counter((minute - minute % 5, user) for minute, user, _ in flat)
     for (start, user), (_, events, _) in found.rows.items():
         assert counts[(start - moment(DAY)).seconds // 60, user] == events

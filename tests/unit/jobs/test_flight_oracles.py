@@ -45,7 +45,7 @@ BAD = [
 @pytest.mark.parametrize("job", ["flight_dedup", "flight_dedup_unbounded", "aircraft_rotations"])
 def test_what_is_no_flight_is_malformed(job: str) -> None:
     found = expectation(job, [BAD], [0, 0])
-    assert (found.books.records, found.books.malformed) == (len(BAD), len(BAD))
+    assert (found.counts.records, found.counts.malformed) == (len(BAD), len(BAD))
     assert found.rows == {}
 
 
@@ -58,7 +58,7 @@ def test_a_flight_more_than_a_day_ahead_of_its_file_moves_no_watermark(job: str,
     wanted = [0, 0] if delay is None else marks(delay, [0])
     found = expectation(job, [[flight("a", 0), future]], wanted)
     assert found.problems == ()
-    assert found.books.malformed == bad
+    assert found.counts.malformed == bad
 
 
 def test_a_flight_is_told_once_and_again_when_it_was_forgotten() -> None:
@@ -105,13 +105,13 @@ def test_a_rotation_is_a_run_of_departures_of_one_aircraft() -> None:
         ("N2", moment(DAY + 3 * HOUR)): (moment(DAY + 15 * HOUR), 1, ["JFK-BOS"]),
     }
     assert (found.notes["cancelled"], found.notes["unnamed"]) == (1, 1)
-    books = found.books
-    assert (books.pairs, books.emitted, books.open, books.dropped) == (6, 5, 1, 0)
+    counts = found.counts
+    assert (counts.pairs, counts.emitted, counts.open, counts.dropped) == (6, 5, 1, 0)
 
 
 def test_a_departure_that_comes_when_its_rotation_is_told_begins_another() -> None:
     batches = [[flight("a", 0), flight("x", 15, tailnum="N2")], [], [flight("late", 1), flight("new", 1.5)], []]
     found = expectation("aircraft_rotations", batches, marks(2, [0, 15], [], [], []))
     assert found.rows[("N1", moment(DAY))] == (moment(DAY + 12 * HOUR), 1, ["JFK-BOS"])
-    assert found.books.dropped == 1  # at 1 h its own session would be over at 13 h, where the watermark is
-    assert found.books.open == 2
+    assert found.counts.dropped == 1  # at 1 h its own session would be over at 13 h, where the watermark is
+    assert found.counts.open == 2

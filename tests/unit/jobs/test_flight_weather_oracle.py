@@ -73,7 +73,7 @@ def test_without_an_observation_it_comes_out_when_the_watermark_has_passed_it() 
     found = judged(flights, [[weather(0)], [weather(180)]], marks(-60, 61))
     assert found.problems == ()
     assert answers(found) == {"passed": (None, None), "moves the mark": (moment(DAY + 3 * HOUR), 30.0)}
-    assert (found.books.open, found.notes["without_weather"]) == (1, 1)
+    assert (found.counts.open, found.notes["without_weather"]) == (1, 1)
 
 
 def test_an_inner_join_has_no_flight_without_weather() -> None:
@@ -127,9 +127,9 @@ def of(run: Sequence[tuple[Sequence[int], Sequence[int]]], *args: str) -> Expect
 def test_each_flight_is_in_the_output_or_waits_or_was_late(run: list[tuple[list[int], list[int]]]) -> None:
     found = of(run)
     assert found.problems == ()
-    assert len(found.rows) == found.books.emitted
+    assert len(found.rows) == found.counts.emitted
     total = sum(len(mine) for mine, _ in run)
-    assert found.books.pairs == total == found.books.emitted + found.books.open + found.books.dropped
+    assert found.counts.pairs == total == found.counts.emitted + found.counts.open + found.counts.dropped
 
 
 @given(runs)

@@ -96,9 +96,9 @@ def test_the_job_says_what_the_oracle_says_wherever_the_upgrade_is(
     made = run(batches, upgrade)
     outcome = judged(made)
     assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
-    books = expectation(made).books
-    assert books.emitted == sum(row.added for row in made.out) == sum(map(len, batches))
-    assert books.malformed == 2 * len(batches)
+    counts = expectation(made).counts
+    assert counts.emitted == sum(row.added for row in made.out) == sum(map(len, batches))
+    assert counts.malformed == 2 * len(batches)
 
 
 @given(BATCHES, st.integers(0, 9))
@@ -184,4 +184,4 @@ def test_a_row_of_the_wrong_version_is_caught(history: Run) -> None:
 def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
     later = expectation(history._replace(facts=replace(history.facts, first=2)))
     assert sorted(later.rows) == [("ann", 4), ("ben", 2)]
-    assert (later.books.emitted_before, later.books.emitted) == (4, 2)
+    assert (later.counts.emitted_before, later.counts.emitted) == (4, 2)

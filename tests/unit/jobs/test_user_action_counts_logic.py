@@ -125,8 +125,8 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
     outcome = judged(made)
     assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
     assert outcome.problems == ()
-    books = expectation(made).books
-    assert books.emitted == books.pairs == books.records - books.malformed == sum(map(len, made.sent.values()))
+    counts = expectation(made).counts
+    assert counts.emitted == counts.pairs == counts.records - counts.malformed == sum(map(len, made.sent.values()))
 
 
 @given(BATCHES)
@@ -296,7 +296,7 @@ def test_a_timeout_that_never_came_is_caught(history: Run) -> None:
 def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
     wanted = expectation(history._replace(facts=replace(history.facts, first=2)))
     assert sorted((key[0], key[2]) for key in wanted.rows) == [(1, "TIMEOUT"), (1, "UPDATE"), (2, "TIMEOUT")]
-    assert (wanted.books.emitted_before, wanted.books.emitted) == (4, 1)
+    assert (wanted.counts.emitted_before, wanted.counts.emitted) == (4, 1)
 
 
 def test_a_batch_without_a_time_leaves_no_verdict(history: Run) -> None:

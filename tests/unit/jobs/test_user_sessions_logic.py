@@ -131,10 +131,10 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
     outcome = judged(made)
     assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
     assert outcome.problems == ()
-    books = expectation(made).books
-    assert books.emitted == sum(row.events for row in made.out)
-    assert books.open == sum(len(kept) for kept in made.ticking.state()["data"].values())
-    assert books.records - books.malformed == books.emitted + books.open == sum(map(len, made.sent.values()))
+    counts = expectation(made).counts
+    assert counts.emitted == sum(row.events for row in made.out)
+    assert counts.open == sum(len(kept) for kept in made.ticking.state()["data"].values())
+    assert counts.records - counts.malformed == counts.emitted + counts.open == sum(map(len, made.sent.values()))
 
 
 @given(BATCHES)
@@ -310,15 +310,15 @@ def test_a_session_that_ended_too_early_is_caught(history: Run) -> None:
 
 
 def test_a_session_that_is_still_open_is_not_expected_and_its_events_are_booked(history: Run) -> None:
-    books = expectation(history).books
-    assert (books.records, books.malformed, books.pairs, books.emitted, books.open) == (7, 1, 6, 5, 1)
+    counts = expectation(history).counts
+    assert (counts.records, counts.malformed, counts.pairs, counts.emitted, counts.open) == (7, 1, 6, 5, 1)
 
 
 def test_a_fork_owes_only_what_ended_after_it_began(history: Run) -> None:
     later = history._replace(facts=replace(history.facts, first=2))
     wanted = expectation(later)
     assert [key[0] for key in wanted.rows] == ["web:1"]
-    assert (wanted.books.emitted_before, wanted.books.emitted, wanted.books.open) == (3, 2, 1)
+    assert (wanted.counts.emitted_before, wanted.counts.emitted, wanted.counts.open) == (3, 2, 1)
 
 
 def test_a_clock_that_went_back_is_a_problem(history: Run) -> None:

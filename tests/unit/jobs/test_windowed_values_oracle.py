@@ -48,8 +48,8 @@ def test_a_window_sums_the_values_of_its_seconds() -> None:
         2.0: (8, 60, 4, 11),
         4.0: (8, 92, 8, 15),
     }
-    assert (found.books.records, found.books.pairs) == (20, 40)
-    assert found.books.emitted + found.books.open == 40
+    assert (found.counts.records, found.counts.pairs) == (20, 40)
+    assert found.counts.emitted + found.counts.open == 40
 
 
 def test_what_a_batch_of_an_uncommitted_run_moved_is_not_owed() -> None:
@@ -82,8 +82,8 @@ def test_a_stream_of_files_is_not_its_question() -> None:
 def test_where_batches_were_cut_changes_no_window(seconds: list[int], rate: int, began: int) -> None:
     found = ORACLE([], facts(*seconds, rate=rate, began=began))
     assert found.problems == ()
-    assert found.books.pairs == 2 * found.books.records == 2 * rate * sum(seconds)
-    assert found.books.emitted == sum(values[1] for values in found.rows.values())  # type: ignore[misc]
+    assert found.counts.pairs == 2 * found.counts.records == 2 * rate * sum(seconds)
+    assert found.counts.emitted == sum(values[1] for values in found.rows.values())  # type: ignore[misc]
     assert found.rows == ORACLE([], facts(sum(seconds), rate=rate, began=began)).rows
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from streamwarden import errors
 from streamwarden.lifecycle.causes import CAUSES, cause_of
-from streamwarden.lifecycle.causes_reference import page
 from streamwarden.lifecycle.chain import Chain, Link, chain_of_text, of_java
 from streamwarden.lifecycle.exits import failure
 from streamwarden.lifecycle.signs import Cause, Sign
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def shown(sign: Sign) -> Link:
@@ -206,9 +202,14 @@ def test_a_torn_log_is_no_torn_record(reader: str, what: str | None) -> None:
     assert (found.what if found else None) == what
 
 
-def test_the_page_is_the_table() -> None:
-    """Otherwise: python -m streamwarden.lifecycle.causes_reference > docs/reference/causes.md"""
-    assert (ROOT / "docs/reference/causes.md").read_text() == page()
+def test_a_code_names_one_cause_and_is_recorded() -> None:
+    assert len({cause.code for cause in CAUSES}) == len(CAUSES)
+    for cause in CAUSES:
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", cause.code)
+        chain = (shown(cause.signs[0]),)
+        record, row = failure(None, "", at=1, cut_batch=None, built=False, chain=chain), cause_of(chain, started=False)
+        assert row is not None
+        assert record.cause == row.code
 
 
 def test_next_steps_say_what_to_do() -> None:

@@ -27,7 +27,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     stop = StopRequest(
         driver_id="d", requested_by="a", reason="r", requested_at=1, batch_deadline=2, kill_deadline=3, restart=True
     )
-    outcome = ExitRecord(kind=ExitKind.FENCED, ended_at=4.5, cut_batch=None)
+    outcome = ExitRecord(kind=ExitKind.FENCED, ended_at=4.5, cut_batch=None, cause="second_writer")
     files.write_process(tmp_path, process)
     files.write_lease(tmp_path, lease)
     files.write_stop(tmp_path, stop)
@@ -42,6 +42,24 @@ def test_what_is_not_there_is_none(tmp_path: Path) -> None:
     assert files.read_process(tmp_path) is None
     assert files.read_outcome(tmp_path) is None
     assert files.read_events(tmp_path) == ()
+
+
+def test_an_outcome_that_was_written_before_causes_had_codes_is_read(tmp_path: Path) -> None:
+    (tmp_path / files.OUTCOME).write_text(
+        '{"committed": null, "curable": false, "cut_batch": true, "ended_at": 1750000000.5, "error_class": '
+        '"KAFKA_DATA_LOSS", "exit_code": null, "kind": "failed", "message": "records are gone", "next_step": "act", '
+        '"signal": null}'
+    )
+    assert files.read_outcome(tmp_path) == ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=1750000000.5,
+        error_class="KAFKA_DATA_LOSS",
+        message="records are gone",
+        curable=False,
+        cut_batch=True,
+        next_step="act",
+        cause=None,
+    )
 
 
 def test_half_a_document_is_none(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.sources import source_entries
@@ -30,8 +30,6 @@ from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import DeployMode, SinkSpec, SourceSpec, SparkSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
-
-FS = LocalFiles()
 
 
 @pytest.fixture
@@ -53,12 +51,12 @@ def manifest_of(made: Fork) -> dict[str, list[str]]:
 
 def test_a_fork_at_the_newest_batch_is_a_whole_checkpoint(origin: StreamSpec, tmp_path: Path) -> None:
     made = fork(origin, into=tmp_path / "fork", rewind=0)
-    report = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path)
+    report = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path))
     assert report.findings == ()
     assert report.position.committed == made.batch == 13
     assert (made.inputs, made.unseen, made.batches_left) == (17, 4, 4)
     assert report.position.query_id == made.query_id
-    assert made.query_id != log_position(FS, origin.checkpoint).query_id
+    assert made.query_id != log_position(open_path(origin.checkpoint)).query_id
 
 
 @pytest.mark.parametrize("rewind", [1, 3, 4, 5, 9, 12, 13])
@@ -67,12 +65,12 @@ def test_a_rewound_fork_has_nothing_of_later_batches(rewind: int, origin: Stream
     made = fork(origin, into=tmp_path / "fork", rewind=rewind)
     batch = 13 - rewind
     assert made.batch == batch
-    report = read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path)
+    report = read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path))
     assert report.findings == ()
     assert (report.position.planned, report.position.committed) == (batch, batch)
     assert report.sink_newest == batch
     assert max(store.replay.newest for store in report.stores) == batch + 1
-    assert max(source_entries(FS, made.spec.checkpoint)) == min(batch, 12)
+    assert max(source_entries(open_path(made.spec.checkpoint))) == min(batch, 12)
     assert made.unseen == 17 - min(batch + 1, 13)
 
 
@@ -81,7 +79,9 @@ def test_manifest_and_source_log_name_the_forks_own_files(origin: StreamSpec, tm
     named = [path for paths in manifest_of(made).values() for path in paths]
     assert named
     assert all(path.startswith(f"{tmp_path}/fork/output/part-") and Path(path).is_file() for path in named)
-    entries = [to_path(file.path) for files in source_entries(FS, made.spec.checkpoint).values() for file in files]
+    entries = [
+        to_path(file.path) for files in source_entries(open_path(made.spec.checkpoint)).values() for file in files
+    ]
     assert sorted(entries) == [f"{tmp_path}/fork/input/in {index:03d}.json" for index in range(13)]
     on_disk = {str(path) for path in (tmp_path / "fork/output").glob("*.parquet")}
     assert on_disk == set(named), "data files that no entry names are leftovers of cut batches and stay behind"
@@ -109,7 +109,7 @@ def test_an_operator_names_the_forks_own_schema(name: str, rewind: int, unpack: 
     ]
     assert named
     assert all(Path(path).is_relative_to(made.spec.checkpoint) and Path(path).is_file() for path in named)
-    assert read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings == ()
+    assert read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings == ()
 
 
 def test_an_operator_that_names_a_schema_elsewhere_is_refused(unpack: Unpack, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_batch_that_is_running_is_not_part_of_the_fork(origin: StreamSpec, tmp
     (Path(origin.checkpoint) / "commits/13").unlink()
     made = fork(origin, into=tmp_path / "fork", rewind=0)
     assert made.batch == 12
-    position = log_position(FS, made.spec.checkpoint)
+    position = log_position(open_path(made.spec.checkpoint))
     assert (position.planned, position.committed, position.gap) == (12, 12, 0)
     assert max(int(name.removesuffix(".compact")) for name in manifest_of(made)) == 12
 
@@ -263,7 +263,7 @@ def test_a_purge_that_races_the_copy_starts_it_anew(
 
     monkeypatch.setattr(files.os, "link", purge_then_link)
     made = fork(origin, into=tmp_path / "fork", rewind=0)
-    assert read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings == ()
+    assert read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings == ()
     assert not (tmp_path / "fork/checkpoint/state/0/0/1.changelog").exists()
 
 
@@ -289,7 +289,7 @@ def test_where_links_cannot_be_made_files_are_copied_with_their_times(
     copy = Path(str(made.spec.source.path)) / "in 016.json"
     assert not copy.samefile(source)
     assert copy.stat().st_mtime == 1_600_000_000
-    assert read_checkpoint(FS, made.spec.checkpoint, output=made.spec.sink.path).findings == ()
+    assert read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings == ()
 
 
 def test_a_manifest_that_names_files_elsewhere_is_refused(origin: StreamSpec, tmp_path: Path) -> None:

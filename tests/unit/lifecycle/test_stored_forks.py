@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, open_path
+from streamwarden.adapters.storage.files import FsspecFiles, open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
@@ -85,8 +85,7 @@ def test_a_fork_beside_its_origin_is_a_whole_checkpoint(origin: StreamSpec, lake
     spec = made.spec
     assert (spec.checkpoint, spec.sink.path) == (f"{AT}/1/checkpoint", f"{AT}/1/output")
     assert (spec.in_object_store, spec.connections) == ({"checkpoint", "sink"}, ("lake",))
-    fs, path = open_path(spec.checkpoint, "lake")
-    report = read_checkpoint(fs, path, output=spec.sink.path)
+    report = read_checkpoint(open_path(spec.checkpoint, "lake"), output=open_path(spec.sink.path, "lake"))
     assert report.findings == ()
     assert (report.position.committed, report.position.query_id) == (LAST - 2, made.query_id)
     assert (made.batch, made.inputs, made.unseen) == (LAST - 2, FILES, 5)
@@ -103,8 +102,8 @@ def test_its_input_is_on_this_host_and_as_old_as_the_origins(origin: StreamSpec,
     made = fork(origin, into=tmp_path / "fork", at=f"{AT}/1")
     (folder,) = made.spec.source.folders
     assert (Path(folder) / "in 016.json").stat().st_mtime == written.timestamp()
-    fs, path = open_path(made.spec.checkpoint, "lake")
-    entries = [to_path(file.path) for files in source_entries(fs, path).values() for file in files]
+    checkpoint = open_path(made.spec.checkpoint, "lake")
+    entries = [to_path(file.path) for files in source_entries(checkpoint).values() for file in files]
     assert sorted(entries) == [f"{folder}/in {number:03d}.json" for number in range(13)]
 
 
@@ -112,24 +111,24 @@ def test_what_the_origin_has_on_a_disk_stays_on_one(origin: StreamSpec, lake: Bu
     mixed = replace(origin, sink=ParquetSink(path=str(tmp_path / "origin/output")))
     made = fork(mixed, into=tmp_path / "fork", at=f"{AT}/1")
     assert (made.spec.checkpoint, made.spec.sink.path) == (f"{AT}/1/checkpoint", str(tmp_path / "fork/output"))
-    fs, path = open_path(made.spec.checkpoint, "lake")
-    assert read_checkpoint(fs, path, output=made.spec.sink.path, output_fs=LocalFiles()).findings == ()
+    checkpoint = open_path(made.spec.checkpoint, "lake")
+    assert read_checkpoint(checkpoint, output=open_path(made.spec.sink.path)).findings == ()
     assert not [key for key in elsewhere(lake) if "/output/" in key]
 
 
 def test_an_operator_names_the_schema_beside_it(lake: Bucket, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-processor", tmp_path / "origin")
     made = fork(stored(lake, stream_of(tmp_path / "origin", files=0)), into=tmp_path / "fork", at=f"{AT}/1")
-    fs, path = open_path(made.spec.checkpoint, "lake")
-    metadata = f"{path}/state/0/_metadata/v2"
+    checkpoint = open_path(made.spec.checkpoint, "lake")
+    metadata = checkpoint / "state/0/_metadata/v2"
     named = [
         to_path(place)
-        for name in fs.names(metadata)
-        for known in json.loads(fs.read(f"{metadata}/{name}").split(b"\n")[1])["stateStoreInfo"]
+        for name in metadata.names()
+        for known in json.loads((metadata / name).read().split(b"\n")[1])["stateStoreInfo"]
         for place in known["stateSchemaFilePaths"]
     ]
     assert named
-    assert all(place.startswith(f"{AT}/1/checkpoint/") and fs.read(place) for place in named)
+    assert all(place.startswith(f"{AT}/1/checkpoint/") and open_path(place, "lake").read() for place in named)
 
 
 def test_from_the_beginning_nothing_is_put_into_the_store(origin: StreamSpec, lake: Bucket, tmp_path: Path) -> None:

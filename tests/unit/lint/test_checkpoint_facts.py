@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.lint.checkpoint_reader import operators_of
 from streamwarden.lint.facts import Bound, Kind
@@ -24,23 +24,23 @@ from streamwarden.lint.facts import Bound, Kind
 def test_an_operator_is_known_by_its_name_and_its_key(
     whole: Callable[[str], Path], archive: str, kind: Kind, bound: Bound
 ) -> None:
-    found = operators_of(read_checkpoint(LocalFiles(), str(whole(archive))))
+    found = operators_of(read_checkpoint(open_path(whole(archive))))
     assert (kind, bound, "state/0") in {(each.kind, each.bound, each.where) for each in found}
 
 
 def test_without_a_watermark_nothing_leaves_the_state(whole: Callable[[str], Path]) -> None:
-    report = replace(read_checkpoint(LocalFiles(), str(whole("spark-4.3.0-join"))), watermark_ms=None)
+    report = replace(read_checkpoint(open_path(whole("spark-4.3.0-join"))), watermark_ms=None)
     (operator,) = operators_of(report)
     assert operator.bound is Bound.NONE
 
 
 def test_an_operator_of_an_older_spark_is_known_by_its_schema(whole: Callable[[str], Path]) -> None:
-    (operator,) = operators_of(read_checkpoint(LocalFiles(), str(whole("spark-3.5.6-hdfs"))))
+    (operator,) = operators_of(read_checkpoint(open_path(whole("spark-3.5.6-hdfs"))))
     assert (operator.kind, operator.bound) == (Kind.AGGREGATION, Bound.WATERMARK)
 
 
 def test_an_operator_without_a_name_is_not_judged(whole: Callable[[str], Path]) -> None:
-    report = read_checkpoint(LocalFiles(), str(whole("spark-3.5.6-hdfs")))
+    report = read_checkpoint(open_path(whole("spark-3.5.6-hdfs")))
     nameless = tuple(replace(each, name=None, schemas=()) for each in report.operators)
     (operator,) = operators_of(replace(report, operators=nameless))
     assert operator.bound is Bound.UNKNOWN

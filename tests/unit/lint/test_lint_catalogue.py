@@ -1,4 +1,4 @@
-"""The repository's own streams, its reference page, and the page of a DAG."""
+"""The repository's own streams, and the page of a DAG."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import pytest
 from streamwarden.airflow.docs import stream_doc
 from streamwarden.config.loading import load_catalog, load_drills, load_thresholds
 from streamwarden.lint.finding import Severity
-from streamwarden.lint.reference import page
 from streamwarden.lint.rules import RULES
 from streamwarden.services.analysis.lint_facts import job_facts, lint_declared
 
@@ -25,11 +24,6 @@ def test_only_the_bad_example_has_an_error_and_every_job_is_followed(name: str) 
 
 def test_the_drilled_stream_is_clean() -> None:
     assert lint_declared(STREAMS["flight_departures"], DRILLS) == ()
-
-
-def test_the_reference_page_is_what_the_rules_say() -> None:
-    """Otherwise: python -m streamwarden.lint.reference > docs/reference/lint.md"""
-    assert (ROOT / "docs/reference/lint.md").read_text() == page()
 
 
 def test_the_ids_of_the_rules_are_theirs_alone() -> None:

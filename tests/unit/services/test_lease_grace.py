@@ -16,8 +16,9 @@ from streamwarden.adapters.store import Store
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.services.fleet import fleet as fleet_module
-from streamwarden.services.fleet.fleet import LEASE_TTL, Fleet
+from streamwarden.services.fleet import finding, starting
+from streamwarden.services.fleet.claims import LEASE_TTL
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.fleet.lease_grace import GRACE
 from streamwarden.stream import StreamSpec
 
@@ -82,11 +83,11 @@ def abroad(store_url: str, tmp_path: Path) -> Iterator[Abroad]:
 def test_a_driver_that_finds_the_store_back_later_than_its_observer_is_left_alone(abroad: Abroad) -> None:
     abroad.now = LEASE_TTL + 5
     seen = abroad.fleet.observe(abroad.record.driver_id)
-    assert (seen.alive, seen.lapsed, seen.exit) == (True, True, None)
+    assert (seen.alive, seen.expired, seen.exit) == (True, True, None)
     assert abroad.watch(until=LEASE_TTL + 7)
     abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=abroad.now)
     seen = abroad.fleet.observe(abroad.record.driver_id)
-    assert (seen.alive, seen.lapsed, abroad.exit()) == (True, False, None)
+    assert (seen.alive, seen.expired, abroad.exit()) == (True, False, None)
     assert abroad.temporary.is_dir()
 
 
@@ -119,7 +120,7 @@ def test_a_start_waits_for_a_driver_that_may_live_and_finds_it(abroad: Abroad, m
         if sum(slept) >= 2:
             abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=abroad.now)
 
-    monkeypatch.setattr(fleet_module.time, "sleep", renewed_after_two_seconds)
+    monkeypatch.setattr(finding.time, "sleep", renewed_after_two_seconds)
     abroad.now = LEASE_TTL + 5
     started = abroad.fleet.start(abroad.spec, launched_by="ann")
     assert (started.reattached, started.record.driver_id) == (True, abroad.record.driver_id)
@@ -130,16 +131,16 @@ def test_a_start_knows_after_the_grace_that_nobody_lives(abroad: Abroad, monkeyp
     class Launched(Exception):
         """It came as far as the claim."""
 
-    def claim(*arguments: Any) -> Any:
+    def claim(*arguments: Any, **options: Any) -> Any:
         raise Launched
 
     def sleep(seconds: float) -> None:
         abroad.now += seconds
 
     own = SimpleNamespace(**{**vars(time), "sleep": sleep})  # other threads of this process sleep as they did
-    monkeypatch.setattr(fleet_module, "time", own)
-    monkeypatch.setattr(abroad.fleet, "_claim", claim)
-    monkeypatch.setattr(fleet_module, "driver_environment", lambda *_, **__: {})
+    monkeypatch.setattr(finding, "time", own)
+    monkeypatch.setattr(starting, "claim", claim)
+    monkeypatch.setattr(starting, "driver_environment", lambda *_, **__: {})
     abroad.now = LEASE_TTL + 5
     with pytest.raises(Launched):
         abroad.fleet.start(abroad.spec, launched_by="ann")
@@ -177,7 +178,7 @@ def test_a_start_says_by_how_much_the_clocks_of_two_hosts_differ_and_reattaches(
         if theirs % 5 == 0:
             abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=theirs)
 
-    monkeypatch.setattr(fleet_module, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    monkeypatch.setattr(finding, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
     abroad.now = theirs + skew
     started = abroad.fleet.start(abroad.spec, launched_by="ann", announce=said.append)
     assert (started.reattached, started.record.driver_id, abroad.exit()) == (True, abroad.record.driver_id, None)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamwarden.adapters.storage.files import LocalFiles
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.uris import local_path
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.file_sink.data import PARQUET, read_files
@@ -205,7 +205,7 @@ def test_a_data_file_that_cannot_be_read_is_named_and_its_rows_are_lost(sink: Si
 def test_a_storage_that_is_gone_while_its_files_are_read_leaves_no_verdict(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     with pytest.raises(VerificationError, match="cannot be read") as error:
-        read_files(LocalFiles(), gone, [f"{gone}/part-0.parquet"], PARQUET)
+        read_files(open_path(gone), [f"{gone}/part-0.parquet"], PARQUET)
     assert error.value.expected == "a storage that answers"
 
 

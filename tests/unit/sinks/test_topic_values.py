@@ -9,10 +9,10 @@ from math import isnan
 import pytest
 
 from streamwarden.sinks.json_values import samples, typed
-from streamwarden.verification.oracle import Books, Expectation
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
-BOOKS = Books(records=0, malformed=0, pairs=0, dropped=0, emitted=0, emitted_before=0, open=0)
+COUNTS = RowCounts(records=0, malformed=0, pairs=0, dropped=0, emitted=0, emitted_before=0, open=0)
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_not_a_number_is_one_float_of_its_own() -> None:
 
 def test_the_first_row_that_tells_a_columns_type_is_its_sample() -> None:
     rows = {(1,): (None, []), (2,): (None, [None]), (3,): (NOON, [NOON])}
-    expectation = Expectation(key_columns=("id",), value_columns=("at", "times"), rows=rows, books=BOOKS)
+    expectation = Expectation(key_columns=("id",), value_columns=("at", "times"), rows=rows, counts=COUNTS)
     assert samples(expectation) == {"id": 1, "at": NOON, "times": [NOON]}

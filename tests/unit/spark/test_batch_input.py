@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from streamwarden.adapters.storage.files import LocalFiles
-from streamwarden.checkpoint.logs import first_told, require_range
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import first_known_batch, require_range
 from streamwarden.errors import CheckpointError, InputGone
 from streamwarden.sources.files import FileSource
 from streamwarden.sources.kafka.reader import TopicSource
 from streamwarden.sources.rows import Rules
 from streamwarden.spark.sources import Source
 
-FS = LocalFiles()
 RULES = Rules(schema=StructType().add("key", StringType()), required=("key",), written="at", holder="file")
 FILES = FileSource("json", {}, RULES)
 TOPIC = TopicSource("orders", RULES, {}, {})
@@ -40,8 +39,8 @@ def test_a_batch_that_the_log_was_purged_of_is_gone(tmp_path: Path, source: Sour
     """Not one without malformed rows: of these nothing would be told."""
     checkpoint = log(tmp_path, range(7, 12), topic=topic)
     with pytest.raises(InputGone, match=f"batch {batch} .* begins at 7"):
-        source.malformed_of(None, FS, checkpoint, 0, batch)  # type: ignore[arg-type]
-    assert first_told(FS, checkpoint) == 8
+        source.malformed_of(None, open_path(checkpoint), 0, batch)  # type: ignore[arg-type]
+    assert first_known_batch(open_path(checkpoint)) == 8
 
 
 @pytest.mark.parametrize(("source", "topic"), [(FILES, False), (TOPIC, True)], ids=["files", "topic"])
@@ -51,17 +50,17 @@ def test_a_batch_whose_own_file_is_damaged_may_be_mended(tmp_path: Path, source:
         (tmp_path / "sources/0/0").write_text('v1\n{"orders":{"0":0}}')
     (tmp_path / "offsets/3").write_text("v1\n{cut")
     with pytest.raises(CheckpointError, match="does not say what batch 3 read"):
-        source.malformed_of(None, FS, checkpoint, 0, 3)  # type: ignore[arg-type]
+        source.malformed_of(None, open_path(checkpoint), 0, 3)  # type: ignore[arg-type]
 
 
 def test_a_log_that_cannot_be_found_says_nothing_of_what_is_gone(tmp_path: Path) -> None:
     """A storage that is not mounted looks like an empty one."""
-    assert first_told(FS, str(tmp_path)) is None
+    assert first_known_batch(open_path(tmp_path)) is None
     with pytest.raises(CheckpointError):
-        require_range(FS, str(tmp_path), 3)
+        require_range(open_path(tmp_path), 3)
 
 
 def test_the_first_batch_needs_no_predecessor(tmp_path: Path) -> None:
     checkpoint = log(tmp_path, range(2), topic=False)
-    require_range(FS, checkpoint, 0)
-    assert first_told(FS, checkpoint) == 0
+    require_range(open_path(checkpoint), 0)
+    assert first_known_batch(open_path(checkpoint)) == 0

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamwarden.errors import ProcessError
-from streamwarden.health.executors import BYTES, LIMIT, LOST, latest_look
+from streamwarden.health.executors import BYTES, LIMIT, LOST, latest_snapshot
 from streamwarden.health.window import Measurement
 from streamwarden.spark.executor_metrics import Executor, addresses, executor_limit, parse_executors, read_executors
 from streamwarden.spark.executors import EXECUTOR_LOST, ExecutorWatch, measurements
@@ -179,7 +179,7 @@ def test_a_watch_keeps_measurements_and_tells_each_loss_once(monkeypatch: pytest
         while len(asked) < 6 and time.monotonic() < deadline:
             time.sleep(0.01)
         watch.close()
-    look = latest_look(kept.measurements, now=5.0)
+    look = latest_snapshot(kept.measurements, now=5.0)
     assert look is not None
     assert (look.active, look.lost) == (1, 1)
     assert {limit for _, limit in look.memory.values()} == {984 * MIB}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import InputGone
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.spark import quarantine
@@ -30,7 +30,7 @@ class Frames:
         self.tried: list[int] = []
         self.failing = failing
 
-    def malformed_of(self, spark: Any, fs: FileSystem, checkpoint: str, place: int, batch: int) -> Frames:
+    def malformed_of(self, spark: Any, checkpoint: Location, place: int, batch: int) -> Frames:
         self.tried.append(batch)
         if batch in self.failing:
             raise self.failing[batch]

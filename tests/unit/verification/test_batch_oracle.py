@@ -75,9 +75,9 @@ def test_the_expected_rows_are_the_closed_windows(files: list[Path], facts: RunF
 
 
 def test_the_books_say_where_every_record_went(files: list[Path], facts: RunFacts) -> None:
-    books = answer(QUESTION, files, facts).books
-    assert (books.records, books.malformed, books.pairs) == (6, 1, 5)
-    assert (books.emitted, books.open, books.dropped) == (4, 1, 0)
+    counts = answer(QUESTION, files, facts).counts
+    assert (counts.records, counts.malformed, counts.pairs) == (6, 1, 5)
+    assert (counts.emitted, counts.open, counts.dropped) == (4, 1, 0)
 
 
 def test_a_file_that_no_batch_read_is_reported_and_its_rows_are_still_owed(files: list[Path], facts: RunFacts) -> None:
@@ -117,7 +117,7 @@ def test_the_batch_of_a_file_decides_what_is_late(files: list[Path], facts: RunF
     )
     expectation = answer(QUESTION, files, late)
     assert expectation.rows == {}
-    assert expectation.books.dropped == 4
+    assert expectation.counts.dropped == 4
     assert expectation.notes["late_rows"] == 4
 
 

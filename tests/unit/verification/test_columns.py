@@ -8,14 +8,14 @@ import pytest
 from streamwarden.errors import VerificationError
 from streamwarden.verification.column_types import ColumnType, parse_type, type_of_values
 from streamwarden.verification.columns import ColumnReport, Role, report_columns
-from streamwarden.verification.oracle import Books, Expectation
+from streamwarden.verification.oracle import Expectation, RowCounts
 
-BOOKS = Books(records=1, malformed=0, pairs=1, dropped=0, emitted=1, emitted_before=0, open=0)
+COUNTS = RowCounts(records=1, malformed=0, pairs=1, dropped=0, emitted=1, emitted_before=0, open=0)
 
 
 def expectation(**more: object) -> Expectation:
     rows = {("EWR",): (5, datetime(2013, 1, 1, tzinfo=UTC))}
-    return Expectation(key_columns=("origin",), value_columns=("flights", "at"), rows=rows, books=BOOKS, **more)  # type: ignore[arg-type]
+    return Expectation(key_columns=("origin",), value_columns=("flights", "at"), rows=rows, counts=COUNTS, **more)  # type: ignore[arg-type]
 
 
 def report(output: dict[str, list[str]], *, complete: bool = False, **more: object) -> dict[str, ColumnReport]:

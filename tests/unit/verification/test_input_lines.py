@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.batches import replayed
+from streamwarden.verification.batches import replay_input
 from streamwarden.verification.input_lines import lines
 from streamwarden.verification.oracle import RunFacts
 
@@ -82,10 +82,10 @@ def test_a_cut_or_foreign_file_leaves_no_verdict(
 def test_a_source_whose_records_are_no_lines_leaves_no_verdict(options: dict[str, str], refused: str) -> None:
     facts = RunFacts(files={}, watermarks={}, committed=None, options=options)
     with pytest.raises(VerificationError, match=f"the source has the option {refused}"):
-        replayed([], facts, decode=str, at=len, delay=None)
+        replay_input([], facts, decode=str, at=len, delay=None)
 
 
 def test_options_that_keep_records_lines_are_accepted() -> None:
     harmless = {"multiLine": "false", "encoding": "UTF-8", "maxFileAge": "7d"}
     facts = RunFacts(files={}, watermarks={}, committed=None, options=harmless)
-    assert replayed([], facts, decode=str, at=len, delay=None).problems == ()
+    assert replay_input([], facts, decode=str, at=len, delay=None).problems == ()

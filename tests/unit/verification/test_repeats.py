@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.batches import Step
+from streamwarden.verification.batches import InputBatch
 from streamwarden.verification.repeats import Firsts, firsts
 
 DELAY = 10
@@ -19,14 +19,14 @@ class Report(NamedTuple):
     text: str = ""
 
 
-def steps(batches: list[list[Report]]) -> list[Step[Report]]:
+def steps(batches: list[list[Report]]) -> list[InputBatch[Report]]:
     """The batches with the watermarks that Spark would give them, and a last one without data."""
     marks, top = [0], 0
     for batch in batches:
         top = max([top, *(each.at - DELAY for each in batch)])
         marks.append(top)
     return [
-        Step(number, rows, marks[number - 1] if number else 0, marks[number])
+        InputBatch(number, rows, marks[number - 1] if number else 0, marks[number])
         for number, rows in enumerate([*batches, []])
     ]
 

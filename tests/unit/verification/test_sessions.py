@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.batches import Step
-from streamwarden.verification.sessions import Told, sessions
+from streamwarden.verification.batches import InputBatch
+from streamwarden.verification.sessions import SessionOutcome, sessions
 
 GAP, DELAY = 10, 5
 
@@ -17,23 +17,23 @@ class Ping(NamedTuple):
     group: str
 
 
-def steps(batches: list[list[Ping]]) -> list[Step[Ping]]:
+def steps(batches: list[list[Ping]]) -> list[InputBatch[Ping]]:
     """The batches with the watermarks that Spark would give them, and a last one without data."""
     marks, top = [0], 0
     for batch in batches:
         top = max([top, *(ping.at - DELAY for ping in batch)])
         marks.append(top)
     return [
-        Step(number, rows, marks[number - 1] if number else 0, marks[number])
+        InputBatch(number, rows, marks[number - 1] if number else 0, marks[number])
         for number, rows in enumerate([*batches, []])
     ]
 
 
-def told(*batches: list[int]) -> Told[Ping]:
+def told(*batches: list[int]) -> SessionOutcome[Ping]:
     return sessions(steps([[Ping(at, "a") for at in batch] for batch in batches]), GAP)
 
 
-def spans(found: Told[Ping]) -> list[tuple[int, int, int, int]]:
+def spans(found: SessionOutcome[Ping]) -> list[tuple[int, int, int, int]]:
     return [(batch, each.start, each.end, len(each.rows)) for batch, each in found.emitted]
 
 

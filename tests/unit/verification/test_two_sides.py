@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.batches import Side, replayed_sides
+from streamwarden.verification.batches import Side, replay_sides
 from streamwarden.verification.lines import json_object
 from streamwarden.verification.oracle import RunFacts
 from streamwarden.verification.starts import Start
@@ -46,7 +46,7 @@ def facts(files: dict[str, Path]) -> RunFacts:
 def test_the_watermark_is_the_lesser_one_and_0_until_both_sides_have_had_an_event(
     files: dict[str, Path], facts: RunFacts
 ) -> None:
-    run = replayed_sides(list(files.values()), facts, SIDES)
+    run = replay_sides(list(files.values()), facts, SIDES)
     assert run.marks == MARKS
     assert run.problems == ()
     assert [sorted(step.rows) for step in run.steps()] == [
@@ -59,7 +59,7 @@ def test_the_watermark_is_the_lesser_one_and_0_until_both_sides_have_had_an_even
 
 def test_a_watermark_that_one_side_alone_would_make_is_reported(files: dict[str, Path], facts: RunFacts) -> None:
     alone = replace(facts, watermarks={0: 0, 1: 20 * MINUTE, 2: 40 * MINUTE, 3: 40 * MINUTE})
-    problems = replayed_sides(list(files.values()), alone, SIDES).problems
+    problems = replay_sides(list(files.values()), alone, SIDES).problems
     assert [problem.split(":")[1] for problem in problems] == [" batch 1", " batch 2"]
 
 
@@ -71,7 +71,7 @@ def test_a_watermark_stands_after_a_restart_until_both_sides_have_had_an_event(
 ) -> None:
     """Killed in batch 2, which reads of one side only: the new driver does not know how far the other one was."""
     cut = Start(at=1.0, planned=2, committed=1)
-    run = replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(cut,)), SIDES)
+    run = replay_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(cut,)), SIDES)
     assert run.problems == ()
     assert run.marks == RESTARTED
 
@@ -82,7 +82,7 @@ def test_a_watermark_that_stands_without_a_start_there_is_reported_and_not_belie
 ) -> None:
     """The checkpoint of a job that stopped reading looks like this; so does one restarted elsewhere."""
     facts = replace(facts, watermarks=RESTARTED, starts=(start,) if start else ())
-    run = replayed_sides(list(files.values()), facts, SIDES)
+    run = replay_sides(list(files.values()), facts, SIDES)
     assert [problem.split(":")[1] for problem in run.problems] == [" batch 3"]
     assert run.marks == MARKS
 
@@ -93,10 +93,10 @@ def test_a_watermark_that_a_start_with_unknown_logs_could_explain_leaves_no_verd
     """Where the checkpoint agrees with the input nothing depends on that start; no start explains a higher one."""
     unknown = Start(at=1.0, planned=None, committed=None, logs_known=False)
     with pytest.raises(VerificationError, match="watermark that the input does not explain: batch 3"):
-        replayed_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(unknown,)), SIDES)
-    assert replayed_sides(list(files.values()), replace(facts, starts=(unknown,)), SIDES).problems == ()
+        replay_sides(list(files.values()), replace(facts, watermarks=RESTARTED, starts=(unknown,)), SIDES)
+    assert replay_sides(list(files.values()), replace(facts, starts=(unknown,)), SIDES).problems == ()
     higher = replace(facts, watermarks={**MARKS, 3: 100 * MINUTE}, starts=(unknown,))
-    assert len(replayed_sides(list(files.values()), higher, SIDES).problems) == 1
+    assert len(replay_sides(list(files.values()), higher, SIDES).problems) == 1
 
 
 def test_a_restart_explains_no_other_watermark(files: dict[str, Path], facts: RunFacts) -> None:
@@ -105,7 +105,7 @@ def test_a_restart_explains_no_other_watermark(files: dict[str, Path], facts: Ru
         logged = {**MARKS, 3: wrong * MINUTE}
         for starts in ((), (Start(at=1.0, planned=2, committed=1),)):
             claimed = replace(facts, watermarks=logged, starts=starts)
-            problems = replayed_sides(list(files.values()), claimed, SIDES).problems
+            problems = replay_sides(list(files.values()), claimed, SIDES).problems
             assert [problem.split(":")[1] for problem in problems] == [" batch 3"], wrong
 
 
@@ -114,4 +114,4 @@ def test_a_file_of_no_side_leaves_no_verdict(files: dict[str, Path], facts: RunF
     stray = tmp_path / "middle" / "e"
     stray.write_text("")
     with pytest.raises(VerificationError, match="belongs to no source"):
-        replayed_sides([*files.values(), stray], facts, SIDES)
+        replay_sides([*files.values(), stray], facts, SIDES)

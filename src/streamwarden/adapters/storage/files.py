@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from streamwarden.checkpoint.filesystem import Entry, FileSystem
+from streamwarden import disk
+from streamwarden.checkpoint.filesystem import FileInfo, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE
 
@@ -25,7 +25,7 @@ class LocalFiles:
     def names(self, path: str) -> Sequence[str]:
         return [each.name for each in os.scandir(path)]
 
-    def entries(self, path: str) -> Sequence[Entry]:
+    def entries(self, path: str) -> Sequence[FileInfo]:
         found = []
         with os.scandir(path) as scan:
             for each in scan:
@@ -35,7 +35,7 @@ class LocalFiles:
                     continue
         return found
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> FileInfo:
         return _local(Path(path).name, Path(path).stat())
 
     def read(self, path: str) -> bytes:
@@ -48,9 +48,7 @@ class LocalFiles:
         """A file that is there whole or not at all, in a folder that is made if need be."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{time.monotonic_ns()}")
-        part.write_bytes(content)
-        part.replace(target)
+        disk.replace(target, content, durable=False)
 
 
 @dataclass(frozen=True)
@@ -62,13 +60,13 @@ class FsspecFiles:
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]
 
-    def entries(self, path: str) -> Sequence[Entry]:
+    def entries(self, path: str) -> Sequence[FileInfo]:
         listed = self._ask("ls", path, detail=True, refresh=True)
         if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
             raise NotADirectoryError(20, "not a folder", path)
         return [_remote(each) for each in listed if not _same(each["name"], path)]
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> FileInfo:
         return _remote(self._ask("info", path))
 
     def read(self, path: str) -> bytes:
@@ -112,8 +110,8 @@ class FsspecFiles:
             raise OSError(5, f"{type(error).__name__}: {error}", path) from error
 
 
-def open_path(url: str | Path, connection: str | None = None) -> tuple[LocalFiles | FsspecFiles, str]:
-    """The file system of a path or URL, and the path in its terms.
+def open_path(url: str | Path, connection: str | None = None) -> Location:
+    """The file system of a path or URL, with the path in its terms.
 
     A path without a scheme and `file:` are local; `s3a:` and `s3:` are object stores, whose paths are whole URLs.
 
@@ -127,12 +125,12 @@ def open_path(url: str | Path, connection: str | None = None) -> tuple[LocalFile
     if OBJECT_STORE.match(text):
         from streamwarden.adapters.storage.object_stores import access, file_system
 
-        return FsspecFiles(file_system(access(connection))), text
+        return Location(FsspecFiles(file_system(access(connection))), text)
     parts = urlsplit(text)
     if parts.scheme == "file":
-        return LocalFiles(), unquote(parts.path)
+        return Location(LocalFiles(), unquote(parts.path))
     if "://" not in text and "::" not in text:
-        return LocalFiles(), str(Path(text).absolute())
+        return Location(LocalFiles(), str(Path(text).absolute()))
     from fsspec.core import url_to_fs
 
     try:
@@ -144,26 +142,26 @@ def open_path(url: str | Path, connection: str | None = None) -> tuple[LocalFile
             where=text,
             next_step="install the driver (gcsfs, adlfs, …) or check the credentials",
         ) from error
-    return FsspecFiles(fs), str(path)
+    return Location(FsspecFiles(fs), str(path))
 
 
-def download(fs: FileSystem, source: str, target: Path) -> None:
+def download(source: Location, target: Path) -> None:
     """Copy one file to this host, with its modification time: Spark orders input by it, and oracles read it."""
-    modified = fs.stat(source).modified
-    with fs.open(source) as given, target.open("wb") as taken:
+    modified = source.stat().modified
+    with source.open() as given, target.open("wb") as taken:
         shutil.copyfileobj(given, taken)
     if modified is not None:
         os.utime(target, (modified, modified))
 
 
-def _local(name: str, status: os.stat_result) -> Entry:
+def _local(name: str, status: os.stat_result) -> FileInfo:
     is_dir = (status.st_mode & 0o170000) == 0o040000
-    return Entry(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
+    return FileInfo(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
 
 
-def _remote(info: Mapping[str, Any]) -> Entry:
+def _remote(info: Mapping[str, Any]) -> FileInfo:
     is_dir = info["type"] == "directory"
-    return Entry(
+    return FileInfo(
         name=str(info["name"]).rstrip("/").rsplit("/", 1)[-1],
         size=0 if is_dir else int(info.get("size") or 0),
         modified=_when(next((info[key] for key in _MODIFIED if info.get(key) is not None), None)),

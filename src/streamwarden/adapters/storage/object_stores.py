@@ -42,7 +42,7 @@ _KNOWN: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ObjectStoreAccess:
     """How a store is reached. Its repr shows no secret.
 
     Args:
@@ -59,7 +59,7 @@ class Access:
     path_style: bool = False
 
 
-def access(name: str | None, environ: Mapping[str, str] | None = None) -> Access:
+def access(name: str | None, environ: Mapping[str, str] | None = None) -> ObjectStoreAccess:
     """The access that the connection `name` gives; None: the one of the environment (default: this process's).
 
     Raises ConfigError for a connection that is not there or says something that this package has no counterpart of.
@@ -68,7 +68,7 @@ def access(name: str | None, environ: Mapping[str, str] | None = None) -> Access
     return _of_environment(environ) if name is None else of_connection(connection(name, environ))
 
 
-def of_connection(known: Connection) -> Access:
+def of_connection(known: Connection) -> ObjectStoreAccess:
     """Raises ConfigError if the connection is none of Amazon's or asks for what Spark and the reader do not both do."""
     extra = known.extra
     unknown = sorted(set(extra) - _KNOWN)
@@ -108,7 +108,7 @@ def of_connection(known: Connection) -> Access:
             next_step="add it to the connection",
         )
     style = _text(_inner(extra, "config_kwargs", "s3", "addressing_style"))
-    return Access(
+    return ObjectStoreAccess(
         key=key,
         secret=secret,
         token=_text(extra.get("aws_session_token")),
@@ -118,7 +118,7 @@ def of_connection(known: Connection) -> Access:
     )
 
 
-def environment(known: Access) -> dict[str, str | None]:
+def environment(known: ObjectStoreAccess) -> dict[str, str | None]:
     """The standard variables by which a driver's processes find the store; None: a variable that must not be there."""
     region = known.region or (REGION if known.endpoint else None)
     found: dict[str, str | None] = dict.fromkeys((*_ENDPOINTS, *_REGIONS))
@@ -128,7 +128,7 @@ def environment(known: Access) -> dict[str, str | None]:
     return found | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region, _ADDRESSING: style}
 
 
-def spark_settings(known: Access) -> dict[str, str]:
+def spark_settings(known: ObjectStoreAccess) -> dict[str, str]:
     """S3A's settings. No secret is among them: S3A takes the key from the environment."""
     s3a = "spark.hadoop.fs.s3a"
     settings = {f"{s3a}.path.style.access": str(known.path_style).lower()}
@@ -156,7 +156,7 @@ class BucketFiles(ArrowFSWrapper):  # type: ignore[misc]  # fsspec is untyped
 
 
 @lru_cache(maxsize=16)
-def file_system(known: Access) -> BucketFiles:
+def file_system(known: ObjectStoreAccess) -> BucketFiles:
     """The store. It is not asked anything yet."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
@@ -175,10 +175,10 @@ def file_system(known: Access) -> BucketFiles:
     )
 
 
-def _of_environment(environ: Mapping[str, str]) -> Access:
+def _of_environment(environ: Mapping[str, str]) -> ObjectStoreAccess:
     endpoint = next((environ[name] for name in _ENDPOINTS if environ.get(name)), None)
     key, secret, token = (environ.get(name) or None for name in KEYS)
-    return Access(
+    return ObjectStoreAccess(
         key=key if secret else None,
         secret=secret if key else None,
         token=token if key and secret else None,

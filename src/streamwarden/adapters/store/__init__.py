@@ -13,10 +13,9 @@ own logs and the truth about processes in their folders: a store that is down co
 
 from streamwarden.adapters.store.batches import Summary
 from streamwarden.adapters.store.database import StoreBusy
-from streamwarden.adapters.store.facade import Store
 from streamwarden.adapters.store.measurements import Statistic
-from streamwarden.adapters.store.merging import has_run
 from streamwarden.adapters.store.retention import Pruned
 from streamwarden.adapters.store.rollup import Rolled
+from streamwarden.adapters.store.store import Store
 
-__all__ = ["Pruned", "Rolled", "Statistic", "Store", "StoreBusy", "Summary", "has_run"]
+__all__ = ["Pruned", "Rolled", "Statistic", "Store", "StoreBusy", "Summary"]

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
 from streamwarden.adapters.store.hours import horizon, mark_unrolled
-from streamwarden.adapters.store.merging import BatchRow, Report, from_progress, merge, to_batch
+from streamwarden.adapters.store.merging import BatchRow, StoredReport, from_progress, merge, to_batch
 from streamwarden.adapters.store.rollup import Rolled
 from streamwarden.adapters.store.tables import batches, hourly, state_operators
 from streamwarden.health.window import Batch
@@ -53,7 +53,7 @@ class Summary:
     last: Batch | None
 
 
-class Batches:
+class SqlBatchRepository:
     """Keeps micro-batches. Each method is one transaction (`upsert_many`: a few) and raises StoreError.
 
     Upserts are idempotent, and reports and logs may arrive in any order. What is older than the retention horizon is
@@ -240,7 +240,7 @@ def _columns(row: BatchRow) -> dict[str, Any]:
 def _read(row: Row[Any]) -> BatchRow:
     report = None
     if row.progress is not None:
-        report = Report(
+        report = StoredReport(
             executed=row.executed,
             started_at=row.started_at,
             run_id=row.run_id,

@@ -13,10 +13,10 @@ from sqlalchemy.engine import Connection, Row
 from streamwarden.adapters.store.database import Database, insert
 from streamwarden.adapters.store.rows import process_columns, read_process
 from streamwarden.adapters.store.tables import driver_events, drivers, to_json
-from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitRecord, ProcessIdentity
 
 
-class Drivers:
+class SqlDriverRepository:
     """Implements `lifecycle.driver.DriverRepository`. All writes are idempotent; the first recorded exit wins.
 
     A write about a driver that was never launched raises StoreError: it would have no stream to belong to.
@@ -165,5 +165,5 @@ def _read(row: Row[Any]) -> DriverRecord:
         query_id=row.query_id,
         run_id=row.run_id,
         started_at=row.started_at,
-        exit=None if row.exit is None else ExitRecord(**{**row.exit, "kind": ExitKind(row.exit["kind"])}),
+        exit=None if row.exit is None else ExitRecord.from_document(row.exit),
     )

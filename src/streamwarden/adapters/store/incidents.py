@@ -14,7 +14,7 @@ from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 
 
-class Incidents:
+class SqlIncidentRepository:
     """Implements `health.incident.IncidentRepository`."""
 
     def __init__(self, database: Database) -> None:

@@ -9,10 +9,10 @@ from sqlalchemy.engine import Row
 
 from streamwarden.adapters.store.database import Database, upsert
 from streamwarden.adapters.store.tables import drills, journal_entries
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 
 
-class Journals:
+class SqlJournalRepository:
     """Implements `drills.journal.JournalRepository`."""
 
     def __init__(self, database: Database) -> None:
@@ -33,7 +33,7 @@ class Journals:
         }
         self._database.write(lambda connection: upsert(connection, drills, [row]))
 
-    def append(self, run_id: str, entry: Entry) -> None:
+    def append(self, run_id: str, entry: JournalEntry) -> None:
         """Add a line to the journal; a line is never changed or removed."""
         row = {
             "run_id": run_id,
@@ -50,12 +50,13 @@ class Journals:
         row = self._database.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else _run(row)
 
-    def entries(self, run_id: str) -> Sequence[Entry]:
+    def entries(self, run_id: str) -> Sequence[JournalEntry]:
         """The lines in the order in which they were appended."""
         query = journal_entries.select().where(journal_entries.c.run_id == run_id).order_by(journal_entries.c.id)
         rows = self._database.read(lambda connection: connection.execute(query).all())
         return tuple(
-            Entry(step=Step(row.step), at=row.at, kind=row.kind, message=row.message, data=row.data) for row in rows
+            JournalEntry(step=DrillStep(row.step), at=row.at, kind=row.kind, message=row.message, data=row.data)
+            for row in rows
         )
 
     def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]:

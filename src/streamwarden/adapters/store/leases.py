@@ -31,7 +31,7 @@ SAME_TIME: Final = 2.0
 """Seconds by which a host's clock may differ from the store's until that is taken into account; a lease lasts 30."""
 
 
-class Leases:
+class SqlLeaseRepository:
     """Implements `lifecycle.lease.LeaseRepository`."""
 
     def __init__(self, database: Database, alive: Liveness, clock: Callable[[], float] = time.time) -> None:

@@ -24,7 +24,7 @@ class Statistic(StrEnum):
     MOST = "most"
 
 
-class Measurements:
+class SqlMeasurementRepository:
     """Keeps measurements. Each method is one transaction and raises StoreError."""
 
     def __init__(self, database: Database) -> None:

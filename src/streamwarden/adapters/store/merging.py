@@ -10,22 +10,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
 from streamwarden.health.window import Batch
 from streamwarden.progress import Progress, parse_progress
 
-_PHASES_OF_A_RUN: Final = ("addBatch", "walCommit", "commitOffsets")
-"""Spark also reports triggers that found no data (every 10 s): under the next batch's id and without these phases."""
 
-
-class Origin(StrEnum):
+class BatchOrigin(StrEnum):
     PROGRESS = "progress"
     LOGS = "logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class StoredReport:
     """What a row keeps of one progress report."""
 
     executed: bool
@@ -52,7 +48,7 @@ class BatchRow:
     batch_id: int
     planned_at: float | None = None
     committed_at: float | None = None
-    report: Report | None = None
+    report: StoredReport | None = None
 
     @property
     def at(self) -> float:
@@ -62,8 +58,8 @@ class BatchRow:
         return known[0] if known else 0.0
 
     @property
-    def origin(self) -> Origin:
-        return Origin.PROGRESS if self.report else Origin.LOGS
+    def origin(self) -> BatchOrigin:
+        return BatchOrigin.PROGRESS if self.report else BatchOrigin.LOGS
 
 
 def merge(one: BatchRow, other: BatchRow) -> BatchRow:
@@ -83,8 +79,8 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
         stream=stream,
         query_id=progress.query_id,
         batch_id=progress.batch_id,
-        report=Report(
-            executed=has_run(progress),
+        report=StoredReport(
+            executed=progress.has_run,
             started_at=progress.at,
             run_id=progress.run_id,
             text=json.dumps(progress.raw, ensure_ascii=False, separators=(",", ":")),
@@ -94,11 +90,6 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
             watermark=progress.watermark,
         ),
     )
-
-
-def has_run(progress: Progress) -> bool:
-    """Whether the report is of a batch that ran, not of a trigger that found nothing to do."""
-    return any(phase in progress.durations_ms for phase in _PHASES_OF_A_RUN)
 
 
 def to_batch(row: BatchRow) -> Batch:

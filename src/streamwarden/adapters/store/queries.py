@@ -15,7 +15,7 @@ from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.stream import TriggerSpec
 
 
-class Queries:
+class SqlQueryRepository:
     """Implements `lifecycle.queries.QueryRepository`."""
 
     def __init__(self, database: Database) -> None:

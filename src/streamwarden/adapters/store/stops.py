@@ -12,7 +12,7 @@ from streamwarden.adapters.store.tables import desired_states, stop_requests
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 
 
-class Stops:
+class SqlStopRepository:
     """Implements `lifecycle.stop.StopRepository`."""
 
     def __init__(self, database: Database) -> None:

@@ -24,7 +24,7 @@ metadata: Final = sa.MetaData(
 )
 
 
-class Json(TypeDecorator[Any]):
+class JsonText(TypeDecorator[Any]):
     """A JSON value kept as text."""
 
     impl = sa.Text
@@ -201,7 +201,7 @@ drivers: Final = sa.Table(
     _time("started_at", "when its query ran"),
     _name("exit_kind"),
     _time("exit_at"),
-    sa.Column("exit", Json, comment="the whole exit record"),
+    sa.Column("exit", JsonText, comment="the whole exit record"),
     sa.Index("ix_drivers_stream_launched_at", "stream", "launched_at"),
     comment="One row a driver process, from launch to a recorded exit",
 )
@@ -212,7 +212,7 @@ queries: Final = sa.Table(
     _name("stream", primary_key=True),
     _name("name", "within the stream; empty for its only query", primary_key=True),
     sa.Column("checkpoint", sa.Text, nullable=False),
-    sa.Column("trigger", Json, nullable=False, comment="as the query itself has it"),
+    sa.Column("trigger", JsonText, nullable=False, comment="as the query itself has it"),
     _name("driver_id", "driver of the newest run", nullable=False),
     _name("query_id", nullable=False),
     _name("run_id", nullable=False),
@@ -231,7 +231,7 @@ driver_events: Final = sa.Table(
     _name("driver_id", nullable=False),
     _time("at", nullable=False),
     _name("kind", nullable=False),
-    sa.Column("detail", Json, nullable=False),
+    sa.Column("detail", JsonText, nullable=False),
     sa.Index("ix_driver_events_driver_id_at", "driver_id", "at"),
     comment="What happened to a driver: signals sent, stops requested, reattached, …",
 )
@@ -271,7 +271,7 @@ def _verdict_columns() -> tuple[sa.Column[Any], ...]:
         _name("unit", nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("advice", sa.Text, nullable=False),
-        sa.Column("evidence", Json, nullable=False),
+        sa.Column("evidence", JsonText, nullable=False),
     )
 
 
@@ -334,7 +334,7 @@ drills: Final = sa.Table(
     _name("status", "did the drill complete", nullable=False),
     sa.Column("deviated", sa.Boolean, comment="did the system deviate; empty when nobody can tell"),
     sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("facts", Json, nullable=False),
+    sa.Column("facts", JsonText, nullable=False),
     sa.Index("ix_drills_started_at", "started_at"),
     comment="Drill runs",
 )
@@ -348,7 +348,7 @@ journal_entries: Final = sa.Table(
     _time("at", nullable=False),
     _name("kind", nullable=False),
     sa.Column("message", sa.Text, nullable=False),
-    sa.Column("data", Json, nullable=False),
+    sa.Column("data", JsonText, nullable=False),
     sa.Index("ix_journal_entries_run_id", "run_id"),
     comment="What a drill saw, in order; only ever added to",
 )

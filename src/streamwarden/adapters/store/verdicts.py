@@ -19,7 +19,7 @@ _CHUNK: Final = 1000
 """Verdicts a transaction: nobody shall wait long for the lock."""
 
 
-class Verdicts:
+class SqlVerdictRepository:
     """Keeps verdicts. Each method raises StoreError; each is one transaction, `save` one for each 1,000 verdicts."""
 
     def __init__(self, database: Database) -> None:

@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding
-from streamwarden.checkpoint.diagnosis.folder import RESTORE
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
+from streamwarden.checkpoint.diagnosis.logs import RESTORE
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lineage import read_lineage
@@ -36,8 +36,8 @@ MOST_REPLAYED: Final = 50
 
 
 def diagnose_load(
-    fs: FileSystem, path: str, store: StateStore, version: int, *, ids: Collection[str], codec: str
-) -> Iterator[Finding]:
+    checkpoint: Location, store: StateStore, version: int, *, ids: Collection[str], codec: str
+) -> Iterator[Damage]:
     """What is wrong with the files that loading `version` of a store reads.
 
     Args:
@@ -46,15 +46,15 @@ def diagnose_load(
     """
     lost = None
     if ids:
-        store, lost = _of_lineage(fs, path, store, version, ids, codec)
+        store, lost = _of_lineage(checkpoint, store, version, ids, codec)
     ways = store.loads(version)
-    broken = _damage(fs, path, store, ways[0].snapshot, codec)
+    broken = _damage(checkpoint, store, ways[0].snapshot, codec)
     if lost is not None:
         what = "the snapshot is missing; the changelogs after it build on it"
         yield refuses(join(store.folder, lost), what, UNREADABLE)
         return
     if broken is None:
-        for _, finding in _replay(fs, path, store, ways[0], codec):
+        for _, finding in _replay(checkpoint, store, ways[0], codec):
             yield finding
         return
     newest = ways[0].snapshot
@@ -63,21 +63,21 @@ def diagnose_load(
     if not store.changelogs:
         yield refuses(where, broken, UNREADABLE)
         return
-    way, worse = _repair(fs, path, store, ways[1:], codec)
+    way, worse = _repair(checkpoint, store, ways[1:], codec)
     for each, what in worse.items():
         yield _skipped(join(store.folder, each), what)
     if way is None:
         what = f"{broken}; nothing within {MOST_REPLAYED} versions can stand in for it"
         yield refuses(where, what, UNREADABLE)
         return
-    stopped = list(_replay(fs, path, store, way, codec))
+    stopped = list(_replay(checkpoint, store, way, codec))
     if stopped:
         error_class = stopped[0][0]
         yield refuses(where, f"{broken}, and the changes from {_start(way)} on are not all there", error_class)
         for _, finding in stopped:
             yield finding
         return
-    yield Finding(
+    yield Damage(
         path=where,
         what=broken,
         consequence=Consequence.RECOVERS,
@@ -86,9 +86,9 @@ def diagnose_load(
     )
 
 
-def refuses(path: str, what: str, error_class: str) -> Finding:
+def refuses(path: str, what: str, error_class: str) -> Damage:
     """The first batch fails with the error class."""
-    return Finding(
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.REFUSES,
@@ -99,7 +99,7 @@ def refuses(path: str, what: str, error_class: str) -> Finding:
 
 
 def _repair(
-    fs: FileSystem, path: str, store: StateStore, ways: list[Load], codec: str
+    checkpoint: Location, store: StateStore, ways: list[Load], codec: str
 ) -> tuple[Load | None, dict[str, str]]:
     """The first way whose snapshot can be read, and what is wrong with those before it."""
     worse: dict[str, str] = {}
@@ -107,7 +107,7 @@ def _repair(
         start = way.snapshot.version if way.snapshot else 0
         if way.version - start > MOST_REPLAYED:
             break
-        broken = _damage(fs, path, store, way.snapshot, codec)
+        broken = _damage(checkpoint, store, way.snapshot, codec)
         if broken is None:
             return way, worse
         assert way.snapshot is not None
@@ -115,7 +115,7 @@ def _repair(
     return None, worse
 
 
-def _replay(fs: FileSystem, path: str, store: StateStore, way: Load, codec: str) -> Iterator[tuple[str, Finding]]:
+def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> Iterator[tuple[str, Damage]]:
     """Each change that is missing or damaged, in the order in which Spark meets them: all fail as the first does."""
     there = {file.version: file for file in way.changes}
     start = way.snapshot.version if way.snapshot else 0
@@ -127,7 +127,7 @@ def _replay(fs: FileSystem, path: str, store: StateStore, way: Load, codec: str)
             what = f"the file is missing; version {way.version} needs it"
             error_class = error_class or missing
         else:
-            name, found = file.name, _damage(fs, path, store, file, codec)
+            name, found = file.name, _damage(checkpoint, store, file, codec)
             if found is None:
                 continue
             what = found
@@ -136,7 +136,7 @@ def _replay(fs: FileSystem, path: str, store: StateStore, way: Load, codec: str)
 
 
 def _of_lineage(
-    fs: FileSystem, path: str, store: StateStore, version: int, ids: Collection[str], codec: str
+    checkpoint: Location, store: StateStore, version: int, ids: Collection[str], codec: str
 ) -> tuple[StateStore, str | None]:
     """The store with only the attempts that count, and the name of the lineage's snapshot if it is missing."""
     store = replace(
@@ -146,7 +146,7 @@ def _of_lineage(
         return store, None
     changelog = next((each for each in store.files if each.version == version), None)
     try:
-        lineage = read_lineage(fs, join(path, store.folder, changelog.name)) if changelog else None
+        lineage = read_lineage(checkpoint / store.folder / changelog.name) if changelog else None
     except Damaged:
         lineage = None  # found again, and told, when the changes are looked at
     if not lineage:
@@ -158,19 +158,19 @@ def _of_lineage(
     return store, None
 
 
-def _damage(fs: FileSystem, path: str, store: StateStore, file: StateFile | None, codec: str) -> str | None:
+def _damage(checkpoint: Location, store: StateStore, file: StateFile | None, codec: str) -> str | None:
     """Why a file cannot be read; None if it can, or if there is none to read."""
     if file is None:
         return None
     try:
-        check_state_file(fs, path, store, file, codec)
+        check_state_file(checkpoint, store, file, codec)
     except Damaged as error:
         return str(error)
     return None
 
 
-def _skipped(path: str, what: str) -> Finding:
-    return Finding(
+def _skipped(path: str, what: str) -> Damage:
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.RECOVERS,

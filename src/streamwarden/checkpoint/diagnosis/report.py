@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, worst
-from streamwarden.checkpoint.diagnosis.folder import (
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
+from streamwarden.checkpoint.diagnosis.logs import (
     Logs,
     diagnose_folders,
-    diagnose_leftovers,
     diagnose_logs,
     diagnose_metadata,
+    diagnose_orphans,
     read_logs,
 )
+from streamwarden.checkpoint.diagnosis.partitions import missing_class, provider_name
 from streamwarden.checkpoint.diagnosis.sink import diagnose_sink
 from streamwarden.checkpoint.diagnosis.sources import diagnose_sources
 from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, diagnose_state, operators_of, second_format
-from streamwarden.checkpoint.diagnosis.state_layout import missing_class, provider_name
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.folder import require_checkpoint
 from streamwarden.checkpoint.layout import (
     COMMITS,
     OFFSETS,
@@ -27,7 +28,6 @@ from streamwarden.checkpoint.layout import (
     batch_ids,
     list_or_empty,
 )
-from streamwarden.checkpoint.location import require_checkpoint
 from streamwarden.checkpoint.logs import (
     CommitRecord,
     LogPosition,
@@ -134,7 +134,7 @@ class CheckpointReport:
     stores: tuple[StoreReport, ...]
     formats: Mapping[str, str] = field(default_factory=dict)
     sink_newest: int | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Damage, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -177,68 +177,65 @@ class CheckpointReport:
         }
 
 
-def read_checkpoint(
-    fs: FileSystem, path: str, *, output: str | None = None, output_fs: FileSystem | None = None
-) -> CheckpointReport:
+def read_checkpoint(checkpoint: Location, *, output: Location | None = None) -> CheckpointReport:
     """Read a checkpoint, also while its query runs; writes nothing.
 
     Args:
         output: folder of the query's parquet sink: its manifest is checked too.
-        output_fs: the file system that it is on; None: the checkpoint's.
 
-    Raises CheckpointError if `path` is no checkpoint or cannot be read. Damage inside is a finding, never an error.
+    Raises CheckpointError if it is no checkpoint or cannot be read. Damage inside is a finding, never an error.
     """
     try:
-        require_checkpoint(fs, path)
+        require_checkpoint(checkpoint)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                report = _read(fs, path, output, output_fs or fs)
+                report = _read(checkpoint, output)
             except FileNotFoundError:  # purged between listing and reading
                 if attempt == _ATTEMPTS:
                     raise
                 continue
-            if not report.findings or _same_batch(log_position(fs, path), report.position):
+            if not report.findings or _same_batch(log_position(checkpoint), report.position):
                 break
         return report
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(checkpoint, error) from error
 
 
-def _read(fs: FileSystem, path: str, output: str | None, output_fs: FileSystem) -> CheckpointReport:
+def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
     """One look. What is written first is listed last, so that a running query never looks as if something lacked."""
-    commit_ids = batch_ids(list_or_empty(fs, path, COMMITS))
-    written = None if output is None else newest_entry(output_fs, output)
-    logs = read_logs(fs, path, commit_ids, batch_ids(list_or_empty(fs, path, OFFSETS)), written)
-    stores = state_stores(fs, path)
-    manifest = None if output is None else read_sink_manifest(output_fs, output, _settled(logs, stores))
+    commit_ids = batch_ids(list_or_empty(checkpoint / COMMITS))
+    written = None if output is None else newest_entry(output)
+    logs = read_logs(checkpoint, commit_ids, batch_ids(list_or_empty(checkpoint / OFFSETS)), written)
+    stores = state_stores(checkpoint)
+    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores))
     latest = logs.latest_offsets()
-    operators, findings = operators_of(fs, path, stores, logs)
-    schemas, wrong = diagnose_schemas(fs, path, stores, operators)
+    operators, findings = operators_of(checkpoint, stores, logs)
+    schemas, wrong = diagnose_schemas(checkpoint, stores, operators)
     findings += [
         *(wrong if logs.state_version else ()),
-        *diagnose_folders(fs, path),
-        *diagnose_metadata(fs, path, logs),
+        *diagnose_folders(checkpoint),
+        *diagnose_metadata(checkpoint, logs),
         *diagnose_logs(logs, _executed(logs, stores)),
-        *diagnose_leftovers(fs, path, logs),
-        *diagnose_sources(fs, path, logs),
-        *diagnose_state(fs, path, stores, operators, schemas, logs),
-        *(diagnose_sink(output_fs, output, manifest, logs, _no_state(latest, stores)) if output is not None else ()),
+        *diagnose_orphans(checkpoint, logs),
+        *diagnose_sources(checkpoint, logs),
+        *diagnose_state(checkpoint, stores, operators, schemas, logs),
+        *(diagnose_sink(output, manifest, logs, _no_state(latest, stores)) if output is not None else ()),
     ]
     order = list(Consequence)
-    planned_at, committed_at = _times(fs, path, logs)
+    planned_at, committed_at = _times(checkpoint, logs)
     conf = dict(latest.conf) if latest else {}
     return CheckpointReport(
-        path=path,
-        output=output,
+        path=checkpoint.path,
+        output=output.path if output is not None else None,
         position=LogPosition(
-            query_id=read_query_id(fs, path),
+            query_id=read_query_id(checkpoint),
             planned=logs.planned,
             planned_at=planned_at.get(-1 if logs.planned is None else logs.planned),
             committed=logs.committed,
             committed_at=committed_at.get(-1 if logs.committed is None else logs.committed),
         ),
         retained=(min(logs.offsets), max(logs.offsets)) if logs.offsets else None,
-        batches=_batches(fs, path, logs, planned_at, committed_at),
+        batches=_batches(checkpoint, logs, planned_at, committed_at),
         watermark_ms=_watermark(logs),
         conf=conf,
         provider=provider_name(latest) if latest else None,
@@ -269,9 +266,9 @@ def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str 
     return missing_class(latest) if latest is not None and stores else None
 
 
-def _times(fs: FileSystem, path: str, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
+def _times(checkpoint: Location, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
     """When each batch was planned and committed, Unix seconds."""
-    planned_at, committed_at = planned_times(fs, path), committed_times(fs, path)
+    planned_at, committed_at = planned_times(checkpoint), committed_times(checkpoint)
     for batch, record in logs.offsets.items():
         if isinstance(record, OffsetRecord) and record.timestamp_ms:
             modified, planned = planned_at.get(batch), record.timestamp_ms / 1000
@@ -286,13 +283,12 @@ def _same_batch(one: LogPosition, other: LogPosition) -> bool:
 
 
 def _batches(
-    fs: FileSystem,
-    path: str,
+    checkpoint: Location,
     logs: Logs,
     planned_at: Mapping[int, float | None],
     committed_at: Mapping[int, float | None],
 ) -> tuple[BatchReport, ...]:
-    files = _files_read(fs, path, logs)
+    files = _files_read(checkpoint, logs)
     reports = []
     for batch in sorted(logs.offsets)[-LAST_BATCHES:]:
         record = logs.offsets[batch]
@@ -315,7 +311,7 @@ def _batches(
     return tuple(reports)
 
 
-def _files_read(fs: FileSystem, path: str, logs: Logs) -> dict[int, dict[int, int]]:
+def _files_read(checkpoint: Location, logs: Logs) -> dict[int, dict[int, int]]:
     """Source -> batch -> number of files; a source whose log is damaged has none (that is a finding of its own)."""
     latest = logs.latest_offsets()
     counts: dict[int, dict[int, int]] = {}
@@ -323,7 +319,7 @@ def _files_read(fs: FileSystem, path: str, logs: Logs) -> dict[int, dict[int, in
         if log_offset(value) is None:
             continue
         try:
-            read = file_source_log(fs, path, source)
+            read = file_source_log(checkpoint, source)
         except CheckpointError:
             continue
         counts[source] = {batch: len(files) for batch, files in read.items()}

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.checkpoint.compaction import next_compaction
-from streamwarden.checkpoint.diagnosis.findings import Finding, loses_rows
-from streamwarden.checkpoint.diagnosis.folder import Logs, leftover
-from streamwarden.checkpoint.filesystem import FileSystem, join
-from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, Damaged, compactible_name, parse_object
+from streamwarden.checkpoint.diagnosis.damage import Damage, loses_rows
+from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
+from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, compactible_name
 from streamwarden.checkpoint.logs import OffsetRecord
 from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sink import (
     ManifestEntry,
     SinkManifest,
+    added_files,
     read_sink_manifest,
     stale_entries,
     unplanned_entries,
 )
-from streamwarden.checkpoint.uris import to_path
 from streamwarden.units import format_duration
 
 _NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
@@ -50,8 +50,8 @@ class _OpenEntry:
 
 
 def diagnose_sink(
-    fs: FileSystem, output: str, manifest: SinkManifest | None, logs: Logs, no_state: str | None
-) -> Iterator[Finding]:
+    output: Location, manifest: SinkManifest | None, logs: Logs, no_state: str | None
+) -> Iterator[Damage]:
     """The manifest: a whole entry for each batch up to `manifest.upto`, none beyond the planned one, and every file
     that it names.
 
@@ -62,32 +62,32 @@ def diagnose_sink(
         if logs.committed is not None:
             yield _no_manifest(logs.committed)
         return
-    opened = _open_entry(fs, output, manifest) if logs.skipped and logs.planned == manifest.upto else None
+    opened = _open_entry(output, manifest) if logs.skipped and logs.planned == manifest.upto else None
     for batch in manifest.missing:
         yield _lost_entry(manifest, batch, opened)
     for name, what in manifest.damaged:
         yield _damaged_entry(manifest, name, what, opened)
-    yield from _diagnose_unplanned(fs, output, manifest, logs, no_state)
+    yield from _diagnose_unplanned(output, manifest, logs, no_state)
     yield from _diagnose_stale(manifest, logs, opened)
-    yield from _diagnose_files(fs, output, manifest, opened)
-    for name in manifest.leftovers:
-        yield leftover(join(SINK_LOG, name))
+    yield from _diagnose_files(output, manifest, opened)
+    for name in manifest.orphans:
+        yield orphan(join(SINK_LOG, name))
 
 
-def _open_entry(fs: FileSystem, output: str, manifest: SinkManifest) -> _OpenEntry:
+def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
     """That of the newest batch that the manifest has to list."""
     batch = manifest.upto
-    before = read_sink_manifest(fs, output, batch - 1)
+    before = read_sink_manifest(output, batch - 1)
     earlier = frozenset(_named_files(output, before.entries)) if before else frozenset()
-    runs_again = manifest.newest == batch and _whole_without(fs, output, manifest, batch)
+    runs_again = manifest.newest == batch and _whole_without(output, manifest, batch)
     return _OpenEntry(batch, _move_out(manifest, batch) if runs_again else None, earlier)
 
 
-def _whole_without(fs: FileSystem, output: str, manifest: SinkManifest, first: int) -> bool:
+def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool:
     """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
     if all(batch < first for batch in manifest.compact):
         return True  # each of them lists its own batch and no other
-    before = read_sink_manifest(fs, output, first - 1)
+    before = read_sink_manifest(output, first - 1)
     return before is not None and not before.missing and not before.damaged
 
 
@@ -100,20 +100,20 @@ def _move_out(manifest: SinkManifest, batch: int) -> str:
     )
 
 
-def _no_manifest(committed: int) -> Finding:
+def _no_manifest(committed: int) -> Damage:
     noticed = f"batch {next_compaction((), committed)}, which compacts it, fails ({_NO_ENTRY})"
     spark = f"Spark runs on into a manifest without what was written so far, until {noticed}."
     return loses_rows(SINK_LOG, "the manifest is missing", spark, _AGAIN, _NO_ENTRY)
 
 
-def _lost_entry(manifest: SinkManifest, batch: int, opened: _OpenEntry | None) -> Finding:
+def _lost_entry(manifest: SinkManifest, batch: int, opened: _OpenEntry | None) -> Damage:
     is_open = opened is not None and batch == opened.batch
     what = f"the entry is missing, while {'later ones are there' if is_open else 'the batch is committed'}"
     spark = f"{_gone(str(batch), is_open)} {_noticed(manifest)} ({_NO_ENTRY})."
     return loses_rows(f"{SINK_LOG}/{batch}", what, spark, _AGAIN, _NO_ENTRY)
 
 
-def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEntry | None) -> Finding:
+def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEntry | None) -> Damage:
     is_open, cure = False, None
     if opened is not None and int(name.removesuffix(COMPACT)) == opened.batch:
         is_open, cure = True, opened.move_out
@@ -132,9 +132,7 @@ def _noticed(manifest: SinkManifest) -> str:
     return f"and batch {manifest.next_compaction}, the next that compacts the manifest, fails"
 
 
-def _diagnose_unplanned(
-    fs: FileSystem, output: str, manifest: SinkManifest, logs: Logs, no_state: str | None
-) -> Iterator[Finding]:
+def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no_state: str | None) -> Iterator[Damage]:
     """Entries of another run: Spark plans these batches, and the sink skips them."""
     last = max(-1 if each is None else each for each in (logs.planned, logs.committed))
     ahead = unplanned_entries(last, manifest.newest)
@@ -149,13 +147,13 @@ def _diagnose_unplanned(
         f"restore the checkpoint that has planned batch {ahead[-1]}; if another run wrote these entries, give the "
         "query a new output folder"
     )
-    if _whole_without(fs, output, manifest, ahead[0]):
+    if _whole_without(output, manifest, ahead[0]):
         next_step += ", or move them and their checksum files out of the manifest"
     where, what = f"{SINK_LOG}/{ahead[-1]}", f"the manifest is ahead of the checkpoint: {known}"
     yield loses_rows(where, what, spark, next_step, no_state)
 
 
-def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Finding]:
+def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Damage]:
     """Entries that were there before their batch was planned."""
     planned = {batch: each.timestamp_ms for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
     for batch, age in stale_entries(manifest.entries, planned).items():
@@ -167,18 +165,16 @@ def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | Non
         yield loses_rows(f"{SINK_LOG}/{batch}", what, spark, cure)
 
 
-def _diagnose_files(
-    fs: FileSystem, output: str, manifest: SinkManifest, opened: _OpenEntry | None
-) -> Iterator[Finding]:
+def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry | None) -> Iterator[Damage]:
     """Files that the manifest names and that are not there, or not whole.
 
     What the entries before the open one name stays as it is, even where a compact entry repeats it: the open batch
     would not write it if it ran again.
     """
-    inside = output.rstrip("/") + "/"
+    inside = output.path.rstrip("/") + "/"
     skipped = [each for each in manifest.entries if opened is not None and each.batch == opened.batch]
     of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
-    for file, what in lost_files(fs, _named_files(output, manifest.entries)).items():
+    for file, what in lost_files(output.fs, _named_files(output, manifest.entries)).items():
         taken, cure = "Spark runs on and never notices", _AGAIN
         if opened is not None and file in of_open:
             taken, cure = f"Spark takes batch {opened.batch} for written and only commits it", opened.move_out or _AGAIN
@@ -186,22 +182,9 @@ def _diagnose_files(
         yield loses_rows(file.removeprefix(inside), f"the manifest names it, and {what}", spark, cure)
 
 
-def _named_files(output: str, entries: Iterable[ManifestEntry]) -> dict[str, int | None]:
-    """Files below the output that the entries add and do not delete again, with their sizes in bytes."""
-    inside = output.rstrip("/") + "/"
-    named: dict[str, int | None] = {}
-    for entry in entries:
-        for line in entry.lines:
-            try:
-                body = parse_object(line)
-                path = to_path(str(body["path"]))
-            except (Damaged, KeyError, ValueError):
-                continue  # a damaged line is reported by the reader of the entry
-            if not path.startswith(("/", inside)):
-                continue  # a URL elsewhere cannot be looked up on this file system
-            if body.get("action") == "delete":
-                named.pop(path, None)
-            elif not body.get("isDir"):
-                size = body.get("size")
-                named[path] = size if isinstance(size, int) else None
-    return named
+def _named_files(output: Location, entries: Iterable[ManifestEntry]) -> dict[str, int | None]:
+    """Files that the entries add and do not delete again, with their sizes in bytes. A URL outside of the output is
+    left out, because it may be on another file system."""
+    inside = output.path.rstrip("/") + "/"
+    files = added_files(entries)
+    return {each.path: each.size for each in files if each.path.startswith(("/", inside)) and not each.is_dir}

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from streamwarden.checkpoint.compaction import leftover_checksums
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding, loses_rows, refuses_start
-from streamwarden.checkpoint.diagnosis.folder import RESTORE, Logs, leftover
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.compaction import orphan_checksums
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding, loses_rows, refuses_start
+from streamwarden.checkpoint.diagnosis.logs import RESTORE, Logs, orphan
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     OFFSETS,
     SOURCES,
@@ -35,7 +35,7 @@ _LISTED_AGAIN: Final = (
 )
 
 
-def diagnose_sources(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+def diagnose_sources(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
     """The log of each file source: needed from its last compact file on, up to where the newest batch ends."""
     record = logs.latest_offsets()
     if record is None:
@@ -48,12 +48,12 @@ def diagnose_sources(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]
         end = log_offset(value)
         if end is not None:
             begin = -1 if record.batch == 0 else log_offset(start)
-            yield from _diagnose_log(fs, path, source, begin, end)
+            yield from _diagnose_log(checkpoint, source, begin, end)
             if logs.runs_again and begin is not None:
-                yield from _diagnose_input(fs, path, source, range(begin + 1, end + 1))
+                yield from _diagnose_input(checkpoint, source, range(begin + 1, end + 1))
 
 
-def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[Finding]:
+def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[Damage]:
     """A batch ends where it begins, or later, in the log of the same source."""
     begins, ends = log_offset(start), log_offset(end)
     if begins is None or end is None or isinstance(end, int):
@@ -67,9 +67,9 @@ def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[
         yield refuses_start(where, what, RESTORE)
 
 
-def _diagnose_log(fs: FileSystem, path: str, source: int, start: int | None, end: int) -> Iterator[Finding]:
+def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int) -> Iterator[Damage]:
     folder = join(SOURCES, str(source))
-    names = list_or_empty(fs, path, folder)
+    names = list_or_empty(checkpoint / folder)
     ids = compactible_ids(names)
     newest = ids[-1][0] if ids else -1
     files, missing = chain(ids, max(end, newest))
@@ -77,34 +77,34 @@ def _diagnose_log(fs: FileSystem, path: str, source: int, start: int | None, end
     for batch, compact in files:
         name = join(folder, compactible_name(batch, compact))
         try:
-            if not read_source_log(fs, join(path, name), batch):
+            if not read_source_log(checkpoint / name, batch):
                 yield _doubles(name)
         except Damaged as error:
             yield refuses_start(name, str(error), RESTORE)
-    for name in leftover_checksums(names, newest, compacts=True):
-        yield leftover(join(folder, name))
+    for name in orphan_checksums(names, newest, compacts=True):
+        yield orphan(join(folder, name))
 
 
-def _diagnose_input(fs: FileSystem, path: str, source: int, offsets: range) -> Iterator[Finding]:
+def _diagnose_input(checkpoint: Location, source: int, offsets: range) -> Iterator[Damage]:
     """The files that a batch has yet to read. Files on another file system than the checkpoint are not looked up."""
     folder = join(SOURCES, str(source))
-    ids = compactible_ids(list_or_empty(fs, path, folder))
+    ids = compactible_ids(list_or_empty(checkpoint / folder))
     files, _ = chain(ids, offsets.stop - 1)
     named: list[str] = []
     for batch, compact in files:
         try:
-            entries = read_source_log(fs, join(path, folder, compactible_name(batch, compact)), batch)
+            entries = read_source_log(checkpoint / folder / compactible_name(batch, compact), batch)
         except (Damaged, FileNotFoundError):
             continue  # another finding says so
         named += [to_path(entry.path) for entry in entries if entry.offset in offsets]
-    root = path.partition("://")[0] if "://" in path else ""
+    root = checkpoint.path.partition("://")[0] if "://" in checkpoint.path else ""
     reachable = [each for each in named if (each.partition("://")[0] if "://" in each else "") == root]
-    for file in lost_files(fs, dict.fromkeys(reachable)):
+    for file in lost_files(checkpoint.fs, dict.fromkeys(reachable)):
         spark = "Spark runs the batch again without this file and never notices: its rows are missing."
         yield loses_rows(file, "the planned batch has yet to read it, and it is not there", spark, _PUT_BACK)
 
 
-def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothing_new: bool) -> Iterator[Finding]:
+def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothing_new: bool) -> Iterator[Damage]:
     what = "the file is missing"
     if nothing_new and missing == [newest + 1]:
         next_step = f"{RESTORE}, or start the stream before another file arrives: Spark writes it again"
@@ -114,6 +114,6 @@ def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothi
         yield refuses_start(join(folder, str(batch)), what, RESTORE)
 
 
-def _doubles(name: str) -> Finding:
+def _doubles(name: str) -> Damage:
     spark = "Spark takes the files of this offset for new and reads them again: their rows come twice."
     return finding(name, "it names no file", Consequence.DOUBLES, spark, RESTORE)

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding
-from streamwarden.checkpoint.diagnosis.folder import RESTORE, Logs
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding
 from streamwarden.checkpoint.diagnosis.loading import diagnose_load, refuses
-from streamwarden.checkpoint.diagnosis.state_layout import (
+from streamwarden.checkpoint.diagnosis.logs import RESTORE, Logs
+from streamwarden.checkpoint.diagnosis.partitions import (
     diagnose_layout,
     expected_layout,
     missing_class,
     of_provider,
 )
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.logs import CommitRecord, OffsetRecord
 from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadata_path, read_operator_metadata
@@ -35,23 +35,23 @@ _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
 
 
 def operators_of(
-    fs: FileSystem, path: str, stores: Sequence[StateStore], logs: Logs
-) -> tuple[dict[int, OperatorMetadata], list[Finding]]:
+    checkpoint: Location, stores: Sequence[StateStore], logs: Logs
+) -> tuple[dict[int, OperatorMetadata], list[Damage]]:
     """The metadata of each operator that has some, and what is wrong with it."""
     found: dict[int, OperatorMetadata] = {}
     findings = []
     latest = logs.latest_offsets()
     for operator in sorted({store.operator for store in stores}):
-        where = operator_metadata_path(fs, path, operator)
+        where = operator_metadata_path(checkpoint, operator)
         if where is None:
             folder = join(STATE, str(operator), "_metadata")
-            if list_or_empty(fs, path, STATE, str(operator), FAMILIES):
+            if list_or_empty(checkpoint / STATE / str(operator) / FAMILIES):
                 findings.append(_no_metadata(folder, "the operator's metadata is missing", _NO_METADATA))
             elif latest is not None and _WRITES_OPERATORS in latest.conf:
                 findings.append(_unread(folder, "the operator's metadata is missing"))
             continue
         try:
-            found[operator] = read_operator_metadata(fs, path, operator, where)
+            found[operator] = read_operator_metadata(checkpoint, operator, where)
         except Damaged as error:
             second = "/_metadata/v2/" in where
             findings.append(_no_metadata(where, str(error)) if second else _unread(where, str(error)))
@@ -59,19 +59,18 @@ def operators_of(
 
 
 def diagnose_state(
-    fs: FileSystem,
-    path: str,
+    checkpoint: Location,
     stores: Sequence[StateStore],
     operators: Mapping[int, OperatorMetadata],
     schemas: Mapping[int, Sequence[StateSchema]],
     logs: Logs,
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """Everything wrong under `state/` that matters for the next start."""
     version, latest = logs.state_version, logs.latest_offsets()
     if version == 0 or latest is None:
         return
     if not stores:
-        empty = batch_ids(list_or_empty(fs, path, STATE))
+        empty = batch_ids(list_or_empty(checkpoint / STATE))
         if empty:
             yield refuses(join(STATE, str(empty[0])), "the operator has no state", missing_class(latest))
         elif latest.watermark_ms > 0:
@@ -87,10 +86,10 @@ def diagnose_state(
         usable = of_provider(store, latest)
         if store.partition < layout[store.operator].partitions and usable.files:
             ids = _committed_ids(logs, version, store.operator)
-            yield from diagnose_load(fs, path, usable, version, ids=ids, codec=codec)
+            yield from diagnose_load(checkpoint, usable, version, ids=ids, codec=codec)
 
 
-def _no_state(logs: Logs) -> Finding:
+def _no_state(logs: Logs) -> Damage:
     """Only a query with state runs batches without new data; one without may have a watermark too."""
     what = "there is no state, while the query has a watermark"
     records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
@@ -105,11 +104,11 @@ def second_format(stores: Sequence[StateStore]) -> bool:
     return any(file.unique_id for store in stores for file in store.files)
 
 
-def _never_committed(batch: int) -> Finding:
+def _never_committed(batch: int) -> Damage:
     """A driver killed after the sink's manifest and before the commit. Checkpoint format 2 has no way back from there:
     the sink skips the batch, so no state is loaded, and the commit has no state ids to name."""
     entry = f"{SINK_LOG}/{batch}"
-    return Finding(
+    return Damage(
         path=join(COMMITS, str(batch)),
         what="the file is missing, while the sink's manifest lists the batch; the checkpoint has format 2",
         consequence=Consequence.REFUSES,
@@ -120,8 +119,8 @@ def _never_committed(batch: int) -> Finding:
 
 
 def diagnose_schemas(
-    fs: FileSystem, path: str, stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]
-) -> tuple[dict[int, tuple[StateSchema, ...]], list[Finding]]:
+    checkpoint: Location, stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]
+) -> tuple[dict[int, tuple[StateSchema, ...]], list[Damage]]:
     """Operator -> the schemas of its stores; and what is wrong with them. Spark checks them at every start.
 
     A schema that is not there is written anew, but for that of transformWithState.
@@ -131,9 +130,9 @@ def diagnose_schemas(
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
         schemas = []
-        for name, where in sorted(schema_paths(fs, path, own, operators.get(operator)).items()):
+        for name, where in sorted(schema_paths(checkpoint, own, operators.get(operator)).items()):
             try:
-                schema = parse_schema(name, where, fs.read(join(path, where)))
+                schema = parse_schema(name, where, (checkpoint / where).read())
                 kinds = operators[operator].variables if operator in operators else {}
                 families = tuple(replace(each, kind=kinds.get(each.name)) for each in schema.families)
                 schemas.append(replace(schema, families=families))
@@ -141,20 +140,20 @@ def diagnose_schemas(
                 findings.append(_broken_schema(where, str(error), operators.get(operator)))
         found[operator] = tuple(schemas)
         if operator in operators:
-            findings += _lost_schema(fs, path, operators[operator])
+            findings += _lost_schema(checkpoint, operators[operator])
     return found, findings
 
 
-def _lost_schema(fs: FileSystem, path: str, metadata: OperatorMetadata) -> Iterator[Finding]:
+def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[Damage]:
     """Of format 3: the operator's metadata names the file."""
     if not metadata.schema_files:
         return
     newest = metadata.schema_files[-1]
     folder = join(STATE, str(metadata.operator), FAMILIES)
-    if any(newest in list_or_empty(fs, path, folder, store) for store in metadata.stores):
+    if any(newest in list_or_empty(checkpoint / folder / store) for store in metadata.stores):
         return
     refuses_it = metadata.name.startswith(_PROCESSOR)
-    yield Finding(
+    yield Damage(
         path=join(folder, metadata.stores[0], newest),
         what="the state's schema is missing",
         consequence=Consequence.REFUSES if refuses_it else Consequence.RECOVERS,
@@ -163,9 +162,9 @@ def _lost_schema(fs: FileSystem, path: str, metadata: OperatorMetadata) -> Itera
     )
 
 
-def _broken_schema(where: str, what: str, metadata: OperatorMetadata | None) -> Finding:
+def _broken_schema(where: str, what: str, metadata: OperatorMetadata | None) -> Damage:
     needed = metadata is not None and metadata.name.startswith(_PROCESSOR)
-    return Finding(
+    return Damage(
         path=where,
         what=what,
         consequence=Consequence.REFUSES,
@@ -198,9 +197,9 @@ def _strings(value: object) -> frozenset[str]:
     return frozenset()
 
 
-def _no_metadata(path: str, what: str, error_class: str | None = None) -> Finding:
+def _no_metadata(path: str, what: str, error_class: str | None = None) -> Damage:
     """An operator with column families finds its schema through its metadata."""
-    return Finding(
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.REFUSES,
@@ -210,8 +209,8 @@ def _no_metadata(path: str, what: str, error_class: str | None = None) -> Findin
     )
 
 
-def _unread(path: str, what: str) -> Finding:
-    return Finding(
+def _unread(path: str, what: str) -> Damage:
+    return Damage(
         path=path,
         what=what,
         consequence=Consequence.RECOVERS,

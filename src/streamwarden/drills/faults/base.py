@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import (
-    CheckpointFacts,
+    CheckpointReader,
     Clock,
-    Drivers,
+    DriverControl,
     DriverView,
     Executors,
     Forks,
     ForkView,
-    Services,
+    ServiceControl,
     SinkProbe,
     SourceTopic,
 )
@@ -46,13 +46,13 @@ class FaultContext:
     fork: ForkView
     driver_id: str
     spec: FaultSpec
-    drivers: Drivers
-    checkpoint: CheckpointFacts
+    drivers: DriverControl
+    checkpoint: CheckpointReader
     database: SinkProbe
     topic: SinkProbe
     source: SourceTopic
     executors: Executors
-    services: Services
+    services: ServiceControl
     clock: Clock
     marked: float | None
     keep: Callable[[float], None]

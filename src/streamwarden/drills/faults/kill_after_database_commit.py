@@ -39,14 +39,14 @@ class KillAfterDatabaseCommit(KillDriver):
                 next_step=f"drill this stream with `{FITTING.get(given, FaultKind.KILL_DRIVER)}`",
             )
 
-    def outlet(self, context: FaultContext) -> SinkProbe:
+    def sink_probe(self, context: FaultContext) -> SinkProbe:
         """Where the sink writes to."""
         return context.database
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         """Wait until a batch is where the sink writes to, and not in `commits/`; its id, or None if the driver ended or
         time is up."""
-        with self.outlet(context).listen(context.fork) as arrivals:
+        with self.sink_probe(context).listen(context.fork) as arrivals:
             while (left := deadline - context.clock.now()) > 0:
                 batch = arrivals.next(min(left, OBSERVE_EVERY))
                 if batch is not None and not context.checkpoint.is_committed(context.fork, batch):
@@ -57,7 +57,7 @@ class KillAfterDatabaseCommit(KillDriver):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         proof = KillDriver.prove(self, context, strike)  # without super(): a class with slots is made anew
-        written = self.outlet(context).newest(context.fork)
+        written = self.sink_probe(context).newest(context.fork)
         message = proof.message
         if proof.landed and written == proof.planned:
             message += f", and batch {written} in the {self.place}"

@@ -22,5 +22,5 @@ class KillAfterTopicWrite(KillAfterDatabaseCommit):
     place: ClassVar[str] = "topic"
     sink: ClassVar[str] = "kafka"
 
-    def outlet(self, context: FaultContext) -> SinkProbe:
+    def sink_probe(self, context: FaultContext) -> SinkProbe:
         return context.topic

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, prove_as_seen
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
-from streamwarden.drills.ports import Executor
+from streamwarden.drills.ports import ExecutorProcess
 from streamwarden.drills.spec import FaultSpec
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
@@ -68,7 +68,7 @@ class KillExecutor:
             )
         return Strike(moment=None, message="no batch was caught between its plan and its commit")
 
-    def _kill(self, context: FaultContext, executors: Sequence[Executor], batch: int) -> Strike:
+    def _kill(self, context: FaultContext, executors: Sequence[ExecutorProcess], batch: int) -> Strike:
         struck = executors[0]
         moment = context.clock.now()
         if not context.executors.kill(struck):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, prove_as_seen
 from streamwarden.drills.ports import CommandResult, ServiceStatus
-from streamwarden.drills.spec import FaultSpec, OutageSpec, Service
+from streamwarden.drills.spec import FaultSpec, OutageService, OutageSpec
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
 
@@ -31,7 +31,7 @@ POLL = 0.1
 STALLS = 2.0
 """Commits must have stood still for this many times the median duration of a batch: less could be one long batch."""
 
-_BEHIND = {Service.SOURCE: ("source", ("kafka",)), Service.SINK: ("sink", ("kafka", "postgresql"))}
+_BEHIND = {OutageService.SOURCE: ("source", ("kafka",)), OutageService.SINK: ("sink", ("kafka", "postgresql"))}
 """Which part of a stream has a service behind it, and of which kinds that part may be."""
 
 

@@ -1,12 +1,12 @@
-"""The steps of a drill, one module each. A step reads and writes facts through the ledger and may be repeated."""
+"""The steps of a drill, one module each. A step reads and writes facts through the recorder and may be repeated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from streamwarden.drills.faults import Fault
-from streamwarden.drills.ledger import Ledger
 from streamwarden.drills.ports import Ports
+from streamwarden.drills.recorder import RunRecorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class StepContext:
             bounded input must not run out while nobody looks.
     """
 
-    ledger: Ledger
+    recorder: RunRecorder
     ports: Ports
     fault: Fault
     park: bool

@@ -1,12 +1,12 @@
-"""Strike until the fault lands, with proof. A strike is announced in the ledger before it happens, so that a step that
-dies in between finds its own doing and does not strike twice."""
+"""Strike until the fault lands, with proof. The step records a strike before it happens, so that a repeated step finds
+the strike of a process that was killed and does not strike twice."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from streamwarden.drills.faults.base import Proof
-from streamwarden.drills.journal import DrillStatus, Step
+from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
@@ -25,45 +25,45 @@ from streamwarden.lifecycle.driver import ExitKind
 
 def fault(context: StepContext) -> StepResult:
     """Strike until a proof holds or the attempts are used up; a fault that never landed fails the drill."""
-    ledger, spec = context.ledger, context.ledger.spec
-    fork = ledger.require_fork()
-    if "fault" in ledger.facts:
-        return StepResult(ok=True, message=ledger.facts["fault"]["message"])
-    misses: list[str] = list(ledger.facts.get("misses", []))
+    recorder, spec = context.recorder, context.recorder.spec
+    fork = recorder.require_fork()
+    if "fault" in recorder.facts:
+        return StepResult(ok=True, message=recorder.facts["fault"]["message"])
+    misses: list[str] = list(recorder.facts.get("misses", []))
     while len(misses) < spec.fault.attempts:
-        announced = ledger.facts.get("strike")
+        announced = recorder.facts.get("strike")
         if announced is None:
             obstacle = _make_strikeable(context, fork)
             if obstacle is not None:
                 return _missed(context, [*misses, obstacle])
             announced = {"driver_id": require_latest(context, fork).driver_id, "attempt": len(misses) + 1}
-            ledger.put(strike=announced, undo_due=True)
+            recorder.put(strike=announced, undo_due=True)
             proof = _strike(context, fork, announced["driver_id"], resumed=False)
         else:
             proof = _strike(context, fork, announced["driver_id"], resumed=True)
-        ledger.put(undo_due=False)  # a strike undoes what it did before it tells of it
-        ledger.note(Step.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
+        recorder.put(undo_due=False)  # a strike undoes what it did before it tells of it
+        recorder.note(DrillStep.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
         if proof.landed:
-            ledger.put(fault={**asdict(proof), "kind": spec.fault.kind.value, "attempts": len(misses) + 1})
+            recorder.put(fault={**asdict(proof), "kind": spec.fault.kind.value, "attempts": len(misses) + 1})
             return StepResult(ok=True, message=proof.message)
         misses.append(proof.message)
-        ledger.put(misses=misses, strike=None)
+        recorder.put(misses=misses, strike=None)
     return _missed(context, misses)
 
 
 def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
     """Strike and prove. Resumed: what the process before this one left in place is undone; a driver that is over was
     struck by it: only prove."""
-    clock, within = context.ports.clock, context.ledger.spec.fault.within
+    clock, within = context.ports.clock, context.recorder.spec.fault.within
     target = fault_context(context, fork, driver_id)
     undone = context.fault.undo(target) if resumed else None
     if undone is not None:
-        context.ledger.note(Step.FAULT, "undone", undone)
+        context.recorder.note(DrillStep.FAULT, "undone", undone)
     if resumed and not target.observe().alive:
         await_end(context, fork, driver_id, deadline=clock.now() + within)
         return context.fault.prove(target, None)
     strike = context.fault.strike(target, deadline=clock.now() + within)
-    context.ledger.note(Step.FAULT, "strike", strike.message, moment=strike.moment, batch=strike.batch)
+    context.recorder.note(DrillStep.FAULT, "strike", strike.message, moment=strike.moment, batch=strike.batch)
     return context.fault.prove(target, strike)
 
 
@@ -72,7 +72,7 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
 
     A driver that was parked, or that a strike ended at the wrong moment, is started again first.
     """
-    ports, spec = context.ports, context.ledger.spec
+    ports, spec = context.ports, context.recorder.spec
     record = require_latest(context, fork)
     view = ports.drivers.observe(record.driver_id)
     if view.exit is None and view.alive:
@@ -83,7 +83,7 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
     if obstacle is not None:
         return obstacle
     position = ports.checkpoint.position(fork)
-    record = start_driver(context, fork, Step.FAULT)
+    record = start_driver(context, fork, DrillStep.FAULT)
     if not fork.bounded and has_read_all(context, fork):
         return None  # it waits for more: there is no batch to wait for
     next_batch = (-1 if position.committed is None else position.committed) + 1
@@ -91,7 +91,7 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
     late = await_commit(context, fork, record.driver_id, next_batch, deadline=deadline)
     if late is None:
         return None
-    note_exit(context, Step.FAULT, late)
+    note_exit(context, DrillStep.FAULT, late)
     return f"started again before the strike, it committed no batch: {describe(late)}"
 
 
@@ -105,5 +105,5 @@ def _not_restartable(view: DriverView) -> str | None:
 
 def _missed(context: StepContext, misses: list[str]) -> StepResult:
     reason = f"the fault did not land in {len(misses)} attempts: {'; '.join(misses)}"
-    context.ledger.halt(Step.FAULT, DrillStatus.FAILED, reason)
+    context.recorder.halt(DrillStep.FAULT, DrillStatus.FAILED, reason)
     return StepResult(ok=False, message=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.waiting import wait_for
@@ -14,10 +14,10 @@ LOOK_EVERY = 0.1
 OBSERVE_EVERY = 0.5
 
 
-def start_driver(context: StepContext, fork: ForkView, step: Step) -> DriverRecord:
+def start_driver(context: StepContext, fork: ForkView, step: DrillStep) -> DriverRecord:
     """Start the fork and note it."""
-    record = context.ports.drivers.start(fork, context.ledger.run.run_id)
-    context.ledger.note(
+    record = context.ports.drivers.start(fork, context.recorder.run.run_id)
+    context.recorder.note(
         step,
         "driver_started",
         f"driver {record.driver_id} of {fork.stream} was launched",
@@ -69,7 +69,7 @@ def await_input_end(context: StepContext, fork: ForkView, driver_id: str, *, dea
 
     ended = fork.bounded or wait_for(look, clock=ports.clock, deadline=deadline, every=OBSERVE_EVERY) is not True
     if not ended and ports.drivers.observe(driver_id).exit is None:
-        by = f"drill:{context.ledger.run.run_id}"
+        by = f"drill:{context.recorder.run.run_id}"
         ports.drivers.request_stop(fork, driver_id, by=by, reason="all input is read")
     return await_end(context, fork, driver_id, deadline=deadline)
 
@@ -92,12 +92,12 @@ def is_complete(context: StepContext, fork: ForkView, view: DriverView) -> bool:
 
 def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> FaultContext:
     """The driver as a fault sees it."""
-    announced = context.ledger.facts.get("strike") or {}
+    announced = context.recorder.facts.get("strike") or {}
     return FaultContext(
-        run_id=context.ledger.run.run_id,
+        run_id=context.recorder.run.run_id,
         fork=fork,
         driver_id=driver_id,
-        spec=context.ledger.spec.fault,
+        spec=context.recorder.spec.fault,
         drivers=context.ports.drivers,
         checkpoint=context.ports.checkpoint,
         database=context.ports.database,
@@ -107,7 +107,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         services=context.ports.services,
         clock=context.ports.clock,
         marked=announced.get("moment"),
-        keep=lambda moment: context.ledger.put(strike={**announced, "moment": moment}),
+        keep=lambda moment: context.recorder.put(strike={**announced, "moment": moment}),
     )
 
 
@@ -127,9 +127,9 @@ def may_start_again(context: StepContext, view: DriverView) -> bool:
     return failed and context.fault.aftermath is Aftermath.MAY_END
 
 
-def note_exit(context: StepContext, step: Step, view: DriverView) -> None:
+def note_exit(context: StepContext, step: DrillStep, view: DriverView) -> None:
     """Write the driver's exit to the journal."""
-    context.ledger.note(step, "driver_ended", describe(view), driver_id=view.record.driver_id, **describe_exit(view))
+    context.recorder.note(step, "driver_ended", describe(view), driver_id=view.record.driver_id, **describe_exit(view))
 
 
 def require_latest(context: StepContext, fork: ForkView) -> DriverRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_end, fault_context, note_exit
@@ -18,11 +18,11 @@ def heal(context: StepContext) -> StepResult:
     What cannot be done is told, and may be done by healing again. A service that stays away keeps nothing else from
     being done; a driver that does not end keeps its scratch.
     """
-    ledger, fork, keep = context.ledger, context.ledger.fork, context.ledger.spec.fork.keep
+    recorder, fork, keep = context.recorder, context.recorder.fork, context.recorder.spec.fork.keep
     left = _undo(context, fork)
     try:
         ended = _end_driver(context, fork)
-        removed = [] if keep else list(context.ports.forks.clear(ledger.run.run_id, fork))
+        removed = [] if keep else list(context.ports.forks.clear(recorder.run.run_id, fork))
     except StoreError:
         raise
     except StreamwardenError as error:
@@ -30,8 +30,8 @@ def heal(context: StepContext) -> StepResult:
     message = f"driver ended: {ended or 'none was left'}; removed: {', '.join(removed) or 'nothing'}"
     if left is not None:
         return _unclean(context, f"{left}; {message}")
-    ledger.put(heal={"clean": True, "message": message, "kept": keep, "removed": removed})
-    ledger.note(Step.HEAL, "healed", message)
+    recorder.put(heal={"clean": True, "message": message, "kept": keep, "removed": removed})
+    recorder.note(DrillStep.HEAL, "healed", message)
     return StepResult(ok=True, message=message)
 
 
@@ -43,7 +43,7 @@ def _end_driver(context: StepContext, fork: ForkView | None) -> str | None:
         return None
     ports.drivers.kill(record.driver_id)  # a fork's work is worth nothing: no batch boundary is waited for
     view = await_end(context, fork, record.driver_id, deadline=ports.clock.now() + END_WITHIN)
-    note_exit(context, Step.HEAL, view)
+    note_exit(context, DrillStep.HEAL, view)
     if view.alive:
         raise DrillError(
             f"driver {record.driver_id} is still alive {END_WITHIN:.0f} s after SIGKILL",
@@ -59,20 +59,20 @@ def _undo(context: StepContext, fork: ForkView | None) -> str | None:
 
     Only then, whatever stays: the driver must still be ended.
     """
-    announced = context.ledger.facts.get("strike")
-    if fork is None or not announced or not context.ledger.facts.get("undo_due"):
+    announced = context.recorder.facts.get("strike")
+    if fork is None or not announced or not context.recorder.facts.get("undo_due"):
         return None
     try:
         undone = context.fault.undo(fault_context(context, fork, announced["driver_id"]))
     except StreamwardenError as error:
         return str(error)
-    context.ledger.put(undo_due=False)
+    context.recorder.put(undo_due=False)
     if undone is not None:
-        context.ledger.note(Step.HEAL, "undone", undone)
+        context.recorder.note(DrillStep.HEAL, "undone", undone)
     return None
 
 
 def _unclean(context: StepContext, message: str) -> StepResult:
-    context.ledger.note(Step.HEAL, "unhealed", message)
-    context.ledger.put(heal={"clean": False, "message": message})
+    context.recorder.note(DrillStep.HEAL, "unhealed", message)
+    context.recorder.put(heal={"clean": False, "message": message})
     return StepResult(ok=False, message=message)

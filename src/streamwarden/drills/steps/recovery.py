@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from streamwarden.drills.faults import Aftermath, Refused
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
@@ -36,8 +36,8 @@ from streamwarden.lifecycle.recovery import (
 
 def recovery(context: StepContext) -> StepResult:
     """Predict, restart what the fault ended, measure, and wait for the end of the input."""
-    ledger, ports, spec = context.ledger, context.ports, context.ledger.spec
-    fork, fault = ledger.require_fork(), ledger.facts["fault"]
+    recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
+    fork, fault = recorder.require_fork(), recorder.facts["fault"]
     since, after = fault["moment"], "the fault"
     if isinstance(context.fault, Refused):
         told = see_refusal(context, context.fault, fork)
@@ -53,25 +53,25 @@ def recovery(context: StepContext) -> StepResult:
         record, first_new, late = _await_return(context, fork, fault)
     deadline = since + spec.recovery.deadline
     if late is not None:
-        note_exit(context, Step.RECOVERY, late)
+        note_exit(context, DrillStep.RECOVERY, late)
         return _never_came_back(context, fork, record, first_new, late)
     measured = _measure(context, fork, record, since, first_new)
-    ledger.put(recovery={**measured, "completed": False, "message": "running"})
-    ledger.note(Step.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **measured)
-    if "steady_after" not in ledger.facts:
+    recorder.put(recovery={**measured, "completed": False, "message": "running"})
+    recorder.note(DrillStep.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **measured)
+    if "steady_after" not in recorder.facts:
         _observe_steady(context, fork, record.driver_id, first_new, deadline)
     end = await_input_end(context, fork, record.driver_id, deadline=deadline)
-    note_exit(context, Step.RECOVERY, end)
+    note_exit(context, DrillStep.RECOVERY, end)
     completed = is_complete(context, fork, end)
-    ledger.put(
+    recorder.put(
         recovery={**measured, "completed": completed, "message": describe(end)},
         batches=[asdict(batch) for batch in ports.checkpoint.batches(fork)],
     )
     in_time = measured["recovery_seconds"] <= spec.recovery.target
-    ok = completed and in_time and ledger.facts["steady_after"]["holds"]
+    ok = completed and in_time and recorder.facts["steady_after"]["holds"]
     message = (
         f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after {after}"
-        f" (target {spec.recovery.target:.1f} s); {describe(end)}; {ledger.facts['steady_after']['message']}"
+        f" (target {spec.recovery.target:.1f} s); {describe(end)}; {recorder.facts['steady_after']['message']}"
     )
     return StepResult(ok=ok, message=message)
 
@@ -89,21 +89,21 @@ def _await_return(
         over = context.fault.aftermath is Aftermath.ENDS or _failed(context, record)
         _predict_once(context, fork, record, over=over)
         if over:
-            record = start_driver(context, fork, Step.RECOVERY)
+            record = start_driver(context, fork, DrillStep.RECOVERY)
     first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
-    deadline = fault["moment"] + context.ledger.spec.recovery.deadline
+    deadline = fault["moment"] + context.recorder.spec.recovery.deadline
     late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
     if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(context, late):
-        note_exit(context, Step.RECOVERY, late)  # it had not given up yet when this step began
-        record = start_driver(context, fork, Step.RECOVERY)
+        note_exit(context, DrillStep.RECOVERY, late)  # it had not given up yet when this step began
+        record = start_driver(context, fork, DrillStep.RECOVERY)
         late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
     return record, first_new, late
 
 
 def _predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
-    if "predicted" not in context.ledger.facts:
+    if "predicted" not in context.recorder.facts:
         found = [describe_prediction(each) for each in predict(context, fork, record, over=over)]
-        context.ledger.put(predicted=found)
+        context.recorder.put(predicted=found)
 
 
 def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
@@ -158,7 +158,7 @@ def _measure(
     is predicted: the same, where the struck driver lives on."""
     committed_at = context.ports.checkpoint.commit_time(fork, first_new)
     at = context.ports.clock.now() if committed_at is None else committed_at
-    lives = record.driver_id == context.ledger.facts["fault"]["driver_id"]
+    lives = record.driver_id == context.recorder.facts["fault"]["driver_id"]
     return {
         "driver_id": record.driver_id,
         "launched_at": record.launched_at,
@@ -173,7 +173,7 @@ def _measure(
 
 def _observe_steady(context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float) -> None:
     """The hypothesis again, as soon as enough new batches committed, while the driver still runs."""
-    ports, spec = context.ports, context.ledger.spec
+    ports, spec = context.ports, context.recorder.spec
     wanted = first_new + spec.steady_state.min_batches - 1
     late = await_commit(context, fork, driver_id, wanted, deadline=deadline)
     committed = ports.checkpoint.position(fork).committed
@@ -182,15 +182,15 @@ def _observe_steady(context: StepContext, fork: ForkView, driver_id: str, first_
     if late is not None:
         message = f"batch {wanted} was not committed after the fault: {describe(late)}"
         described = {**described, "holds": False, "message": message}
-    context.ledger.put(steady_after=described)
-    context.ledger.note(Step.RECOVERY, "steady_state", described["message"], holds=described["holds"])
+    context.recorder.put(steady_after=described)
+    context.recorder.note(DrillStep.RECOVERY, "steady_state", described["message"], holds=described["holds"])
 
 
 def _never_came_back(
     context: StepContext, fork: ForkView, record: DriverRecord, first_new: int, view: DriverView
 ) -> StepResult:
     message = f"batch {first_new} was never committed after the fault: {describe(view)}"
-    context.ledger.put(
+    context.recorder.put(
         recovery={
             "driver_id": record.driver_id,
             "launched_at": record.launched_at,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from streamwarden.drills.faults import Refused
-from streamwarden.drills.journal import Step
+from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
@@ -32,36 +32,36 @@ def see_refusal(context: StepContext, fault: Refused, fork: ForkView) -> Mapping
 
     `holds`: it is. `message`: what was told; or what was not, all of it.
     """
-    ledger = context.ledger
-    if "told" not in ledger.facts:
+    recorder = context.recorder
+    if "told" not in recorder.facts:
         told = _observe(context, fault, fork)
-        ledger.put(told=told)
-        ledger.note(Step.RECOVERY, "told" if told["holds"] else "untold", told["message"], **told)
-    seen: Mapping[str, Any] = ledger.facts["told"]
+        recorder.put(told=told)
+        recorder.note(DrillStep.RECOVERY, "told" if told["holds"] else "untold", told["message"], **told)
+    seen: Mapping[str, Any] = recorder.facts["told"]
     return seen
 
 
 def take_way_out(context: StepContext, fault: Refused, fork: ForkView) -> Remediation:
     """Start the fork as the documentation lets it go on. Puts the fact `way_out`."""
-    ledger = context.ledger
-    if "way_out" not in ledger.facts:
-        onward = fault.way_out(ledger.run.run_id, fork, context.ports.forks)
+    recorder = context.recorder
+    if "way_out" not in recorder.facts:
+        onward = fault.way_out(recorder.run.run_id, fork, context.ports.forks)
         committed = context.ports.checkpoint.position(onward).committed
-        ledger.put(way_out={"fork": asdict(onward), "first_new": 0 if committed is None else committed + 1})
-    onward = ForkView.from_dict(ledger.facts["way_out"]["fork"])
+        recorder.put(way_out={"fork": asdict(onward), "first_new": 0 if committed is None else committed + 1})
+    onward = ForkView.from_dict(recorder.facts["way_out"]["fork"])
     record = require_latest(context, onward)
-    if record.driver_id == ledger.facts["told"]["driver_id"]:  # no killed try of this step has started it
-        record = start_driver(context, onward, Step.RECOVERY)
-    return Remediation(fork=onward, record=record, first_new=ledger.facts["way_out"]["first_new"])
+    if record.driver_id == recorder.facts["told"]["driver_id"]:  # no killed try of this step has started it
+        record = start_driver(context, onward, DrillStep.RECOVERY)
+    return Remediation(fork=onward, record=record, first_new=recorder.facts["way_out"]["first_new"])
 
 
 def _observe(context: StepContext, fault: Refused, fork: ForkView) -> dict[str, Any]:
-    ports, proof = context.ports, context.ledger.facts["fault"]
+    ports, proof = context.ports, context.recorder.facts["fault"]
     record = require_latest(context, fork)
     if record.driver_id == proof["driver_id"]:
-        record = start_driver(context, fork, Step.RECOVERY)
+        record = start_driver(context, fork, DrillStep.RECOVERY)
     first_new = (-1 if proof["committed"] is None else proof["committed"]) + 1
-    within = context.ledger.spec.recovery.target
+    within = context.recorder.spec.recovery.target
     view = await_commit(context, fork, record.driver_id, first_new, deadline=record.launched_at + within)
     told: dict[str, Any] = {"holds": False, "driver_id": record.driver_id}
     if view is None:
@@ -69,7 +69,7 @@ def _observe(context: StepContext, fault: Refused, fork: ForkView) -> dict[str, 
         return {**told, "message": silent}
     if view.exit is None:
         return {**told, "message": f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"}
-    note_exit(context, Step.RECOVERY, view)
+    note_exit(context, DrillStep.RECOVERY, view)
     verdict = next((each for each in ports.health.evaluate(fork) if each.check == INPUT_LOST.name), None)
     of_check: str | None
     if verdict is None or verdict.status not in (Status.WARNING, Status.CRITICAL):
@@ -103,7 +103,7 @@ def _observe(context: StepContext, fault: Refused, fork: ForkView) -> dict[str, 
 
 def _exit_problem(fault: Refused, view: DriverView) -> str | None:
     assert view.exit is not None
-    known = view.exit.kind is ExitKind.FAILED and view.exit.next_step == fault.cause.next_step
+    known = view.exit.kind is ExitKind.FAILED and view.exit.cause == fault.cause.code
     return None if known else f"it names another reason, or none: {describe(view)}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from streamwarden.drills.hypothesis import Held, judge_health
-from streamwarden.drills.journal import DrillStatus, Step
+from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.steps import StepContext, StepResult
@@ -23,25 +23,25 @@ HEALTH_GRACE = 15.0
 
 def steady_state(context: StepContext) -> StepResult:
     """Make the fork, start it, judge the hypothesis; aborts the drill if it does not hold."""
-    ledger, ports = context.ledger, context.ports
-    spec = ledger.spec
-    fork = ledger.fork or _make_fork(context, spec)
+    recorder, ports = context.recorder, context.ports
+    spec = recorder.spec
+    fork = recorder.fork or _make_fork(context, spec)
     _require_work(fork, spec)
     context.fault.require(fork.origin, fork.spec, spec.fault)
-    record = ports.drivers.latest(fork) or start_driver(context, fork, Step.STEADY_STATE)
+    record = ports.drivers.latest(fork) or start_driver(context, fork, DrillStep.STEADY_STATE)
     first = 0 if fork.batch is None else fork.batch + 1
     wanted = first + spec.steady_state.min_batches - 1
     deadline = record.launched_at + spec.steady_state.within
     late = await_commit(context, fork, record.driver_id, wanted, deadline=deadline)
     if late is not None:
-        note_exit(context, Step.STEADY_STATE, late)
+        note_exit(context, DrillStep.STEADY_STATE, late)
         reason = f"the steady state was never reached: batch {wanted} was not committed within its time"
         return _abort(context, f"{reason}; {describe(late)}")
-    if "steady_before" not in ledger.facts:
+    if "steady_before" not in recorder.facts:
         held = observe_health(context, fork, spec)
-        ledger.put(steady_before=describe_held(held, ports.checkpoint.position(fork).committed, ports.clock.now()))
-        ledger.note(Step.STEADY_STATE, "steady_state", held.message, holds=held.holds)
-    before = ledger.facts["steady_before"]
+        recorder.put(steady_before=describe_held(held, ports.checkpoint.position(fork).committed, ports.clock.now()))
+        recorder.note(DrillStep.STEADY_STATE, "steady_state", held.message, holds=held.holds)
+    before = recorder.facts["steady_before"]
     if not before["holds"]:
         return _abort(context, f"the steady state does not hold before the fault: {before['message']}")
     if context.park:
@@ -80,11 +80,11 @@ def describe_held(held: Held, committed: int | None, at: float) -> dict[str, Any
 def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     """Refuses a drill that cannot work before it makes anything."""
     context.fault.require(spec.stream, context.ports.forks.declared(spec.stream, spec.fault.kind.feed), spec.fault)
-    fork = context.ports.forks.make(context.ledger.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
-    context.ledger.put(fork=asdict(fork))
+    fork = context.ports.forks.make(context.recorder.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
+    context.recorder.put(fork=asdict(fork))
     start = "nothing" if fork.batch is None else f"batch {fork.batch}"
-    context.ledger.note(
-        Step.STEADY_STATE,
+    context.recorder.note(
+        DrillStep.STEADY_STATE,
         "forked",
         f"{fork.stream} was made from {fork.origin}; it starts after {start} and has "
         f"{fork.unseen:,} input {fork.what}s to read{_of_own_topic(fork)}",
@@ -118,11 +118,11 @@ def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
     ports = context.ports
     if ports.drivers.observe(record.driver_id).exit is None:
         reason = "parked between two steps of a drill"
-        by = f"drill:{context.ledger.run.run_id}"
+        by = f"drill:{context.recorder.run.run_id}"
         ports.drivers.request_stop(fork, record.driver_id, by=by, reason=reason)
-    deadline = ports.clock.now() + context.ledger.spec.fault.within
+    deadline = ports.clock.now() + context.recorder.spec.fault.within
     view = await_end(context, fork, record.driver_id, deadline=deadline)
-    note_exit(context, Step.STEADY_STATE, view)
+    note_exit(context, DrillStep.STEADY_STATE, view)
     if view.exit is None:
         raise DrillAborted(
             "the fork's driver did not stop between two steps",
@@ -133,5 +133,5 @@ def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
 
 
 def _abort(context: StepContext, reason: str) -> StepResult:
-    context.ledger.halt(Step.STEADY_STATE, DrillStatus.ABORTED, reason)
+    context.recorder.halt(DrillStep.STEADY_STATE, DrillStatus.ABORTED, reason)
     return StepResult(ok=False, message=reason)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, is_recent, one_batch, standing, still_holds
 from streamwarden.health.series import batch_seconds, current_batches, reports
 from streamwarden.health.settle import MEMORY
@@ -193,9 +193,9 @@ def _parsed(offset: Any) -> Any:
 CHECK = Check(
     name="backlog",
     title="Backlog",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="< 10 minutes of work",
-    thresholds=limits(600.0, 3600.0, Unit.SECONDS, "work that waits, at the present speed"),
+    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "work that waits, at the present speed"),
     judge=check,
     reads=(
         "In real-time mode: the time of the last commit - the timestamp of the oldest record behind it, asked of the "

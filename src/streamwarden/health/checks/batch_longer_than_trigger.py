@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, judge_series
@@ -23,16 +23,16 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     observations = [(each.batch_id, round(max(0, each.duration_ms - meant_ms) / (trigger * 1000), 9)) for each in found]
     evidence: dict[str, object] = {"trigger_s": trigger, "latest_batch_ms": found[-1].duration_ms}
     beyond = " beyond its length" if meant_ms else ""
-    what = f"a batch took{beyond}, in intervals of {Unit.SECONDS.show(trigger)},"
+    what = f"a batch took{beyond}, in intervals of {ValueUnit.SECONDS.show(trigger)},"
     return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)
 
 
 CHECK = Check(
     name="batch_longer_than_trigger",
     title="Batch longer than trigger",
-    unit=Unit.TIMES,
+    unit=ValueUnit.TIMES,
     target="< 1 trigger interval",
-    thresholds=limits(1.0, 5.0, Unit.TIMES, "batch duration in trigger intervals"),
+    thresholds=limits(1.0, 5.0, ValueUnit.TIMES, "batch duration in trigger intervals"),
     judge=check,
     reads=(
         "`batchDuration` (`durationMs.triggerExecution` in older reports) / the interval of the query's own trigger. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import checkpoint_seconds, cores, reports
 from streamwarden.health.settle import MEMORY, judge_series
@@ -31,9 +31,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 CHECK = Check(
     name="checkpoint_duration",
     title="Checkpoint duration",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="< 10 s",
-    thresholds=limits(10.0, 30.0, Unit.SECONDS, "wall time of one batch's checkpoint"),
+    thresholds=limits(10.0, 30.0, ValueUnit.SECONDS, "wall time of one batch's checkpoint"),
     judge=check,
     reads=(
         "`durationMs.walCommit` + `durationMs.commitOffsets`, both wall time already, plus the state commit: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 
@@ -87,9 +87,9 @@ def _topic(window: Window) -> str:
 CHECK = Check(
     name="input_lost",
     title="Input lost",
-    unit=Unit.ROWS,
+    unit=ValueUnit.ROWS,
     target="none",
-    thresholds=limits(1, 1, Unit.ROWS, "records that were gone before any batch read them"),
+    thresholds=limits(1, 1, ValueUnit.ROWS, "records that were gone before any batch read them"),
     judge=check,
     reads=(
         "The oldest and the newest offset of each partition, asked of the broker, beside the `offsets/` of the newest "

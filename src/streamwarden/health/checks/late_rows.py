@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, still_holds
 from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, RAISE
@@ -84,11 +84,13 @@ def _kept(operator: OperatorProgress) -> int:
 CHECK = Check(
     name="late_rows",
     title="Late rows dropped",
-    unit=Unit.SHARE,
+    unit=ValueUnit.SHARE,
     target="< 0.1 % of the input",
     thresholds=(
-        *limits(0.001, 0.01, Unit.SHARE, "share of the input"),
-        Threshold(name="least_rows", default=1000, unit=Unit.ROWS, meaning="input rows below which nothing is said"),
+        *limits(0.001, 0.01, ValueUnit.SHARE, "share of the input"),
+        Threshold(
+            name="least_rows", default=1000, unit=ValueUnit.ROWS, meaning="input rows below which nothing is said"
+        ),
     ),
     judge=check,
     reads=(

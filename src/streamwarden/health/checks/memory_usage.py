@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.executors import Look, has_executors, looks
+from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
+from streamwarden.health.executors import ExecutorSnapshot, executor_snapshots, has_executors
 from streamwarden.health.series import FRESH, latest_measured, measured, reports
 from streamwarden.health.settle import MEMORY, RAISE, RECENT, judge_series, settle
 from streamwarden.health.verdict import Status, Verdict
@@ -46,17 +46,17 @@ def _state_in_driver(window: Window) -> int:
 
 
 def _executors(window: Window, thresholds: Thresholds) -> Verdict:
-    """Each look is judged by its fullest executor."""
-    found = [look for look in looks(window.measurements) if look.memory][-MEMORY:]
+    """Each snapshot is judged by its fullest executor."""
+    found = [snapshot for snapshot in executor_snapshots(window.measurements) if snapshot.memory][-MEMORY:]
     if not found or window.now - found[-1].at > FRESH:
         return CHECK.verdict(window, Status.UNKNOWN, "nobody measured the memory of the executors")
     own = thresholds.of(CHECK.name)
     marks = {"warning": own["executor_warning"], "critical": own["executor_critical"]}
-    settled = settle([_share(look) for look in found], CHECK.grader(marks))
+    settled = settle([_share(snapshot) for snapshot in found], CHECK.grader(marks))
     newest = found[-1]
     fullest = newest.fullest or ""
     used, limit = newest.memory[fullest]
-    show, share = Unit.BYTES.show, Unit.SHARE.show
+    show, share = ValueUnit.BYTES.show, ValueUnit.SHARE.show
     reason = (
         f"{fullest} took {show(used)} of its {show(limit)}, {share(used / limit)} "
         f"(warning from {share(marks['warning'])}, critical above {share(marks['critical'])})"
@@ -64,18 +64,18 @@ def _executors(window: Window, thresholds: Thresholds) -> Verdict:
     if settled.status is None:
         reason += f"; it was seen {len(found)} time(s) only, an alarm needs {RAISE}"
     elif settled.held:
-        reason += f"; held at {settled.status} until {RECENT} looks in a row are below it"
+        reason += f"; held at {settled.status} until {RECENT} measurements in a row are below it"
     evidence = {
         "executors": {name: {"bytes": used, "limit": limit} for name, (used, limit) in newest.memory.items()},
         "executors_active": newest.active,
         "executors_lost": newest.lost,
-        "fullest_recently": [round(_share(look), 4) for look in found[-RECENT:]],
+        "fullest_recently": [round(_share(snapshot), 4) for snapshot in found[-RECENT:]],
     }
     return CHECK.verdict(window, settled.status or Status.UNKNOWN, reason, used, evidence)
 
 
-def _share(look: Look) -> float:
-    return max(look.share(executor) for executor in look.memory)
+def _share(snapshot: ExecutorSnapshot) -> float:
+    return max(snapshot.share(executor) for executor in snapshot.memory)
 
 
 def _why_not(window: Window) -> str:
@@ -90,20 +90,20 @@ def _why_not(window: Window) -> str:
 CHECK = Check(
     name="memory_usage",
     title="Memory usage",
-    unit=Unit.BYTES,
+    unit=ValueUnit.BYTES,
     target="< 2 GB (10^9 bytes); on a cluster also each executor < 85 % of its limit",
     thresholds=(
-        *limits(2 * GB, 4 * GB, Unit.BYTES, "resident bytes without state memory; on a cluster, the driver's"),
+        *limits(2 * GB, 4 * GB, ValueUnit.BYTES, "resident bytes without state memory; on a cluster, the driver's"),
         Threshold(
             name="executor_warning",
             default=0.85,
-            unit=Unit.SHARE,
+            unit=ValueUnit.SHARE,
             meaning="WARNING from here on: what an executor took of its limit",
         ),
         Threshold(
             name="executor_critical",
             default=0.95,
-            unit=Unit.SHARE,
+            unit=ValueUnit.SHARE,
             meaning="CRITICAL beyond: what an executor took of its limit",
         ),
     ),

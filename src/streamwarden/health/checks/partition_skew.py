@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.units import MB, format_size
@@ -45,14 +45,14 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 CHECK = Check(
     name="partition_skew",
     title="Partition skew",
-    unit=Unit.TIMES,
+    unit=ValueUnit.TIMES,
     target="< 3 x the median of the other partitions",
     thresholds=(
-        *limits(3.0, 10.0, Unit.TIMES, "bytes of the fullest partition, in medians of the others"),
+        *limits(3.0, 10.0, ValueUnit.TIMES, "bytes of the fullest partition, in medians of the others"),
         Threshold(
             name="least_bytes",
             default=64 * MB,
-            unit=Unit.BYTES,
+            unit=ValueUnit.BYTES,
             meaning="size below which a partition's skew costs nothing",
         ),
     ),

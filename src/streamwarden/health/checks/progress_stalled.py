@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import (
     ENOUGH,
     MEDIANS,
@@ -15,7 +15,7 @@ from streamwarden.health.freshness import (
     one_batch,
     rhythm,
 )
-from streamwarden.health.series import FRESH, has_run
+from streamwarden.health.series import FRESH
 from streamwarden.health.stopped import has_ended, is_down, stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Window
@@ -147,7 +147,7 @@ def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
 
 def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) -> _Stuck | str:
     report = next((batch.progress for batch in reversed(window.batches) if batch.progress is not None), None)
-    if report is not None and not has_run(report) and window.now - report.at <= FRESH:
+    if report is not None and not report.has_run and window.now - report.at <= FRESH:
         return _Stuck(None, f"idle: {committed}, and a trigger since then found no data")
     quiet = window.now - last
     behind = _source_ahead(window)
@@ -177,27 +177,27 @@ def _source_ahead(window: Window) -> str | None:
 CHECK = Check(
     name=PROGRESS,
     title="Progress stalled",
-    unit=Unit.TIMES,
+    unit=ValueUnit.TIMES,
     target="a batch commits within its window while there is work",
     thresholds=(
-        *limits(1.0, 3.0, Unit.TIMES, "waiting time in windows"),
+        *limits(1.0, 3.0, ValueUnit.TIMES, "waiting time in windows"),
         Threshold(
             name="tolerated",
             default=3,
-            unit=Unit.TIMES,
+            unit=ValueUnit.TIMES,
             meaning="batches that may be missed, as in the window's formula",
         ),
-        Threshold(name="least", default=60.0, unit=Unit.SECONDS, meaning="shortest window"),
+        Threshold(name="least", default=60.0, unit=ValueUnit.SECONDS, meaning="shortest window"),
         Threshold(
             name="longest_batch",
             default=120.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning=f"ceiling of p95 in the window's formula; {MEDIANS:g} median batches, if they are longer",
         ),
         Threshold(
             name="first_batch",
             default=3600.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning=(
                 f"shortest window until {ENOUGH} batches are completed, and the most that a pause gives the first "
                 "batch after it: a first batch may read a long backlog"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import AMONG_OTHERS, Check, Thresholds, Unit, limits
+from streamwarden.health.check import AMONG_OTHERS, Check, Thresholds, ValueUnit, limits
 from streamwarden.health.stopped import has_ended
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -48,9 +48,11 @@ def _others_end_within(window: Window) -> float:
 CHECK = Check(
     name="query_ended",
     title="Query ended",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="every query of a script runs while its driver does",
-    thresholds=limits(120.0, 300.0, Unit.SECONDS, "time since the driver's launch, for a query that has not started"),
+    thresholds=limits(
+        120.0, 300.0, ValueUnit.SECONDS, "time since the driver's launch, for a query that has not started"
+    ),
     judge=check,
     judges=AMONG_OTHERS,
     reads=(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
-from streamwarden.health.series import batch_seconds, current_batches, has_run, latest_measured, live_state, reports
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
+from streamwarden.health.series import batch_seconds, current_batches, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Window
@@ -100,7 +100,7 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
     for batch in reversed(batches):
         if batch.batch_id < version:
             break
-        if batch.progress is not None and has_run(batch.progress):
+        if batch.progress is not None and batch.progress.has_run:
             seen.append(_changed(batch.progress))
     lost = max(0, total - len(seen))
     mean = statistics.fmean(seen or map(_changed, found)) if lost else 0.0
@@ -124,14 +124,14 @@ def _startup(window: Window) -> float | None:
 CHECK = Check(
     name="replay_debt",
     title="Replay debt",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="a restart takes < 1 minute",
     thresholds=(
-        *limits(60.0, 300.0, Unit.SECONDS, "predicted recovery time"),
+        *limits(60.0, 300.0, ValueUnit.SECONDS, "predicted recovery time"),
         Threshold(
             name="start_up",
             default=15.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning="start-up where no driver of the last day tells it",
         ),
     ),

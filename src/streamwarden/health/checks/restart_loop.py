@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.stopped import stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -57,11 +57,11 @@ def _said(driver: DriverRecord) -> str:
 CHECK = Check(
     name="restart_loop",
     title="Restart loop",
-    unit=Unit.TIMES,
+    unit=ValueUnit.TIMES,
     target="fewer than 2 deaths an hour",
     thresholds=(
-        *limits(2, 4, Unit.TIMES, "drivers that failed or were killed within `per`"),
-        Threshold(name="per", default=3600.0, unit=Unit.SECONDS, meaning="span in which they are counted"),
+        *limits(2, 4, ValueUnit.TIMES, "drivers that failed or were killed within `per`"),
+        Threshold(name="per", default=3600.0, unit=ValueUnit.SECONDS, meaning="span in which they are counted"),
     ),
     judge=check,
     judges=DRIVERS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import cores, reports, wall_times
 from streamwarden.health.settle import MEMORY, judge_series
@@ -32,9 +32,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 CHECK = Check(
     name="state_cleanup_time",
     title="State cleanup time",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="< 5 s",
-    thresholds=limits(5.0, 15.0, Unit.SECONDS, "wall time of one batch's removals"),
+    thresholds=limits(5.0, 15.0, ValueUnit.SECONDS, "wall time of one batch's removals"),
     judge=check,
     reads=(
         "`stateOperators[].allRemovalsTimeMs`, a sum over the operator's tasks, divided by the parallelism that ran, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.forecast import MOST, Trend, coarse, seconds_until, since_reset, theil_sen
 from streamwarden.health.freshness import is_recent
 from streamwarden.health.series import reports, sample, state_bytes
@@ -101,15 +101,15 @@ def _evidence(trend: Trend, size: Mapping[str, float]) -> dict[str, object]:
 CHECK = Check(
     name="state_growth",
     title="State growth forecast",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="> 7 days until the state is critical",
     more_is_worse=False,
     thresholds=(
-        *limits(7 * 86400.0, 86400.0, Unit.SECONDS, "time left until `state_size.critical`"),
+        *limits(7 * 86400.0, 86400.0, ValueUnit.SECONDS, "time left until `state_size.critical`"),
         Threshold(
             name="least_history",
             default=3600.0,
-            unit=Unit.SECONDS,
+            unit=ValueUnit.SECONDS,
             meaning="history below which nothing is forecast: a young state fills up to its steady size",
         ),
     ),

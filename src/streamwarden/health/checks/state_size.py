@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.series import STATE_REPORTS, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
@@ -43,9 +43,9 @@ def _never_flushed(found: Sequence[Progress]) -> bool:
 CHECK = Check(
     name="state_size",
     title="State size",
-    unit=Unit.BYTES,
+    unit=ValueUnit.BYTES,
     target="< 1 GB (10^9 bytes)",
-    thresholds=limits(1 * GB, 5 * GB, Unit.BYTES, "live state bytes"),
+    thresholds=limits(1 * GB, 5 * GB, ValueUnit.BYTES, "live state bytes"),
     judge=check,
     reads=(
         "`stateOperators[]` of the progress reports, summed over operators. HDFS-backed provider: "

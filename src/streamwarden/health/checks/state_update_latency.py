@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.health.check import Check, Threshold, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, judge_series
@@ -38,14 +38,14 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 CHECK = Check(
     name="state_update_latency",
     title="State update latency",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="< 10 ms",
     thresholds=(
-        *limits(0.010, 0.050, Unit.SECONDS, "time per updated row"),
+        *limits(0.010, 0.050, ValueUnit.SECONDS, "time per updated row"),
         Threshold(
             name="least_rows",
             default=100,
-            unit=Unit.ROWS,
+            unit=ValueUnit.ROWS,
             meaning=(
                 "updated rows below which a batch is not judged: the fixed cost of its tasks would be read as latency"
             ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.checks.input_lost import RECREATED
 from streamwarden.health.freshness import RECENT_BATCHES, one_batch
 from streamwarden.health.series import FRESH
@@ -233,9 +233,9 @@ def _remembered(window: Window) -> _History | None:
 CHECK = Check(
     name="topic_lag",
     title="Topic lag",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="every partition's offset advances while records wait",
-    thresholds=limits(600.0, 3600.0, Unit.SECONDS, "time for which an offset stood still, or a lag only grew"),
+    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time for which an offset stood still, or a lag only grew"),
     judge=check,
     reads=(
         "Of each partition the offset behind the newest committed batch (`offsets/` and `commits/` of the checkpoint: "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamwarden.health.check import Check, Thresholds, Unit, limits
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, still_holds
-from streamwarden.health.series import has_run, reports
+from streamwarden.health.series import reports
 from streamwarden.health.settle import RECENT
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -103,7 +103,7 @@ def _event_time(window: Window, query_id: str) -> _Event | None:
     fed: list[Progress] = []
     for batch in reversed(window.batches):
         report = batch.progress
-        if report is None or report.query_id != query_id or not has_run(report):
+        if report is None or report.query_id != query_id or not report.has_run:
             continue
         if event is not None and report.at <= event.at:
             break
@@ -137,9 +137,9 @@ def _remembered(window: Window, query_id: str) -> _Event | None:
 CHECK = Check(
     name="watermark_stalled",
     title="Watermark stalled",
-    unit=Unit.SECONDS,
+    unit=ValueUnit.SECONDS,
     target="event time advances while rows come in",
-    thresholds=limits(600.0, 3600.0, Unit.SECONDS, "time without event-time progress"),
+    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
     reads=(
         "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, one after the "

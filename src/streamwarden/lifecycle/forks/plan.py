@@ -72,7 +72,7 @@ class Write:
     text: str
 
 
-Step = Link | Write
+CopyStep = Link | Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ def source_log_step(name: str, log: LogFile, source: str, places: Places) -> Wri
     return Write(join(places.checkpoint, name), "\n".join(lines))
 
 
-def manifest_steps(manifest: SinkManifest, output: str, places: Places) -> list[Step]:
+def manifest_steps(manifest: SinkManifest, output: str, places: Places) -> list[CopyStep]:
     """Step 4: the manifest rewritten to the fork's paths, then the data files that it names.
 
     Raises CheckpointError if it is damaged or names a file outside of the origin's output folder.
@@ -233,7 +233,7 @@ def manifest_steps(manifest: SinkManifest, output: str, places: Places) -> list[
     if manifest.missing or manifest.damaged:
         what = f"{manifest.missing[0]} is missing" if manifest.missing else ": ".join(manifest.damaged[0])
         raise _manifest(where, what)
-    writes: list[Step] = []
+    writes: list[CopyStep] = []
     data: dict[str, str] = {}
     for entry in manifest.entries:
         lines = [f"v{entry.version}"]

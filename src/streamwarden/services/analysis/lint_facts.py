@@ -12,8 +12,8 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.errors import CheckpointError, StreamwardenError
-from streamwarden.health.series import batch_seconds, checkpoint_seconds, has_run
+from streamwarden.errors import CheckpointMissing, StreamwardenError
+from streamwarden.health.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, units
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
@@ -142,10 +142,11 @@ def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
 def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
-        report = read_checkpoint(*open_path(spec.checkpoint, spec.storage.connection))
+        report = read_checkpoint(open_path(spec.checkpoint, spec.storage.connection))
+    except CheckpointMissing:
+        return None, ""
     except StreamwardenError as error:
-        missing = isinstance(error, CheckpointError) and "there is no such folder" in error.observed
-        return None, "" if missing else str(error)
+        return None, str(error)
     return checkpoint_facts(report), ""
 
 
@@ -163,7 +164,7 @@ def _history(spec: StreamSpec, store: Store, now: float) -> History:
     window = store.batches.window(spec.name, LOOK_BACK)
     newest = window[-1].query_id if window else ""
     batches = [each for each in window if each.query_id == newest]
-    reports = [each.progress for each in batches if each.progress is not None and has_run(each.progress)]
+    reports = [each.progress for each in batches if each.progress is not None and each.progress.has_run]
     done = [each for each in batches if each.committed_at is not None or each.progress in reports]
     rows = [sum(operator.rows_total for operator in report.operators) for report in reports]
     return History(

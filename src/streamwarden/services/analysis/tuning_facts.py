@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
@@ -39,9 +39,9 @@ def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: flo
     files: StateFiles | None = None
     problems: tuple[str, ...] = ()
     try:
-        fs, path = open_path(spec.checkpoint, spec.storage.connection)
-        query = read_query_id(fs, path) or query
-        files = state_files(fs, path)
+        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        query = read_query_id(checkpoint) or query
+        files = state_files(checkpoint)
         if not files.instances:
             files, problems = None, (f"there is no state under {spec.checkpoint}",)
     except (StreamwardenError, OSError) as error:
@@ -65,15 +65,15 @@ def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: flo
     )
 
 
-def state_files(fs: FileSystem, path: str) -> StateFiles:
+def state_files(checkpoint: Location) -> StateFiles:
     """What the state directory holds, and how large its rows are. Raises CheckpointError, OSError."""
-    stores = state_stores(fs, path)
+    stores = state_stores(checkpoint)
     by_partition: dict[int, int] = {}
     for store in stores:
         by_partition[store.partition] = by_partition.get(store.partition, 0) + store.bytes
     files = [(store, file) for store in stores for file in store.files]
     versions = sorted({file.version for _, file in files})
-    changed, sizes = _changes(fs, path, files)
+    changed, sizes = _changes(checkpoint, files)
     return StateFiles(
         bytes=sum(store.bytes for store in stores),
         by_partition=by_partition,
@@ -89,7 +89,7 @@ def state_files(fs: FileSystem, path: str) -> StateFiles:
 
 
 def _changes(
-    fs: FileSystem, path: str, files: Sequence[tuple[StateStore, StateFile]]
+    checkpoint: Location, files: Sequence[tuple[StateStore, StateFile]]
 ) -> tuple[dict[int, tuple[int, int]], RowSizes]:
     """(version -> stored and plain bytes, sampled rows) of some of the changes. A file that is no LZ4 stream (another
     codec, or one that is just being replaced) tells nothing."""
@@ -102,10 +102,10 @@ def _changes(
     for store, file in changes:
         if file.version not in chosen:
             continue
-        where = join(path, store.folder, file.name)
+        where = checkpoint / store.folder / file.name
         try:
-            plain = plain_bytes(fs, where)
-            sizes += sample_rows(fs, where, _ROWS)
+            plain = plain_bytes(where)
+            sizes += sample_rows(where, _ROWS)
         except (Damaged, FileNotFoundError):
             continue
         stored, before = changed.get(file.version, (0, 0))

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from streamwarden import disk
 from streamwarden.drills.runs import check_run_id
 from streamwarden.errors import DrillError
 
@@ -54,8 +55,8 @@ class DrillArchive:
     def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
         """Write both files whole (by rename); returns the journal's path."""
         folder = self.folder(run_id)
-        _replace(folder / SUMMARY, summary)
-        _replace(folder / JOURNAL, json.dumps(document, indent=2, sort_keys=False, default=str) + "\n")
+        disk.replace(folder / SUMMARY, summary)
+        disk.replace(folder / JOURNAL, json.dumps(document, indent=2, sort_keys=False, default=str) + "\n")
         return str(folder / JOURNAL)
 
     def lock(self, run_id: str) -> AbstractContextManager[object]:
@@ -101,12 +102,3 @@ class DrillArchive:
             except PackageNotFoundError:
                 found[name] = "not installed"
         return {**found, "cpus": str(os.cpu_count())}
-
-
-def _replace(path: Path, text: str) -> None:
-    hidden = path.with_name(f".{path.name}.part")
-    with hidden.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    hidden.rename(path)

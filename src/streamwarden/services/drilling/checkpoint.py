@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.logs import (
     LogPosition,
@@ -35,14 +35,14 @@ _MOST: Final = 10_000
 
 
 class ForkCheckpoint:
-    """Implements `drills.ports.CheckpointFacts`. Never writes."""
+    """Implements `drills.ports.CheckpointReader`. Never writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def position(self, fork: ForkView) -> LogPosition:
         """Where the fork stands now."""
-        return log_position(*_checkpoint(fork))
+        return log_position(_checkpoint(fork))
 
     def commit_time(self, fork: ForkView, batch: int) -> float | None:
         """When `commits/batch` was written, Unix seconds."""
@@ -63,19 +63,18 @@ class ForkCheckpoint:
             from streamwarden.sources.kafka.lag import topic_input
 
             return topic_input(spec, fork.checkpoint).unseen
-        fs, checkpoint = _checkpoint(fork)
+        checkpoint = _checkpoint(fork)
         try:
             planned = {
                 file_name(file.path)
                 for source in range(len(spec.source.folders))
-                for files in source_entries(fs, checkpoint, source).values()
+                for files in source_entries(checkpoint, source).values()
                 for file in files
             }
             inputs = [
                 entry.name
                 for folder in spec.source.folders
-                for fs, place in (open_path(folder, spec.storage.connection),)
-                for entry in fs.entries(place)
+                for entry in open_path(folder, spec.storage.connection).entries()
                 if not entry.is_dir and not entry.name.startswith((".", "_"))
             ]
         except OSError as error:
@@ -85,8 +84,8 @@ class ForkCheckpoint:
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
         checkpoint = _checkpoint(fork)
-        planned, committed = planned_times(*checkpoint), committed_times(*checkpoint)
-        query = log_position(*checkpoint).query_id  # a fork that began anew had another one before
+        planned, committed = planned_times(checkpoint), committed_times(checkpoint)
+        query = log_position(checkpoint).query_id  # a fork that began anew had another one before
         reports = {
             batch.batch_id: batch.progress
             for batch in self._store.batches.window(fork.stream, _MOST)
@@ -102,7 +101,7 @@ class ForkCheckpoint:
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
         backend = spec_from_dict(dict(fork.spec)).state.backend
-        stores = state_stores(*_checkpoint(fork))
+        stores = state_stores(_checkpoint(fork))
         newest = [_newest_snapshot(store) for store in stores]
         known = [file for file in newest if file is not None]
         complete = bool(known) and len(known) == len(newest)
@@ -113,14 +112,14 @@ class ForkCheckpoint:
         )
 
 
-def _checkpoint(fork: ForkView) -> tuple[FileSystem, str]:
+def _checkpoint(fork: ForkView) -> Location:
     return open_path(fork.checkpoint, fork.spec["storage"]["connection"])
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:
-    fs, checkpoint = _checkpoint(fork)
+    checkpoint = _checkpoint(fork)
     try:
-        return written_at(fs, checkpoint, log, batch)
+        return written_at(checkpoint, log, batch)
     except OSError as error:
         raise unreadable(checkpoint, error) from error
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ForkDrivers:
-    """Implements `drills.ports.Drivers`. A fork's stream name is its run's own, so its drivers are nobody else's."""
+    """Implements `drills.ports.DriverControl`. A fork's stream name belongs to one run, and so do its drivers."""
 
     def __init__(self, fleet: Fleet, store: Store) -> None:
         self._fleet = fleet

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from streamwarden.adapters import processes
-from streamwarden.drills.ports import Executor
+from streamwarden.drills.ports import ExecutorProcess
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.submission import executor_tag
 
@@ -20,7 +20,7 @@ argument of its own."""
 class ForkExecutors:
     """Implements `drills.ports.Executors`."""
 
-    def find(self, driver_id: str) -> Sequence[Executor]:
+    def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
         """Those of this very driver, in the order of their ids."""
         tag = executor_tag(driver_id)
         found = []
@@ -28,10 +28,10 @@ class ForkExecutors:
             if tag in command and any(_MAIN.fullmatch(part) for part in command):
                 process = processes.identity(pid)
                 if process is not None:
-                    found.append(Executor(id=_id(command), process=process))
+                    found.append(ExecutorProcess(id=_id(command), process=process))
         return sorted(found, key=lambda each: (len(each.id), each.id))
 
-    def kill(self, executor: Executor) -> bool:
+    def kill(self, executor: ExecutorProcess) -> bool:
         """SIGKILL to that process alone."""
         try:
             return processes.signal_one(executor.process, signal.SIGKILL)
@@ -43,7 +43,7 @@ class ForkExecutors:
                 next_step="run the drill as the user of the cluster's workers",
             ) from None
 
-    def is_alive(self, executor: Executor) -> bool:
+    def is_alive(self, executor: ExecutorProcess) -> bool:
         """A process that is dead and not yet reaped lives no more."""
         return processes.is_alive(executor.process) is True
 

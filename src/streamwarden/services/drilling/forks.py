@@ -166,8 +166,8 @@ def _require_every_batch(made: Fork) -> None:
     and which rows were late, so that an oracle could judge no run of it."""
     if made.batch is None:
         return
-    fs, checkpoint = open_path(made.spec.checkpoint, made.spec.storage.connection)
-    kept = batch_ids(list_or_empty(fs, checkpoint, OFFSETS))
+    checkpoint = open_path(made.spec.checkpoint, made.spec.storage.connection)
+    kept = batch_ids(list_or_empty(checkpoint / OFFSETS))
     missing = sorted(set(range(made.batch + 1)) - set(kept))
     if missing:
         raise DrillAborted(

@@ -13,7 +13,7 @@ from typing import Any, Final
 from streamwarden.adapters.connections import connection
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
-from streamwarden.drills.spec import Service
+from streamwarden.drills.spec import OutageService
 from streamwarden.units import Seconds
 
 ANSWERS_WITHIN: Final = 3
@@ -24,7 +24,7 @@ _TOLD: Final = 2_000
 
 
 class ForkServices:
-    """Implements `drills.ports.Services`.
+    """Implements `drills.ports.ServiceControl`.
 
     Args:
         project: folder in which the commands run.
@@ -35,10 +35,10 @@ class ForkServices:
         self._project = project
         self._answers_within = answers_within
 
-    def look(self, fork: ForkView, service: Service) -> ServiceStatus:
+    def look(self, fork: ForkView, service: OutageService) -> ServiceStatus:
         """A topic's broker is asked for its topics, a table's database for 1."""
         spec = spec_from_dict(dict(fork.spec))
-        if service is Service.SOURCE:
+        if service is OutageService.SOURCE:
             return _broker(spec.source.connection or "", self._answers_within)
         if spec.sink.SERVICE == "broker":
             return _broker(spec.sink.connection or "", self._answers_within)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import committed_times, planned_times
@@ -17,6 +17,9 @@ from streamwarden.progress import Progress, parse_progress
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
+
+LogTimes: TypeAlias = tuple[Mapping[int, float | None], Mapping[int, float | None]]
+"""When each batch was planned, and when it was committed, in Unix seconds; None: the storage does not tell."""
 
 
 def spill(folder: Path, progress: Progress) -> None:
@@ -49,18 +52,33 @@ def fill_from_logs(store: Store, stream: str, query_id: str, checkpoint: str, co
         connection: to the object store that the checkpoint is in; see `open_path`.
     """
     try:
-        fs, path = open_path(checkpoint, connection)
-        planned, committed = planned_times(fs, path), committed_times(fs, path)
+        location = open_path(checkpoint, connection)
+        times = planned_times(location), committed_times(location)
     except (OSError, StreamwardenError):
         return 0
-    batches = sorted({*planned, *committed})
+    batches = {batch for log in times for batch in log}
     if not batches:
         return 0
-    wanted = set(store.batches.missing(stream, query_id, batches[-1], since=batches[0]))
-    filled = [batch for batch in batches if batch in wanted]
-    for batch in filled:
+    return fill_missing(store, stream, query_id, lambda: times, since=min(batches), newest=max(batches))
+
+
+def fill_missing(
+    store: Store, stream: str, query_id: str, times: Callable[[], LogTimes], *, since: int, newest: int
+) -> int:
+    """Add the batches from `since` to `newest` that the logs know and the store does not; returns how many.
+
+    Args:
+        times: reads the Unix seconds at which each batch was planned and committed; called only if a batch is missing.
+
+    Raises:
+        StoreError: the store is down; and whatever `times` raises.
+    """
+    missing = store.batches.missing(stream, query_id, newest, since=since)
+    planned, committed = times() if missing else ({}, {})
+    lost = [batch for batch in missing if batch in planned or batch in committed]
+    for batch in lost:
         store.batches.upsert_logged(stream, query_id, batch, planned.get(batch), committed.get(batch))
-    return len(filled)
+    return len(lost)
 
 
 def _parsed(document: Mapping[str, Any]) -> Progress | None:

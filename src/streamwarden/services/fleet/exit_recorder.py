@@ -19,7 +19,9 @@ from streamwarden.lifecycle.exits import ProcessExit, compose
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.fleet.backfill import fill_from_logs, load_spill
-from streamwarden.services.fleet.lease_grace import Lapses
+from streamwarden.services.fleet.lease_grace import LeaseObserver
+from streamwarden.services.fleet.liveness import is_alive, process_alive
+from streamwarden.services.fleet.log_tail import last_text
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -31,15 +33,16 @@ KEEPER_WRITES_WITHIN: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A driver seen now. `exit` is None while it lives.
+    """What one observation of a driver found. `exit` is None while the driver is alive.
 
-    `lapsed`: its process cannot be seen and its lease has lapsed; `alive` until it has not renewed for `lapses.GRACE`.
+    `expired`: its process cannot be seen and its lease has expired. The driver counts as alive until it has not renewed
+    the lease for `lease_grace.GRACE` seconds.
     """
 
     alive: bool
     exit: ExitRecord | None
     record: DriverRecord
-    lapsed: bool = False
+    expired: bool = False
 
 
 class ExitRecorder:
@@ -48,7 +51,7 @@ class ExitRecorder:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._lapses = Lapses(processes.is_alive, clock)
+        self._observer = LeaseObserver(processes.is_alive, clock)
 
     def observe(self, driver_id: str) -> Observation:
         """Look at a driver without Spark. Records its exit, releases its lease and loads its spilled progress if dead.
@@ -66,32 +69,20 @@ class ExitRecorder:
             return Observation(False, record.exit, record)
         alive = self.is_alive(record)
         if alive is not False:
-            return Observation(True, None, record, lapsed=alive is None)
+            return Observation(True, None, record, expired=alive is None)
         return Observation(False, self.record_exit(record), self._store.drivers.get(driver_id) or record)
 
     def is_alive(self, record: DriverRecord) -> bool | None:
-        """By its process on this host, by its lease on another; None: the lease has lapsed, and may be renewed yet."""
-        folder = Path(record.folder)
-        process = record.process or files.read_process(folder)
-        if process is None and (folder / files.EXIT).exists():
-            return False
-        seen = processes.is_alive(process) if process is not None else None
-        if seen is not None:
-            return seen
-        lease = self._store.leases.current(record.checkpoint)
-        if lease is None or lease.holder != record.driver_id:
-            return False
-        if lease.process is None:  # a launch that is under way, or failed: then its launcher says so
-            return self._clock() < lease.expires_at
-        return self.is_held(lease)
+        """See `liveness.is_alive`; None: its lease has expired, and may still be renewed."""
+        return is_alive(record, lease_on=self._store.leases.current, held=self.is_held, now=self._clock())
 
     def is_held(self, lease: Lease | None) -> bool | None:
-        """Whether `lease` excludes another writer; see `Lapses.is_held`."""
-        return self._lapses.is_held(lease)
+        """Whether `lease` excludes another writer; see `LeaseObserver.is_held`."""
+        return self._observer.is_held(lease)
 
     def skew(self, lease: Lease) -> float | None:
-        """By how much the holder's clock differs from this one's; see `Lapses.skew`."""
-        return self._lapses.skew(lease)
+        """By how much the holder's clock differs from this one's; see `LeaseObserver.skew`."""
+        return self._observer.skew(lease)
 
     def record_exit(self, record: DriverRecord) -> ExitRecord:
         """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
@@ -104,7 +95,7 @@ class ExitRecorder:
             ended,
             now=self._clock(),
             stop=files.read_stop(folder),
-            log_tail=files.tail(folder / files.LOG),
+            log_tail=last_text(folder / files.LOG),
             cut_batch=_cut_batch(positions, queries, folder),
         )
         found = replace(found, committed=_committed(positions, record.launched_at))
@@ -113,7 +104,7 @@ class ExitRecorder:
         lease = self._store.leases.current(record.checkpoint)
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
             self._store.leases.release(lease, now=self._clock())
-        if is_seen_dead(folder, record.process):
+        if process_alive(folder, record.process) is False:
             shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else found
@@ -156,7 +147,7 @@ class ExitRecorder:
         """Where each query stands in its checkpoint; empty if one of them cannot be read."""
         places = {each.checkpoint for each in queries} or {record.checkpoint}
         try:
-            return [log_position(*open_path(place, _connection(folder))) for place in places]
+            return [log_position(open_path(place, _connection(folder))) for place in places]
         except (StreamwardenError, OSError):
             return []
 
@@ -174,12 +165,6 @@ def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | N
     if not positions:
         return None
     return any(each.committed_at is not None and each.committed_at >= launched_at for each in positions)
-
-
-def is_seen_dead(folder: Path, process: ProcessIdentity | None = None) -> bool:
-    """Whether the end of the folder's driver was seen: then nobody uses its temporary files any more."""
-    known = process or files.read_process(folder)
-    return (folder / files.EXIT).exists() or (known is not None and processes.is_alive(known) is False)
 
 
 def _connection(folder: Path) -> str | None:

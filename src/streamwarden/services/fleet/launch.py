@@ -110,7 +110,7 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
     return cluster_environment(spec, {**more, **own}, secret=secret)
 
 
-def store_settings(spec: StreamSpec, known: object_stores.Access) -> dict[str, str]:
+def store_settings(spec: StreamSpec, known: object_stores.ObjectStoreAccess) -> dict[str, str]:
     """Spark's settings for a stream in an object store.
 
     Spark's own way to publish a file of a log is to write it under another name and to rename it, which such a store

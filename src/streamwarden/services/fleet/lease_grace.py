@@ -24,7 +24,7 @@ _LOOK: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Lapse:
+class _Sighting:
     """A lease whose times say nothing: how long the store has answered since its last renewal, and when it did last.
 
     Args:
@@ -39,7 +39,7 @@ class _Lapse:
     seen_at: float | None = None
 
 
-class Lapses:
+class LeaseObserver:
     """One observer's memory of the leases that it cannot judge by their times; shared by its threads.
 
     Args:
@@ -49,7 +49,7 @@ class Lapses:
     def __init__(self, alive: Liveness, clock: Callable[[], float]) -> None:
         self._alive = alive
         self._clock = clock
-        self._seen: dict[str, _Lapse] = {}
+        self._seen: dict[str, _Sighting] = {}
 
     def is_held(self, lease: Lease | None) -> bool | None:
         """Whether `lease`, as it was just read from the store, excludes another writer; None: that is not known yet.
@@ -78,9 +78,9 @@ class Lapses:
     def _watch(self, lease: Lease, now: float) -> bool | None:
         before = self._seen.get(lease.holder)
         if before is None or before.token != lease.token:
-            found = _Lapse(lease.token, lease.revision, lease.renewed_at, 0.0, now)
+            found = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now)
         elif before.revision != lease.revision:  # `renewed_at` differs in each reading if the store has another clock
-            found = _Lapse(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
+            found = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
         else:
             answered = before.answered + min(_LOOK, max(0.0, now - before.looked_at))
             found = replace(before, answered=answered, looked_at=now)
@@ -104,7 +104,7 @@ def clocks_differ(lease: Lease, skew: float) -> str:
     """By how much the clock of the holder's host differs from this one's, for people. Pure.
 
     Args:
-        skew: see `Lapses.skew`.
+        skew: see `LeaseObserver.skew`.
     """
     host = lease.process.host.partition("/")[0] if lease.process else "the holder's host"
     way = "behind" if skew > 0 else "ahead of"

@@ -33,10 +33,10 @@ moment, and the driver waits for this."""
 def look(spec: StreamSpec, *, at: float) -> Start:
     """The logs as they are. Raises CheckpointError or OSError if the storage cannot be read."""
     connection = spec.storage.connection
-    position = log_position(*open_path(spec.checkpoint, connection))
+    position = log_position(open_path(spec.checkpoint, connection))
     sink = None
     if spec.sink.MANIFEST and spec.sink.path is not None:
-        sink = newest_entry(*open_path(spec.sink.path, connection))
+        sink = newest_entry(open_path(spec.sink.path, connection))
     return Start(at=at, planned=position.planned, committed=position.committed, sink=sink)
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, download, open_path
-from streamwarden.checkpoint.filesystem import FileSystem, join, walk
+from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks.plan import Link, Step, Write
+from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
 from streamwarden.stream import OBJECT_STORE
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
 
 
-def carry_out(steps: Iterable[Step], origin: FileSystem, connection: str | None) -> None:
+def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | None) -> None:
     """Write, link and copy, in the order of the steps.
 
     Args:
@@ -47,14 +47,13 @@ def carry_out(steps: Iterable[Step], origin: FileSystem, connection: str | None)
                 if isinstance(origin, LocalFiles):
                     _link(source, step.target)
                 else:
-                    download(origin, source, target)
+                    download(Location(origin, source), target)
 
 
 def require_empty(path: str, connection: str | None = None) -> None:
     """Raises CheckpointError if there is something at `path`, or nobody can tell."""
-    fs, place = open_path(path, connection)
     try:
-        if not fs.names(place):
+        if not open_path(path, connection).names():
             return
     except FileNotFoundError:
         return
@@ -78,11 +77,11 @@ def bring_home(path: str, into: Path, connection: str | None, *, skip: Collectio
 
     Raises CheckpointError if the store does not let it, or there is no room.
     """
-    fs, place = open_path(path, connection)
+    stored = open_path(path, connection)
     try:
-        for name, _ in walk(fs, place, skip=lambda name: name in skip):
+        for name, _ in stored.walk(skip=lambda name: name in skip):
             (into / name).parent.mkdir(parents=True, exist_ok=True)
-            download(fs, join(place, name), into / name)
+            download(stored / name, into / name)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -116,7 +115,7 @@ def remove_empty(path: str, connection: str | None) -> None:
 
 
 def _store(path: str, connection: str | None) -> FsspecFiles:
-    fs, _ = open_path(path, connection)
+    fs = open_path(path, connection).fs
     assert isinstance(fs, FsspecFiles)  # the path is a URL of a store
     return fs
 

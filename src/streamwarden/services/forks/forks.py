@@ -12,13 +12,12 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 from streamwarden.adapters.storage.files import LocalFiles, open_path
-from streamwarden.checkpoint.filesystem import FileSystem, join, walk
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     COMMITS,
     SINK_LOG,
@@ -52,14 +51,6 @@ ATTEMPTS: Final = 5
 
 COMMIT_WITHIN: Final = 10.0
 """Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """A folder of the origin: the file system that it is on, and its path there."""
-
-    fs: FileSystem
-    path: str
 
 
 def fork(
@@ -167,7 +158,7 @@ def _copied(copied: CopiedTopic) -> BoundedInput:
 
 
 def _files(
-    spec: StreamSpec, forked: StreamSpec, source: _Origin, places: Places, checkpoint: str | None
+    spec: StreamSpec, forked: StreamSpec, source: Location, places: Places, checkpoint: str | None
 ) -> BoundedInput:
     """Step 5: the input that is there now, linked. `checkpoint`: the fork's, if it has read some of it."""
     files = _input_files(source, spec.source.parts)
@@ -188,23 +179,20 @@ def _files(
     )
 
 
-def survey(checkpoint: _Origin, output: _Origin | None) -> Survey:
+def survey(checkpoint: Location, output: Location | None) -> Survey:
     """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is no folder."""
-    fs, path = checkpoint.fs, checkpoint.path
     return Survey(
-        checkpoint=path,
-        commits=frozenset(batch_ids(list_or_empty(fs, path, COMMITS))),
-        offsets=all_offsets(fs, path),
+        checkpoint=checkpoint.path,
+        commits=frozenset(batch_ids(list_or_empty(checkpoint / COMMITS))),
+        offsets=all_offsets(checkpoint),
         sources={
-            int(name): tuple(compactible_ids(list_or_empty(fs, path, SOURCES, name)))
-            for name in list_or_empty(fs, path, SOURCES)
+            int(name): tuple(compactible_ids(list_or_empty(checkpoint / SOURCES / name)))
+            for name in list_or_empty(checkpoint / SOURCES)
             if name.isdigit()
         },
-        stores=state_stores(fs, path),
-        state_files=tuple(_operator_files(fs, path)),
-        manifest_ids=(tuple(compactible_ids(list_or_empty(output.fs, output.path, SINK_LOG))) or None)
-        if output is not None
-        else None,
+        stores=state_stores(checkpoint),
+        state_files=tuple(_operator_files(checkpoint)),
+        manifest_ids=(tuple(compactible_ids(list_or_empty(output / SINK_LOG))) or None) if output is not None else None,
         no_manifest=output is None,
     )
 
@@ -212,9 +200,9 @@ def survey(checkpoint: _Origin, output: _Origin | None) -> Survey:
 def _carry(
     spec: StreamSpec,
     forked: StreamSpec,
-    checkpoint: _Origin,
-    output: _Origin | None,
-    source: _Origin | None,
+    checkpoint: Location,
+    output: Location | None,
+    source: Location | None,
     places: Places,
     rewind: int,
     query_id: str,
@@ -232,16 +220,16 @@ def _carry(
     else:
         batch = newest - rewind
         plans.require_batch(found, batch)
-    _carry_checkpoint(found, checkpoint.fs, source, places, store, batch)
+    _carry_checkpoint(found, checkpoint, source, places, store, batch)
     if output is not None:
         carry_out(spec.sink.history(spec, places, batch), output.fs, store)
     return batch
 
 
-def _await_commit(checkpoint: _Origin, batch: int) -> None:
+def _await_commit(checkpoint: Location, batch: int) -> None:
     """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
     deadline = time.monotonic() + COMMIT_WITHIN
-    while batch not in batch_ids(list_or_empty(checkpoint.fs, checkpoint.path, COMMITS)):
+    while batch not in batch_ids(list_or_empty(checkpoint / COMMITS)):
         if time.monotonic() > deadline:
             raise CheckpointError(
                 f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
@@ -254,11 +242,10 @@ def _await_commit(checkpoint: _Origin, batch: int) -> None:
 
 
 def _carry_checkpoint(
-    found: Survey, fs: FileSystem, source: _Origin | None, places: Places, store: str | None, batch: int
+    found: Survey, checkpoint: Location, source: Location | None, places: Places, store: str | None, batch: int
 ) -> None:
     """Steps 1 to 3 of a fork at a committed batch."""
-    checkpoint = found.checkpoint
-    carry_out(plans.checkpoint_links(found, places, batch), fs, store)
+    carry_out(plans.checkpoint_links(found, places, batch), checkpoint.fs, store)
     for names, step, expected in (
         (
             plans.source_logs(found, batch),
@@ -267,75 +254,72 @@ def _carry_checkpoint(
         ),
         (
             plans.operator_logs(found, batch),
-            partial(plans.operator_step, checkpoint=checkpoint),
+            partial(plans.operator_step, checkpoint=checkpoint.path),
             "whole metadata of the operator",
         ),
     ):
-        carry_out((_rewritten(fs, checkpoint, name, places, step, expected) for name in names), fs, store)
+        carry_out((_rewritten(checkpoint, name, places, step, expected) for name in names), checkpoint.fs, store)
 
 
-def _rewritten(
-    fs: FileSystem, checkpoint: str, name: str, places: Places, step: Callable[..., Write], expected: str
-) -> Write:
+def _rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
     """A file of the checkpoint as `step` rewrites it for the fork."""
     try:
-        return step(name, read_log_file(fs, join(checkpoint, name)), places=places)
+        return step(name, read_log_file(checkpoint / name), places=places)
     except Damaged as error:
         raise CheckpointError(
             str(error),
             expected=expected,
-            where=join(checkpoint, name),
+            where=(checkpoint / name).path,
             next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
         ) from error
 
 
-def _input_files(source: _Origin, parts: Sequence[str]) -> list[InputFile]:
+def _input_files(source: Location, parts: Sequence[str]) -> list[InputFile]:
     """Whole files below the source's folder, or its parts: a name that begins with `.` or `_` is somebody's scratch."""
     found = []
     for part in parts or ("",):
-        folder, below = (join(source.path, part), f"{part}/") if part else (source.path, "")
+        folder, below = (source / part, f"{part}/") if part else (source, "")
         with contextlib.suppress(FileNotFoundError):  # it has no input yet
-            for name, entry in walk(source.fs, folder, skip=lambda name: name.startswith((".", "_"))):
+            for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_"))):
                 found.append(InputFile(f"{below}{name}", entry.size))
     return sorted(found, key=lambda file: file.name)
 
 
-def _operator_files(fs: FileSystem, checkpoint: str) -> list[str]:
+def _operator_files(checkpoint: Location) -> list[str]:
     """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
     found = []
-    for operator in list_or_empty(fs, checkpoint, STATE):
-        for name in list_or_empty(fs, checkpoint, STATE, operator):
+    for operator in list_or_empty(checkpoint / STATE):
+        for name in list_or_empty(checkpoint / STATE / operator):
             if name.startswith("_"):
-                below = join(STATE, operator, name)
-                files = walk(fs, join(checkpoint, below), skip=is_scratch)
-                found += [join(below, path) for path, _ in files]
+                files = (checkpoint / STATE / operator / name).walk(skip=is_scratch)
+                found += [join(STATE, operator, name, path) for path, _ in files]
     return sorted(found)
 
 
 def _seen(checkpoint: str, store: str | None) -> frozenset[str]:
     """Names of the input files that the fork's checkpoint has read; other kinds of sources keep no such log."""
-    fs, path = open_path(checkpoint, store)
-    offsets = all_offsets(fs, path)
+    carried = open_path(checkpoint, store)
+    offsets = all_offsets(carried)
     return frozenset(
         file_name(file.path)
         for source, _ in plans.log_ends(offsets[max(offsets)])
-        for files in source_entries(fs, path, source).values()
+        for files in source_entries(carried, source).values()
         for file in files
     )
 
 
-def _origin(url: str | None, spec: StreamSpec) -> _Origin:
+def _origin(url: str | None, spec: StreamSpec) -> Location:
     """A place of the stream."""
-    fs, path = open_path(url, spec.storage.connection) if url else (None, "")
-    known = isinstance(fs, LocalFiles) or path.startswith("s3a://")
-    if fs is None or not known or set(path) & set("*?[{"):
+    origin = open_path(url, spec.storage.connection) if url else None
+    known = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith("s3a://"))
+    if origin is None or not known or set(origin.path) & set("*?[{"):
         raise CheckpointError(
             f"a fork cannot be made of {url!r}",
             expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
             next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
         )
-    return _Origin(fs, path)
+    return origin
 
 
 def clear(into: Path, forked: StreamSpec) -> None:

@@ -17,18 +17,18 @@ from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance, to_tell
-from streamwarden.health.series import has_run
+from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance
 from streamwarden.health.services import measurement
 from streamwarden.health.stream_incidents import ended
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.lifecycle.lease import Liveness, is_held
+from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 from streamwarden.lifecycle.queries import Unit, owner, units
+from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
-from streamwarden.services.monitoring.notifiers import Notification, compose
+from streamwarden.services.fleet.liveness import is_alive as driver_alive
 from streamwarden.services.monitoring.probe import Surroundings, survey
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream import StreamSpec
@@ -72,14 +72,12 @@ class Report:
 
     Args:
         at: Unix seconds.
-        due: what somebody must hear of now; nothing is claimed or sent yet (`notify.deliver` does that).
         seconds: wall time of its phases: `read` (store and checkpoints), `check`, `save`.
     """
 
     at: float
     streams: Mapping[str, StreamHealth]
     changes: Changes = field(default_factory=Changes)
-    due: tuple[Notification, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -159,8 +157,7 @@ class HealthMonitor:
             seconds["save"] += time.perf_counter() - judged
         judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
-        notifications = tuple(compose(incident, now) for incident in self._due(streams, now))
-        return Report(at=now, streams=streams, changes=changes, due=notifications, seconds=seconds)
+        return Report(at=now, streams=streams, changes=changes, seconds=seconds)
 
     def _units(self, specs: Sequence[StreamSpec], now: float) -> list[Unit]:
         """What there is to judge: each stream, or its driver and its queries."""
@@ -249,16 +246,12 @@ class HealthMonitor:
         told = {each.batch_id for each in known if each.query_id == log.query_id and _is_told(each)}
         if all(batch in told for batch in range(since, log.committed + 1)):
             return False
-        missing = self._store.batches.missing(spec.name, log.query_id, log.committed, since)
         try:
-            planned, committed = seen.times() if missing else ({}, {})
+            filled = fill_missing(self._store, spec.name, log.query_id, seen.times, since=since, newest=log.committed)
         except CheckpointError as error:  # it could be read a moment ago: the next evaluation looks again
-            _log.warning("%s: the times of %d batches were not filled in: %s", spec.name, len(missing), error)
+            _log.warning("%s: the times of lost batches were not filled in: %s", spec.name, error)
             return False
-        lost = [batch for batch in missing if batch in committed]
-        for batch in lost:
-            self._store.batches.upsert_logged(spec.name, log.query_id, batch, planned.get(batch), committed[batch])
-        return bool(lost)
+        return filled > 0
 
     def _drivers(self, stream: str, recent: Sequence[DriverRecord]) -> tuple[DriverRecord, ...]:
         """The drivers of the last day; at least the newest, which may have been launched weeks ago."""
@@ -270,20 +263,14 @@ class HealthMonitor:
     def _is_alive(self, drivers: Sequence[DriverRecord], now: float, before: Mapping[str, Verdict]) -> bool | None:
         if not drivers:
             return None
-        newest = drivers[-1]
-        if newest.exit is not None:
-            return False
-        seen = self._alive(newest.process) if newest.process is not None else None
-        if seen is not None:
-            return seen
-        # another host, or a launch that is not bound yet: the lease decides
-        lease = self._store.leases.current(newest.checkpoint)
-        if is_held(lease, now=now, alive=self._alive):
-            return True
-        if lease is None or lease.released_at is not None:
-            return False
-        # Right after an outage nobody has renewed yet; a lease that had lapsed at the last verdict has no such excuse.
-        return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+
+        def held(lease: Lease) -> bool | None:
+            if is_held(lease, now=now, alive=self._alive):
+                return True
+            # After an outage no driver has renewed yet; one whose lease had expired at the last verdict had time to.
+            return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+
+        return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
 
     def _advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
         streams = {verdict.stream for verdict in verdicts}
@@ -304,14 +291,9 @@ class HealthMonitor:
             raise
         return True
 
-    def _due(self, streams: Mapping[str, StreamHealth], now: float) -> tuple[Incident, ...]:
-        """Read anew, so that what others claimed meanwhile is seen; also ends that nobody announced."""
-        found = to_tell(self._store.incidents, now, self._policy.resend_interval)
-        return tuple(incident for incident in found if incident.stream in streams)
-
 
 def _is_told(batch: Batch) -> bool:
-    return batch.committed_at is not None or (batch.progress is not None and has_run(batch.progress))
+    return batch.committed_at is not None or (batch.progress is not None and batch.progress.has_run)
 
 
 def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:

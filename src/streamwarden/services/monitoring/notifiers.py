@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from streamwarden.errors import ConfigError, StreamwardenError
-from streamwarden.health.incident import Incident, IncidentRepository
+from streamwarden.health.incident import Incident, IncidentRepository, to_tell
 from streamwarden.health.verdict import Status
 from streamwarden.units import format_duration
 
@@ -42,7 +42,7 @@ Send = Callable[[Notification], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class NotificationDelivery:
     """What became of the due notifications. `taken`: another process sends or sent them; `failed`: with the reason."""
 
     sent: tuple[Notification, ...] = ()
@@ -75,9 +75,17 @@ def compose(incident: Incident, now: float) -> Notification:
     return Notification(title=title, body="\n".join(lines), incident=incident)
 
 
+def due_notifications(
+    incidents: IncidentRepository, now: float, resend_interval: float, streams: Container[str] | None = None
+) -> list[Notification]:
+    """Compose what is due of all open incidents and recent ends, or of those of `streams`. Raises StoreError."""
+    due = to_tell(incidents, now, resend_interval)
+    return [compose(incident, now) for incident in due if streams is None or incident.stream in streams]
+
+
 def deliver(
     due: Iterable[Notification], send: Send, book: IncidentRepository, *, now: float, resend_interval: float
-) -> Delivery:
+) -> NotificationDelivery:
     """Send what is due, each by exactly one process: the one whose claim the store grants.
 
     A claim is taken before the send, so a process that dies in between costs one interval, never a second message. A
@@ -100,7 +108,7 @@ def deliver(
             book.claim_notification(known, before=now, now=now - resend_interval + RETRY)
         else:
             sent.append(notification)
-    return Delivery(sent=tuple(sent), taken=tuple(taken), failed=tuple(failed))
+    return NotificationDelivery(sent=tuple(sent), taken=tuple(taken), failed=tuple(failed))
 
 
 class AppriseNotifier:

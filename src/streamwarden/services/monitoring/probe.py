@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.sources import SourceFile, source_entries
 from streamwarden.checkpoint.state import state_stores
@@ -32,8 +32,7 @@ _MAX_FILE_AGE: Final = "7d"
 class Surroundings:
     """None where it could not be seen; `problems` says why."""
 
-    files: FileSystem | None = None
-    path: str = ""
+    checkpoint: Location | None = None
     log: LogPosition | None = None
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
@@ -42,9 +41,9 @@ class Surroundings:
 
     def times(self) -> tuple[dict[int, float | None], dict[int, float | None]]:
         """When each batch that the logs still have was planned and committed: two listings, on demand."""
-        if self.files is None:
+        if self.checkpoint is None:
             return {}, {}
-        return planned_times(self.files, self.path), committed_times(self.files, self.path)
+        return planned_times(self.checkpoint), committed_times(self.checkpoint)
 
 
 def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
@@ -60,8 +59,8 @@ def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
     services = services or Services()
     answers = tuple(services.answer(need) for need in needs(spec))
     try:
-        files, path = open_path(spec.checkpoint, spec.storage.connection)
-        log = log_position(files, path)
+        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        log = log_position(checkpoint)
     except (StreamwardenError, OSError) as error:
         return Surroundings(answers=answers, problems=(str(error),))
     problems: list[str] = []
@@ -75,14 +74,14 @@ def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
                 version=store.newest,
                 size=store.bytes,
             )
-            for store in state_stores(files, path)
+            for store in state_stores(checkpoint)
         )
         why_not = _not_asked(spec, services)
         if why_not is not None:
             problems.append(why_not)
             answers = _without_offsets(spec, answers, None, why_not)
         else:
-            waiting = waiting_input(spec, files, path)
+            waiting = waiting_input(spec, checkpoint)
     except (StreamwardenError, OSError) as error:
         problems.append(str(error))
         if spec.source.OFFSETS and _is_silence(error):
@@ -90,7 +89,7 @@ def survey(spec: StreamSpec, services: Services | None = None) -> Surroundings:
             said = error.observed if isinstance(error, StreamwardenError) else str(error)
             answers = _without_offsets(spec, answers, False, f"it answers, and gives no offsets: {said}")
     return Surroundings(
-        files=files, path=path, log=log, state=state, waiting=waiting, answers=answers, problems=tuple(problems)
+        checkpoint=checkpoint, log=log, state=state, waiting=waiting, answers=answers, problems=tuple(problems)
     )
 
 
@@ -130,7 +129,7 @@ def _not_asked(spec: StreamSpec, services: Services) -> str | None:
     return None
 
 
-def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> WaitingInput | None:
+def waiting_input(spec: StreamSpec, checkpoint: Location) -> WaitingInput | None:
     """The files of flat input folders that the logs of their sources do not name, or the records of a topic that no
     batch has planned.
 
@@ -141,7 +140,7 @@ def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> Waiti
     if source.OFFSETS:
         from streamwarden.sources.kafka.lag import waiting_records
 
-        return waiting_records(spec, files, checkpoint)
+        return waiting_records(spec, checkpoint)
     if not isinstance(source, FilesSource) or any(mark in source.path for mark in "*?[{"):
         return None
     options = {key.lower(): value for key, value in source.options.items()}
@@ -149,7 +148,7 @@ def waiting_input(spec: StreamSpec, files: FileSystem, checkpoint: str) -> Waiti
     if oldest is None:
         return None
     found = [
-        _waiting(open_path(folder, spec.storage.connection), oldest, source_entries(files, checkpoint, at))
+        _waiting(open_path(folder, spec.storage.connection), oldest, source_entries(checkpoint, at))
         for at, folder in enumerate(source.folders)
     ]
     known = [each for each in found if each is not None]
@@ -180,13 +179,10 @@ def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:
     )
 
 
-def _waiting(
-    location: tuple[FileSystem, str], oldest: float, log: Mapping[int, tuple[SourceFile, ...]]
-) -> WaitingInput | None:
+def _waiting(folder: Location, oldest: float, log: Mapping[int, tuple[SourceFile, ...]]) -> WaitingInput | None:
     """None if the folder has subfolders."""
-    folder, path = location
     try:
-        entries = [entry for entry in folder.entries(path) if not entry.name.startswith((".", "_"))]
+        entries = [entry for entry in folder.entries() if not entry.name.startswith((".", "_"))]
     except FileNotFoundError:
         return WaitingInput(count=0, size=0, since=None)
     if any(entry.is_dir for entry in entries):

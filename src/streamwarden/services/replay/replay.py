@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden import disk
 from streamwarden.errors import ConfigError
 from streamwarden.services.replay.flights import departures, observations
 
@@ -177,16 +178,13 @@ def _publish(text: str, target: Path, *, after: int = 0) -> int:
     Returns the millisecond of its modification, which is later than `after`: Spark reads files in the order of these
     milliseconds, and two files of the same one in any order.
     """
-    hidden = target.with_name(f".{target.name}.part")
-    with hidden.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with disk.replacing(target, part=target.with_name(f".{target.name}.part")) as file:
+        file.write(text.encode())
         file.flush()
         modified = _milliseconds(os.fstat(file.fileno()).st_mtime_ns)
         if modified <= after:
             modified = after + 1
             os.utime(file.fileno(), ns=(modified * 1_000_000, modified * 1_000_000))
-        os.fsync(file.fileno())
-    hidden.rename(target)
     folder = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # the rename itself survives a power failure too

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.storage.files import download, open_path
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
@@ -110,7 +110,7 @@ def verify(
         actual,
         key_columns=expectation.key_columns,
         value_columns=expectation.value_columns,
-        records=expectation.books.records,
+        records=expectation.counts.records,
         repeated=output.repeated,
         notes={**_notes(expectation, output), "starts": [asdict(start) for start in facts.starts]},
         problems=(
@@ -136,10 +136,10 @@ def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
         target = into / str(number)
         target.mkdir()
         try:
-            fs, place = open_path(folder, spec.storage.connection)
-            for entry in fs.entries(place):
+            source = open_path(folder, spec.storage.connection)
+            for entry in source.entries():
                 if not entry.is_dir and not entry.name.startswith((".", "_")):
-                    download(fs, join(place, entry.name), target / entry.name)
+                    download(source / entry.name, target / entry.name)
         except OSError as error:
             raise VerificationError(
                 f"the input cannot be copied: {error}",
@@ -154,7 +154,7 @@ def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
 def _committed_ranges(spec: StreamSpec, facts: RunFacts) -> dict[int, tuple[TopicRange, ...]]:
     """Committed batch -> ranges of the topic that it read."""
     try:
-        ranges = topic_ranges(*_checkpoint(spec))
+        ranges = topic_ranges(_checkpoint(spec))
     except (CheckpointError, OSError) as error:
         raise _unknown_input(spec.checkpoint, error) from error
     missing = [
@@ -190,7 +190,7 @@ def _exported(
     return export_topic(known, committed, into)
 
 
-def _checkpoint(spec: StreamSpec) -> tuple[FileSystem, str]:
+def _checkpoint(spec: StreamSpec) -> Location:
     return open_path(spec.checkpoint, spec.storage.connection)
 
 
@@ -244,23 +244,23 @@ def read_facts(
         folders: local ones that hold the input of each source, where the sources' own are not local.
         starts, ended: see `RunFacts`; they do not come from the checkpoint.
     """
-    fs, checkpoint = _checkpoint(spec)
+    checkpoint = _checkpoint(spec)
     try:
-        position = log_position(fs, checkpoint)
+        position = log_position(checkpoint)
         committed = position.committed
         last = -1 if committed is None else committed
-        logs = [file_source_log(fs, checkpoint, source) for source in range(max(1, len(spec.source.parts)))]
+        logs = [file_source_log(checkpoint, source) for source in range(max(1, len(spec.source.parts)))]
         files = {
             batch: [name for log in logs for name in log.get(batch, ())]
             for batch in sorted(set().union(*logs))
             if batch <= last
         }
-        planned = {batch: record for batch, record in all_offsets(fs, checkpoint).items() if batch <= last}
+        planned = {batch: record for batch, record in all_offsets(checkpoint).items() if batch <= last}
         moved = dict(zip(spec.source.folders, folders, strict=True)) if folders else {}
         paths = {batch: tuple(_input_path(name, moved) for name in names) for batch, names in files.items()}
-        state = state_fields(fs, checkpoint)
+        state = state_fields(checkpoint)
     except (CheckpointError, Damaged, OSError, ValueError) as error:
-        raise _unknown_input(checkpoint, error) from error
+        raise _unknown_input(checkpoint.path, error) from error
     return RunFacts(
         files=paths,
         watermarks={batch: record.watermark_ms for batch, record in planned.items()},
@@ -316,10 +316,10 @@ def _unknown_input(checkpoint: str, why: object) -> VerificationError:
 
 def _read_rate(spec: StreamSpec) -> RateFacts:
     """What the checkpoint says of a rate source: when it began and where each batch ended."""
-    fs, checkpoint = _checkpoint(spec)
+    checkpoint = _checkpoint(spec)
     try:
-        ends = {batch: record.sources[0] for batch, record in all_offsets(fs, checkpoint).items()}
-        began = int(read_log_file(fs, join(checkpoint, SOURCES, "0", "0")).lines[0])
+        ends = {batch: record.sources[0] for batch, record in all_offsets(checkpoint).items()}
+        began = int(read_log_file(checkpoint / SOURCES / "0" / "0").lines[0])
     except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
         raise VerificationError(
             f"the checkpoint does not say what the rate source gave: {error}",
@@ -351,7 +351,7 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
     return {
         **expectation.notes,
         **output.notes,
-        "books": asdict(expectation.books),
+        "books": asdict(expectation.counts),
         "output_files": output.files,
         "newest_manifest_entry": output.manifest.newest if output.manifest else None,
         "orphan_files": len(output.orphans),
@@ -372,7 +372,7 @@ def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, .
         return []
     at = list(expectation.value_columns).index(expectation.count_column)
     counted = sum(_whole(values[at]) for _, values in actual)
-    books = expectation.books
+    books = expectation.counts
     if counted == books.emitted:
         return []
     return [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.output_types import arrow_type
 from streamwarden.verification.column_types import ColumnType
@@ -70,7 +70,7 @@ class ReadFiles:
     unreadable: Sequence[tuple[str, str]] = ()
 
 
-def read_files(fs: FileSystem, root: str, files: Sequence[str], data_format: DataFormat) -> ReadFiles:
+def read_files(root: Location, files: Sequence[str], data_format: DataFormat) -> ReadFiles:
     """Read every file. One that is named twice counts twice.
 
     Raises VerificationError if the storage does not answer for the folder `root` either.
@@ -81,12 +81,12 @@ def read_files(fs: FileSystem, root: str, files: Sequence[str], data_format: Dat
     unreadable: list[tuple[str, str]] = []
     for file in files:
         try:
-            with fs.open(file) as opened:
+            with root.fs.open(file) as opened:
                 read.append(data_format.read(opened, file))
         except MemoryError:  # which says nothing of the file
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            _require_answer(fs, root, error)
+            _require_answer(root, error)
             unreadable.append((file, " ".join(str(error).split())))
     types: dict[str, list[ColumnType]] = {}
     for each in read:
@@ -116,15 +116,15 @@ def _read_parquet(opened: BinaryIO, _: str) -> DataFile:
 PARQUET: Final = DataFormat("parquet", "parquet", _read_parquet)
 
 
-def _require_answer(fs: FileSystem, root: str, error: Exception) -> None:
+def _require_answer(root: Location, error: Exception) -> None:
     """A storage that is unavailable says nothing of the file."""
     try:
-        fs.stat(root)
+        root.stat()
     except OSError as unavailable:
         raise VerificationError(
             f"the output cannot be read: {error}",
             expected="a storage that answers",
-            where=root,
+            where=root.path,
             next_step="see that the storage is reachable and the credentials are right",
         ) from unavailable
 

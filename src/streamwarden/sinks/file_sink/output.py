@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from streamwarden.adapters.storage.files import LocalFiles, open_path
-from streamwarden.checkpoint.filesystem import FileSystem, join, walk
+from streamwarden.checkpoint.filesystem import FileSystem
 from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import VerificationError
@@ -39,44 +39,44 @@ def read_output(
     Raises VerificationError if the folder is not there, the storage does not answer, or a manifest entry cannot be
     understood.
     """
-    fs, root = open_path(path, connection)
+    root = open_path(path, connection)
     try:
-        on_disk = sorted(name for name, _ in walk(fs, root, skip=_hidden) if data_format.names(name))
-        manifest = read_manifest(fs, root, committed, first)
+        on_disk = sorted(name for name, _ in root.walk(skip=_hidden) if data_format.names(name))
+        manifest = read_manifest(root, committed, first)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise VerificationError(
             "there is no output",
             expected=f"a folder of {data_format.name} files",
-            where=root,
+            where=root.path,
             next_step="let the stream commit a batch first",
         ) from error
     except OSError as error:
         raise VerificationError(
             f"the output cannot be read: {error}",
             expected=f"a folder of {data_format.name} files",
-            where=root,
+            where=root.path,
             next_step="see that the storage is reachable and the credentials are right",
         ) from error
     if manifest is None:
         problems = []
         if committed is not None:
-            problems.append(f"{committed + 1 - first} committed batches and no {SINK_LOG} in {root}")
-        data = read_files(fs, root, [join(root, name) for name in on_disk], data_format)
+            problems.append(f"{committed + 1 - first} committed batches and no {SINK_LOG} in {root.path}")
+        data = read_files(root, [(root / name).path for name in on_disk], data_format)
         problems += [_not_read(file, reason) for file, reason in data.unreadable]
         return Output(
             columns=data.columns, rows=data.rows, files=len(on_disk), problems=tuple(problems), types=data.types
         )
     missing = set(manifest.missing)
     present = [file for file in manifest.files if file not in missing]
-    named = {_real(fs, file) for file in present}
-    data = read_files(fs, root, present, data_format)
+    named = {_real(root.fs, file) for file in present}
+    data = read_files(root, present, data_format)
     return Output(
         columns=data.columns,
         rows=data.rows,
         types=data.types,
         manifest=manifest,
         files=len(present),
-        orphans=tuple(name for name in on_disk if _real(fs, join(root, name)) not in named),
+        orphans=tuple(name for name in on_disk if _real(root.fs, (root / name).path) not in named),
         problems=(
             *(f"the manifest has no entry for the committed batch {batch}" for batch in manifest.gaps),
             *(f"the manifest names {file_name(file)}, which is not there" for file in manifest.missing),

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.checkpoint.sink import read_sink_manifest
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.plan import Step, manifest_steps
+from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
 from streamwarden.problems import Problem
 from streamwarden.sinks.base import Sink, refused_mode
 from streamwarden.sinks.file_sink.data import DataFormat
@@ -35,6 +34,7 @@ class FileSink(Sink):
     MANIFEST: ClassVar[bool] = True
 
     path: str = field()
+    """the output folder"""
 
     @abstractmethod
     def data_format(self, expectation: Expectation) -> DataFormat:
@@ -57,12 +57,12 @@ class FileSink(Sink):
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)
 
-    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[Step]:
-        fs, path = open_path(self.path, origin.storage.connection)
-        manifest = read_sink_manifest(fs, path, batch)
+    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+        output = open_path(self.path, origin.storage.connection)
+        manifest = read_sink_manifest(output, batch)
         if manifest is None:
-            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", join(path, SINK_LOG))
-        return manifest_steps(manifest, path, places)
+            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", (output / SINK_LOG).path)
+        return manifest_steps(manifest, output.path, places)
 
     def read(
         self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool

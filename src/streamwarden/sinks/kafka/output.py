@@ -46,7 +46,7 @@ def read_topic(
         return output_of(delivered_live(events, deduplicated=deduplicated), like)
     found = delivered(
         events,
-        query=read_query_id(*open_path(spec.checkpoint, spec.storage.connection)) or "",
+        query=read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or "",
         committed=committed,
         first=first,
         update=spec.sink.mode is OutputMode.UPDATE,

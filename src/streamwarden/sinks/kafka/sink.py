@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSink(Sink):
-    """A topic; at least once, and exactly once for readers that drop the event ids that they have seen.
-
-    Args:
-        connection: name of the connection to the broker.
-        topic: the topic that is written.
-        key: columns that distinguish a row from all others.
-    """
+    """A topic; at least once, and exactly once for readers that drop the event ids that they have seen."""
 
     SERVICE: ClassVar[str | None] = "broker"
     PLACE: ClassVar[str | None] = "topic"
@@ -42,8 +36,11 @@ class KafkaSink(Sink):
 
     kind: str = "kafka"
     connection: str = field()
+    """name of the connection to the broker (see [connections](connections.md))"""
     topic: str = field()
+    """the topic, which must exist"""
     key: tuple[str, ...] = ()
+    """columns that identify a row; at least one is required"""
 
     def problems(self) -> Iterator[Problem]:
         yield from topic_problems("sink", self.topic)

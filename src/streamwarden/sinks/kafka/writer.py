@@ -81,11 +81,12 @@ class TopicWriter:
 
     def _own_query_id(self) -> str:
         if self._query_id is None:
-            fs, path = open_path(self._spec.checkpoint)
-            self._query_id = read_query_id(fs, path)
+            self._query_id = read_query_id(open_path(self._spec.checkpoint))
         if self._query_id is None:
             raise CheckpointError(
-                "the checkpoint has lost its metadata while the query runs", where=path, next_step="restore it"
+                "the checkpoint has lost its metadata while the query runs",
+                where=self._spec.checkpoint,
+                next_step="restore it",
             )
         return self._query_id
 

@@ -53,7 +53,7 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
     with _session(forked) as cursor:
         source, target = _table(cursor, origin), _table(cursor, forked)
         position = ledger.read(
-            cursor, source, read_query_id(*open_path(origin.checkpoint, origin.storage.connection)) or ""
+            cursor, source, read_query_id(open_path(origin.checkpoint, origin.storage.connection)) or ""
         )
         newest = None if position is None else position.batch
         if newest is None or newest < rewind:

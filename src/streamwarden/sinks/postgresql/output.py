@@ -44,7 +44,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
             ).fetchall()
             described = tuple(cursor.description or ())
             position = ledger.read(
-                cursor, table, read_query_id(*open_path(spec.checkpoint, spec.storage.connection)) or ""
+                cursor, table, read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or ""
             )
     except psycopg.DataError as error:
         raise VerificationError(

@@ -36,7 +36,7 @@ def newest(spec: StreamSpec) -> int | None:
     table = Table(schema=schema or "", name=name, oids=())
     checkpoint = open_path(spec.checkpoint, spec.storage.connection)
     with _session(spec) as session, session.cursor() as cursor:
-        position = ledger.read(cursor, table, read_query_id(*checkpoint) or "")
+        position = ledger.read(cursor, table, read_query_id(checkpoint) or "")
     return None if position is None else position.batch
 
 

@@ -33,11 +33,7 @@ _TABLE: Final = re.compile(r"([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}")
 class PostgresqlSink(Sink):
     """A table; exactly once for every reader, because a batch's rows and its id are one transaction.
 
-    Args:
-        connection: name of the connection to the database.
-        table: the table that is written, `schema.table` or `table`.
-        key: columns that distinguish a row from all others; in update mode a row replaces the one of the same key.
-        retry_for: how long a batch is tried again while the database is unavailable, before the driver ends.
+    `options` must be empty: settings such as sslmode are in the connection's extra.
     """
 
     SERVICE: ClassVar[str | None] = "database"
@@ -45,9 +41,14 @@ class PostgresqlSink(Sink):
 
     kind: str = "postgresql"
     connection: str = field()
+    """name of the connection to the database (see [connections](connections.md))"""
     table: str = field()
+    """`schema.table` or `table`; it is created if it does not exist"""
     key: tuple[str, ...] = ()
+    """columns that identify a row; `mode: update` needs them, and replaces the row of the same key"""
     retry_for: Seconds = RETRY_FOR
+    """how long a batch is retried while the database is unavailable; then the driver fails and the restart policy
+    applies"""
 
     @property
     def address(self) -> str:

@@ -17,7 +17,6 @@ from streamwarden.adapters.postgresql.access import access
 from streamwarden.adapters.postgresql.sink import Batch, TableSink, waits_for
 from streamwarden.adapters.postgresql.table import Column, Target, split
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError
@@ -162,7 +161,7 @@ class TableWriter:
             patience=self._patience,
             ending=self._ending,
         )
-        self._sink.prepare(read_query_id(*open_path(self._spec.checkpoint)))
+        self._sink.prepare(read_query_id(open_path(self._spec.checkpoint)))
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch."""
@@ -181,20 +180,22 @@ class TableWriter:
 
     def _planned(self, batch_id: int) -> tuple[str, str]:
         """The query's id and the digest of the batch's plan: both are in the checkpoint before the batch runs."""
-        fs, path = open_path(self._spec.checkpoint)
-        where = join(path, OFFSETS, str(batch_id))
-        query_id = read_query_id(fs, path)
+        checkpoint = open_path(self._spec.checkpoint)
+        plan = checkpoint / OFFSETS / str(batch_id)
+        query_id = read_query_id(checkpoint)
         if query_id is None:
             raise CheckpointError(
-                "the checkpoint has lost its metadata while the query runs", where=path, next_step="restore it"
+                "the checkpoint has lost its metadata while the query runs",
+                where=checkpoint.path,
+                next_step="restore it",
             )
         try:
-            return query_id, hashlib.sha256(fs.read(where)).hexdigest()
+            return query_id, hashlib.sha256(plan.read()).hexdigest()
         except OSError as error:
             raise CheckpointError(
                 f"the plan of the running batch cannot be read: {error}",
                 expected="the file that Spark wrote before it began the batch",
-                where=where,
+                where=plan.path,
                 next_step="run `streamwarden inspect` on the checkpoint",
             ) from error
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import kept_offsets, reader, topic_id
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import TopicRange, topic_offsets
 from streamwarden.errors import SourceError
@@ -34,18 +34,18 @@ RECENT: Final = 20
 """Batches that tell how many records a batch reads."""
 
 
-def waiting_records(spec: StreamSpec, fs: FileSystem, checkpoint: str) -> WaitingInput | None:
+def waiting_records(spec: StreamSpec, checkpoint: Location) -> WaitingInput | None:
     """The records that wait for `spec`; None before its first batch is planned.
 
     Raises SourceError if the broker does not answer or has no such topic, ConfigError for a connection that is not
     known, CheckpointError, OSError.
     """
-    positions = _positions(fs, checkpoint)
+    positions = _positions(checkpoint)
     if not positions:
         return None
     topic = str(spec.source.topic)
     planned = positions[max(positions)]
-    batch = log_position(fs, checkpoint).committed
+    batch = log_position(checkpoint).committed
     committed = planned if batch is None else positions.get(batch, planned)
     known = connection(str(spec.source.connection))
     isolation = isolation_of(spec.source)
@@ -73,7 +73,7 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
     ConfigError, CheckpointError, OSError.
     """
     topic = str(spec.source.topic)
-    positions = {} if checkpoint is None else _positions(*open_path(checkpoint, spec.storage.connection))
+    positions = {} if checkpoint is None else _positions(open_path(checkpoint, spec.storage.connection))
     planned = _of(topic, positions[max(positions)]) if positions else {}
     isolation = isolation_of(spec.source)
     lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned, isolation=isolation)
@@ -106,7 +106,7 @@ def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
     """
     topic = str(spec.source.topic)
     place = open_path(checkpoint, spec.storage.connection)
-    positions = _positions(*place)
+    positions = _positions(place)
     read = {name for offsets in positions.values() for name, _ in offsets}
     if read - {topic}:
         raise SourceError(
@@ -116,7 +116,7 @@ def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
             next_step="take the topic from spec.source.topic in the job (`read_rows` does), or drill another stream",
         )
     planned = _of(topic, positions[max(positions)]) if positions else {}
-    batch = log_position(*place).committed
+    batch = log_position(place).committed
     committed = _of(topic, positions[batch]) if batch in positions else {}
     isolation = isolation_of(spec.source)
     return topic_lag(connection(str(spec.source.connection)), topic, planned, committed, isolation=isolation)
@@ -130,7 +130,7 @@ def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
     return next(
         (
             batch
-            for batch, offsets in sorted(_positions(*open_path(spec.checkpoint, spec.storage.connection)).items())
+            for batch, offsets in sorted(_positions(open_path(spec.checkpoint, spec.storage.connection)).items())
             if any(offset > 0 for (_, partition), offset in offsets.items() if partition in partitions)
         ),
         None,
@@ -178,11 +178,11 @@ def topic_lag(
     return tuple(replace(lag, since=since.get(partition)) for partition, lag in lags.items())
 
 
-def _positions(fs: FileSystem, checkpoint: str) -> dict[int, dict[tuple[str, int], int]]:
+def _positions(checkpoint: Location) -> dict[int, dict[tuple[str, int], int]]:
     """Batch -> the offsets that it ends at, of the query's first source."""
     return {
         batch: offsets
-        for batch, record in all_offsets(fs, checkpoint).items()
+        for batch, record in all_offsets(checkpoint).items()
         if record.sources and (offsets := topic_offsets(record.sources[0])) is not None
     }
 

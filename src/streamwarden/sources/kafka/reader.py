@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.kafka.brokers import java_options
-from streamwarden.checkpoint.filesystem import FileSystem
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.topics import topic_ranges
 from streamwarden.errors import CheckpointError
@@ -98,17 +98,17 @@ class TopicSource:
         columns = [row[name].alias(name) for name in self.rules.columns]
         return records.select(*columns, corrupt.alias(CORRUPT), record.alias("_record"))
 
-    def malformed_of(self, spark: SparkSession, fs: FileSystem, checkpoint: str, place: int, batch: int) -> DataFrame:
+    def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
         """See `sources.Source`."""
         from pyspark.sql import functions as f
 
-        known = topic_ranges(fs, checkpoint, place)
+        known = topic_ranges(checkpoint, place)
         if batch not in known:
-            require_range(fs, checkpoint, batch)
+            require_range(checkpoint, batch)
             raise CheckpointError(
                 f"offsets/{batch} or the one before it names no offsets of a topic",
                 expected="where each batch ends in each partition, as Spark writes it",
-                where=checkpoint,
+                where=checkpoint.path,
                 next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
             )
         ranges = known[batch]

@@ -16,13 +16,7 @@ from streamwarden.sources.base import Source, positive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSource(Source):
-    """A topic of a broker.
-
-    Args:
-        connection: name of the connection to the broker.
-        topic: the topic that is read.
-        format: of the records' values.
-    """
+    """A topic of a broker."""
 
     SERVICE: ClassVar[str | None] = "broker"
     OFFSETS: ClassVar[bool] = True
@@ -32,9 +26,13 @@ class KafkaSource(Source):
 
     kind: str = "kafka"
     connection: str = field()
+    """name of the connection to the broker (see [connections](connections.md))"""
     topic: str = field()
+    """the topic that is read"""
     format: str = "json"
+    """format of the values of the records; `json` is the only one"""
     max_offsets_per_trigger: int | None = None
+    """most records that a batch reads; null: all that are there"""
 
     @property
     def limited(self) -> bool:

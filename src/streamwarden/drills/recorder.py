@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, Entry, JournalRepository, Step
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
 from streamwarden.drills.ports import Clock, ForkView
 from streamwarden.drills.spec import DrillSpec, drill_from_dict
 from streamwarden.errors import DrillError
 
 
-class Ledger:
+class RunRecorder:
     """The facts of a run (the latest word, replaced) and its entries (the history, only added to), written through to
     the store at once: a step that is killed loses nothing that it had noted."""
 
@@ -54,26 +54,27 @@ class Ledger:
         """Set facts (JSON values) and save the run."""
         self.save(replace(self.run, facts={**self.run.facts, **_as_json(facts)}))
 
-    def note(self, step: Step, kind: str, message: str, /, **data: Any) -> None:
+    def note(self, step: DrillStep, kind: str, message: str, /, **data: Any) -> None:
         """Add one entry to the journal; `data` is JSON."""
         self._journals.append(
-            self.run.run_id, Entry(step=step, at=self._clock.now(), kind=kind, message=message, data=_as_json(data))
+            self.run.run_id,
+            JournalEntry(step=step, at=self._clock.now(), kind=kind, message=message, data=_as_json(data)),
         )
 
-    def halt(self, step: Step, status: DrillStatus, reason: str) -> None:
+    def halt(self, step: DrillStep, status: DrillStatus, reason: str) -> None:
         """End the experiment here; only healing and the report still run. The first halt counts."""
         if "halted" not in self.run.facts:
             self.put(halted={"status": status.value, "step": step.value, "reason": reason})
         self.note(step, status.value, reason)
 
-    def finish_step(self, step: Step, outcome: str, message: str) -> None:
+    def finish_step(self, step: DrillStep, outcome: str, message: str) -> None:
         """Record that a step is over: `passed`, `failed` (it halted the drill or found a deviation) or `skipped`.
 
         A report that was written before says no longer all: it counts as not written.
         """
         done = {"outcome": outcome, "message": message, "at": self._clock.now()}
         steps = {**self.run.facts.get("steps", {}), step.value: done}
-        steps.pop(Step.REPORT.value, None)
+        steps.pop(DrillStep.REPORT.value, None)
         self.put(steps=steps)
 
     def save(self, run: DrillRun) -> None:

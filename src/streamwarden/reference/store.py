@@ -1,16 +1,12 @@
-"""The reference page of the tables, written from their definition.
-
-`python -m streamwarden.adapters.store.reference > docs/reference/store.md`; a test keeps the page true.
-"""
+"""The reference page of the store's tables, from their definitions."""
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 import sqlalchemy as sa
 
-from streamwarden.adapters.store.tables import Json, metadata
+from streamwarden.adapters.store.tables import JsonText, metadata
 
 _HEAD: Final = """# The store's tables
 
@@ -37,7 +33,7 @@ def _section(table: sa.Table) -> str:
 
 
 def _type(column: sa.Column[object]) -> str:
-    if isinstance(column.type, Json):
+    if isinstance(column.type, JsonText):
         return "JSON as text"
     return {"BIGINT": "integer", "INTEGER": "integer", "DOUBLE": "number", "BOOLEAN": "boolean"}.get(
         str(column.type), "text"
@@ -47,7 +43,3 @@ def _type(column: sa.Column[object]) -> str:
 def _remark(column: sa.Column[object]) -> str:
     remarks = ["key" if column.primary_key else "", "may be empty" if column.nullable else "", column.comment or ""]
     return ": ".join(remark for remark in remarks if remark)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

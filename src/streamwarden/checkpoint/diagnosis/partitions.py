@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.findings import Finding, loses_rows
+from streamwarden.checkpoint.diagnosis.damage import Damage, loses_rows
 from streamwarden.checkpoint.diagnosis.loading import NO_DELTA, NO_FILE, refuses
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS, STATE
@@ -62,7 +62,7 @@ def diagnose_layout(
     version: int,
     record: OffsetRecord,
     committed_operators: int,
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """Operators are numbered from 0 without a hole, and so are the partitions of each; each partition has every store.
 
     Args:
@@ -100,7 +100,7 @@ def provider_name(record: OffsetRecord) -> str | None:
 
 def _diagnose_partition(
     folder: str, there: Sequence[StateStore], layout: OperatorLayout, record: OffsetRecord, missing: str
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     if not there:
         yield refuses(folder, "the partition is missing", missing)
         return
@@ -118,7 +118,7 @@ def _diagnose_partition(
 
 def _diagnose_unread(
     folder: str, own: Sequence[StateStore], layout: OperatorLayout, version: int, batch: int
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """Partitions beyond the number that the offset log fixes, with state of the version that is loaded next. A query
     that was repartitioned to fewer has others, of older versions."""
     for store in own:

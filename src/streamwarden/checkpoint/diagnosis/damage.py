@@ -26,7 +26,7 @@ class Consequence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Damage:
     """One missing or damaged file.
 
     Args:
@@ -45,18 +45,18 @@ class Finding:
     error_class: str | None = None
 
 
-def refuses_start(path: str, what: str, next_step: str, error_class: str | None = None) -> Finding:
+def refuses_start(path: str, what: str, next_step: str, error_class: str | None = None) -> Damage:
     """Spark does not start."""
     spark = f"Spark refuses to start{f' ({error_class})' if error_class else ''}."
     return finding(path, what, Consequence.REFUSES, spark, next_step, error_class)
 
 
-def loses_rows(path: str, what: str, spark: str, next_step: str, error_class: str | None = None) -> Finding:
+def loses_rows(path: str, what: str, spark: str, next_step: str, error_class: str | None = None) -> Damage:
     """Spark starts, and rows are missing from the output."""
     return finding(path, what, Consequence.LOSES, spark, next_step, error_class)
 
 
-def not_read(path: str, what: str) -> Finding:
+def not_read(path: str, what: str) -> Damage:
     """A damaged file that only a rewind needs."""
     spark = "Spark does not read it any more; a fork cannot be rewound to it."
     return finding(path, what, Consequence.HARMLESS, spark, "nothing")
@@ -64,14 +64,14 @@ def not_read(path: str, what: str) -> Finding:
 
 def finding(
     path: str, what: str, consequence: Consequence, spark: str, next_step: str, error_class: str | None = None
-) -> Finding:
+) -> Damage:
     """A finding, its fields in the order in which a person reads them."""
-    return Finding(
+    return Damage(
         path=path, what=what, consequence=consequence, spark=spark, next_step=next_step, error_class=error_class
     )
 
 
-def worst(findings: tuple[Finding, ...]) -> Consequence | None:
+def worst(findings: tuple[Damage, ...]) -> Consequence | None:
     """The gravest consequence; None if there is no finding."""
     order = list(Consequence)
     return max((finding.consequence for finding in findings), key=order.index, default=None)

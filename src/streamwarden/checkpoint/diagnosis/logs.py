@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from streamwarden.checkpoint.compaction import leftover_checksums
-from streamwarden.checkpoint.diagnosis.findings import Consequence, Finding, finding, not_read, refuses_start
-from streamwarden.checkpoint.filesystem import FileSystem, join
+from streamwarden.checkpoint.compaction import orphan_checksums
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding, not_read, refuses_start
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     COMMITS,
     METADATA,
@@ -89,22 +89,20 @@ class Logs:
         return record if isinstance(record, OffsetRecord) else None
 
 
-def read_logs(
-    fs: FileSystem, path: str, commits: Sequence[int], offsets: Sequence[int], written: int | None = None
-) -> Logs:
+def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[int], written: int | None = None) -> Logs:
     """Read both logs. A file that was purged since it was listed is left out; every damage is kept as words."""
     return Logs(
-        _read_all(fs, join(path, OFFSETS), offsets, parse_offsets),
-        _read_all(fs, join(path, COMMITS), commits, parse_commit),
+        _read_all(checkpoint / OFFSETS, offsets, parse_offsets),
+        _read_all(checkpoint / COMMITS, commits, parse_commit),
         written,
     )
 
 
-def diagnose_metadata(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+def diagnose_metadata(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
     """`metadata`: without it Spark refuses to continue what is there."""
     new_id = 'write {"id": "<a new UUID>"} into it (sinks that remember the query id take it for a new query)'
     try:
-        require_uuid(parse_query_id(read_bytes(fs, join(path, METADATA))))
+        require_uuid(parse_query_id(read_bytes(checkpoint / METADATA)))
     except FileNotFoundError:
         if logs.offsets or logs.commits:
             yield refuses_start(
@@ -117,14 +115,14 @@ def diagnose_metadata(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding
         yield refuses_start(METADATA, str(error), f"{RESTORE}, or {new_id}")
 
 
-def diagnose_folders(fs: FileSystem, path: str) -> Iterator[Finding]:
+def diagnose_folders(checkpoint: Location) -> Iterator[Damage]:
     """A file in the place of a folder: Spark can neither list it nor write into it."""
-    for entry in fs.entries(path):
+    for entry in checkpoint.entries():
         if entry.name in (OFFSETS, COMMITS, SOURCES, STATE) and not entry.is_dir:
             yield refuses_start(entry.name, "a file is in the place of the folder", RESTORE)
 
 
-def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Finding]:
+def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Damage]:
     """Gaps and damage in `offsets/` and `commits/`.
 
     Args:
@@ -141,16 +139,16 @@ def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Finding]:
     yield from _diagnose_commits(logs, planned, committed)
 
 
-def diagnose_leftovers(fs: FileSystem, path: str, logs: Logs) -> Iterator[Finding]:
+def diagnose_orphans(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
     """Checksum files of `offsets/` and `commits/` that are in the way of the next batches."""
     planned = -1 if logs.planned is None else logs.planned
     committed = -1 if logs.committed is None else logs.committed
     for folder, after in ((OFFSETS, planned), (COMMITS, max(planned - 1, committed))):
-        for name in leftover_checksums(list_or_empty(fs, path, folder), after):
-            yield leftover(join(folder, name))
+        for name in orphan_checksums(list_or_empty(checkpoint / folder), after):
+            yield orphan(join(folder, name))
 
 
-def leftover(path: str) -> Finding:
+def orphan(path: str) -> Damage:
     """A checksum file whose file was removed by hand."""
     name = path.rpartition("/")[2].removeprefix(".").removesuffix(".crc")
     spark = f"Spark fails when it writes {name} ('Multiple streaming queries are concurrently using …')."
@@ -158,7 +156,7 @@ def leftover(path: str) -> Finding:
     return finding(path, what, Consequence.REFUSES, spark, "remove it")
 
 
-def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int | None) -> Iterator[Finding]:
+def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int | None) -> Iterator[Damage]:
     """Commits beyond the plan: either offsets were lost, or the commits belong to another run."""
     record = logs.commits[committed]
     second = isinstance(record, CommitRecord) and bool(record.state_ids)
@@ -179,7 +177,7 @@ def _remove(batch: int) -> str:
     return f"remove {COMMITS}/{batch} and its checksum file {COMMITS}/.{batch}.crc"
 
 
-def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Finding]:
+def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Damage]:
     for batch in range(min(logs.offsets), planned + 1):
         record = logs.offsets.get(batch)
         if isinstance(record, OffsetRecord):
@@ -193,7 +191,7 @@ def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Finding]:
         yield refuses_start(f"{OFFSETS}/{planned - 1}", "the file is missing", RESTORE)
 
 
-def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterator[Finding]:
+def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterator[Damage]:
     """The newest batch is normally planned and not committed while it runs; more than that means lost files."""
     again = (
         f"The sink already lists batch {planned}, so Spark only commits it."
@@ -216,13 +214,11 @@ def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterat
         yield refuses_start(f"{COMMITS}/{committed}", newest, advice)
 
 
-def _read_all(
-    fs: FileSystem, folder: str, batches: Sequence[int], parse: Callable[[int, LogFile], _T]
-) -> dict[int, _T | str]:
+def _read_all(folder: Location, batches: Sequence[int], parse: Callable[[int, LogFile], _T]) -> dict[int, _T | str]:
     found: dict[int, _T | str] = {}
     for batch in batches:
         try:
-            found[batch] = parse(batch, read_log_file(fs, join(folder, str(batch))))
+            found[batch] = parse(batch, read_log_file(folder / str(batch)))
         except FileNotFoundError:
             continue
         except Damaged as error:

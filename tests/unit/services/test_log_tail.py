@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.airflow.log_tail import BEHIND, LogTail
+from streamwarden.services.fleet.log_tail import BEHIND, LogTail, last_text
 
 
 @pytest.fixture
@@ -21,12 +21,12 @@ def append(log: Path, text: str) -> None:
 
 def test_a_log_that_is_not_there_yet_has_no_lines(log: Path) -> None:
     """The driver was just launched."""
-    assert LogTail(log).read() == ()
+    assert LogTail.resumed(log).read() == ()
 
 
 def test_lines_are_shown_once_and_in_order(log: Path) -> None:
     """Two looks, and nothing new in the third."""
-    tail = LogTail(log)
+    tail = LogTail.resumed(log)
     append(log, "one\ntwo\n")
     assert list(tail.read()) == ["one", "two"]
     append(log, "three\n")
@@ -37,14 +37,14 @@ def test_lines_are_shown_once_and_in_order(log: Path) -> None:
 def test_another_reader_goes_on_where_the_killed_one_was(log: Path) -> None:
     """A new triggerer, or a cleared task's new try, repeats nothing."""
     append(log, "one\n")
-    assert list(LogTail(log).read()) == ["one"]
+    assert list(LogTail.resumed(log).read()) == ["one"]
     append(log, "two\n")
-    assert list(LogTail(log).read()) == ["two"]
+    assert list(LogTail.resumed(log).read()) == ["two"]
 
 
 def test_a_line_that_is_not_finished_waits_for_its_rest(log: Path) -> None:
     """Unless the driver has ended: then it is all there will be."""
-    tail = LogTail(log)
+    tail = LogTail.resumed(log)
     append(log, "whole\nhal")
     assert list(tail.read()) == ["whole"]
     append(log, "f\nlast words")
@@ -59,7 +59,7 @@ def test_a_driver_that_floods_its_log_floods_nothing_else(log: Path) -> None:
     append(log, ("y" * 99 + "\n") * (2 * BEHIND // 100))
     append(log, "the end\n")
     shown = []
-    tail = LogTail(log)
+    tail = LogTail.resumed(log)
     while lines := tail.read():
         shown += lines
     assert shown[-1] == "the end"
@@ -72,7 +72,7 @@ def test_a_line_longer_than_a_look_is_shown_in_pieces(log: Path) -> None:
     """A plan of a megabyte in one line must not stop the log."""
     append(log, "z" * 300_000 + "\nafter\n")
     shown = []
-    tail = LogTail(log)
+    tail = LogTail.resumed(log)
     while lines := tail.read():
         shown += lines
     assert "".join(shown[:-1]) == "z" * 300_000
@@ -82,12 +82,29 @@ def test_a_line_longer_than_a_look_is_shown_in_pieces(log: Path) -> None:
 def test_bytes_that_are_no_text_are_shown_as_such(log: Path) -> None:
     """A job may print anything."""
     log.write_bytes(b"caf\xe9\n")
-    assert list(LogTail(log).read()) == ["caf\ufffd"]
+    assert list(LogTail.resumed(log).read()) == ["caf\ufffd"]
 
 
 def test_a_log_that_was_replaced_is_read_from_its_start(log: Path) -> None:
     """It is shorter than what was shown."""
     append(log, "a long first line\n")
-    LogTail(log).read()
+    LogTail.resumed(log).read()
     log.write_text("new\n")
-    assert list(LogTail(log).read()) == ["new"]
+    assert list(LogTail.resumed(log).read()) == ["new"]
+
+
+def test_a_reader_that_skips_nothing_shows_a_flood_whole(log: Path) -> None:
+    """A person who follows a log in a terminal sees every line once, from where the following began."""
+    append(log, "before\n")
+    tail = LogTail(log, start=log.stat().st_size)
+    count = 2 * BEHIND // 100
+    append(log, "".join(f"{number:099d}\n" for number in range(count)) + "last words")
+    assert [int(line) for line in tail.read_all()] == list(range(count))
+    assert list(tail.read_all(final=True)) == ["last words"]
+    assert not log.with_name(log.name + ".shown").exists()
+
+
+def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert last_text(tmp_path / "none") == ""
+    (tmp_path / "log").write_text("x" * 100 + "end")
+    assert last_text(tmp_path / "log", 5) == "xxend"

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from streamwarden.adapters.store.batches import Batches
+from streamwarden.adapters.store.batches import SqlBatchRepository
 from streamwarden.adapters.store.database import Database
-from streamwarden.adapters.store.drivers import Drivers
-from streamwarden.adapters.store.incidents import Incidents
-from streamwarden.adapters.store.journals import Journals
-from streamwarden.adapters.store.leases import Leases
-from streamwarden.adapters.store.measurements import Measurements
+from streamwarden.adapters.store.drivers import SqlDriverRepository
+from streamwarden.adapters.store.incidents import SqlIncidentRepository
+from streamwarden.adapters.store.journals import SqlJournalRepository
+from streamwarden.adapters.store.leases import SqlLeaseRepository
+from streamwarden.adapters.store.measurements import SqlMeasurementRepository
 from streamwarden.adapters.store.migrate import migrate
-from streamwarden.adapters.store.queries import Queries
+from streamwarden.adapters.store.queries import SqlQueryRepository
 from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
 from streamwarden.adapters.store.rollup import roll_up
-from streamwarden.adapters.store.stops import Stops
-from streamwarden.adapters.store.verdicts import Verdicts
+from streamwarden.adapters.store.stops import SqlStopRepository
+from streamwarden.adapters.store.verdicts import SqlVerdictRepository
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Liveness
 
@@ -56,15 +56,15 @@ class Store:
     ) -> None:
         self.url = url  # as given, with its password: for the environment of a driver, never for a message
         self._database = Database(url, busy_timeout=busy_timeout)
-        self.leases = Leases(self._database, alive, clock)
-        self.drivers = Drivers(self._database)
-        self.queries = Queries(self._database)
-        self.stops = Stops(self._database)
-        self.batches = Batches(self._database)
-        self.measurements = Measurements(self._database)
-        self.verdicts = Verdicts(self._database)
-        self.incidents = Incidents(self._database)
-        self.journals = Journals(self._database)
+        self.leases = SqlLeaseRepository(self._database, alive, clock)
+        self.drivers = SqlDriverRepository(self._database)
+        self.queries = SqlQueryRepository(self._database)
+        self.stops = SqlStopRepository(self._database)
+        self.batches = SqlBatchRepository(self._database)
+        self.measurements = SqlMeasurementRepository(self._database)
+        self.verdicts = SqlVerdictRepository(self._database)
+        self.incidents = SqlIncidentRepository(self._database)
+        self.journals = SqlJournalRepository(self._database)
 
     def __repr__(self) -> str:
         return f"Store({self.where})"

@@ -1,0 +1,55 @@
+"""How files are written: replaced whole, or one line appended in one write. Only the standard library."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+PRIVATE: Final = 0o600
+"""Mode of a file that only its owner reads."""
+
+SHARED: Final = 0o666
+"""Mode of a file that others may read as far as this process's umask lets them."""
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = SHARED, durable: bool = True, part: Path | None = None) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of `path` when the block ends. A reader sees the old or the new content.
+
+    An error in the block leaves `path` as it was, and nothing beside it. Raises OSError.
+
+    Args:
+        durable: the content is on the disk before it is visible, so that it survives a power failure.
+        part: the file that is written; default: a hidden name beside `path` that no other writer uses.
+    """
+    part = part or path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def replace(path: Path, content: str | bytes, *, mode: int = SHARED, durable: bool = True) -> None:
+    """Replace `path` by `content`; see `replacing`."""
+    with replacing(path, mode=mode, durable=durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append `line`, in one write, so that several processes may append to the same private file. Raises OSError."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE)
+    try:
+        os.write(handle, f"{line}\n".encode())
+    finally:
+        os.close(handle)

@@ -1,0 +1,53 @@
+"""The claim of a launch: the lease and the record of a driver that is about to start."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.errors import StoreError
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.services.fleet.driver_ids import driver_folders, new_driver_id
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+LEASE_TTL: Final = 30.0
+"""Seconds a lease lasts without a renewal; it decides only where the holder's process cannot be seen."""
+
+
+def claim(
+    store: Store, data: Path, spec: StreamSpec, *, launched_by: str, ttl: float, now: float
+) -> tuple[DriverRecord, Lease]:
+    """Acquire the lease of a new driver; returns its record, which is not stored yet. Raises LeaseHeld, StoreError."""
+    driver_id = new_driver_id(spec.name, now)
+    lease = store.leases.acquire(*spec.checkpoints, stream=spec.name, holder=driver_id, ttl=ttl, now=now)
+    record = DriverRecord(
+        driver_id=driver_id,
+        stream=spec.name,
+        checkpoint=spec.checkpoint,
+        token=lease.token,
+        folder=str(driver_folders(data, spec.name) / driver_id),
+        launched_by=launched_by,
+        launched_at=now,
+    )
+    return record, lease
+
+
+def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, now: float) -> None:
+    """Release the lease of a launch that failed, and record the error as the driver's exit."""
+    exit = ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=now,
+        error_class=type(error).__name__,
+        message=str(error),
+        next_step=getattr(error, "next_step", ""),
+    )
+    with contextlib.suppress(StoreError):
+        store.leases.release(lease, now=now)
+    with contextlib.suppress(StoreError):
+        store.drivers.launched(record)
+        store.drivers.exited(record.driver_id, exit)

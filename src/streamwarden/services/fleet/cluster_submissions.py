@@ -1,0 +1,94 @@
+"""Drivers in cluster mode: another program submits them and follows them, the fleet claims and records them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.errors import LeaseHeld
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.services.fleet.claims import abandon, claim
+from streamwarden.services.fleet.cleaning import clean
+from streamwarden.services.fleet.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.finding import Finder
+from streamwarden.services.fleet.launch import driver_environment, remote_environment, write_folder
+from streamwarden.services.fleet.recorded_starts import keep_start
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+SUBMIT_TTL: Final = 600.0
+"""Seconds that a cluster has to start a driver that was submitted to it. After that another driver may be submitted;
+the late one finds that its claim was taken, and ends."""
+
+
+class ClusterSubmissions:
+    """Claims and records the drivers of a cluster; see `Fleet.submit` and `Fleet.conclude`."""
+
+    def __init__(
+        self, store: Store, data: Path, finder: Finder, exits: ExitRecorder, clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._data = data
+        self._finder = finder
+        self._exits = exits
+        self._clock = clock
+
+    def submit(
+        self, spec: StreamSpec, *, launched_by: str, through: Callable[[Path], str], env: Mapping[str, str]
+    ) -> tuple[DriverRecord, str]:
+        """See `Fleet.submit`."""
+        if self._finder.living(spec) is not None:
+            raise LeaseHeld(
+                f"a driver of {spec.name} is alive", where=spec.checkpoint, next_step="follow that driver instead"
+            )
+        environment = driver_environment(spec, self._data, self._store.url, env, own_spark=False)
+        more = remote_environment(spec, self._data, self._store.url, env)
+        record, lease = claim(self._store, self._data, spec, launched_by=launched_by, ttl=SUBMIT_TTL, now=self._clock())
+        folder = Path(record.folder)
+        try:
+            write_folder(spec, folder, self._data, lease, environment, more)
+            self._store.drivers.launched(record)
+            keep_start(self._store, spec, record.driver_id, at=self._clock())
+            application = through(folder)
+        except Exception as error:  # whatever the submitter raises: no driver, so no claim
+            abandon(self._store, record, lease, error, self._clock())
+            raise
+        detail = {"application": application, "by": launched_by}
+        self._store.drivers.event(
+            DriverEvent(driver_id=record.driver_id, at=self._clock(), kind="submitted", detail=detail)
+        )
+        clean(self._data, spec.name)
+        return record, application
+
+    def conclude(self, driver_id: str, failure: str | None) -> ExitRecord | None:
+        """See `Fleet.conclude`."""
+        record = self._store.drivers.get(driver_id)
+        if record is None or record.exit is not None:
+            return record.exit if record is not None else None
+        folder = Path(record.folder)
+        if folder.is_dir():
+            if files.read_outcome(folder) is None:
+                files.write_outcome(folder, _of_application(failure, self._clock(), files.read_stop(folder)))
+            # There was no supervisor process to write it; with it the folder counts as that of an ended driver.
+            document = {"exit_code": None, "signal": None, "ended_at": self._clock()}
+            files.write_document(folder / files.EXIT, document)
+        return self._exits.record_exit(record)
+
+
+def _of_application(failure: str | None, now: float, stop: StopRequest | None) -> ExitRecord:
+    """The exit of a driver in cluster mode whose runner left no outcome. Pure."""
+    if failure is None:
+        kind = ExitKind.COMPLETED if stop is None else ExitKind.STOPPED
+        return ExitRecord(kind=kind, ended_at=now, message="its application ended without an error")
+    return ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=now,
+        error_class="ApplicationFailed",
+        message=failure,
+        next_step="read the application's own log: `yarn logs -applicationId …`, `kubectl logs …`",
+    )

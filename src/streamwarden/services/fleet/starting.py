@@ -1,0 +1,123 @@
+"""Starts a driver as a process of this host, or finds the living one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
+from streamwarden.services.fleet.cleaning import clean
+from streamwarden.services.fleet.desired import resolve_incident
+from streamwarden.services.fleet.finding import Announce, Finder
+from streamwarden.services.fleet.launch import driver_environment, spawn, write_folder
+from streamwarden.services.fleet.recorded_starts import keep_start
+from streamwarden.stream import DeployMode, StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """`reattached`: a living driver was found, and nothing was started."""
+
+    record: DriverRecord
+    reattached: bool
+
+
+class Starter:
+    """Starts drivers of this host; see `Fleet.start`."""
+
+    def __init__(self, store: Store, data: Path, finder: Finder, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._data = data
+        self._finder = finder
+        self._clock = clock
+
+    def start(
+        self,
+        spec: StreamSpec,
+        *,
+        launched_by: str,
+        command: Sequence[str] | None,
+        env: Mapping[str, str] | None,
+        announce: Announce,
+    ) -> Started:
+        """See `Fleet.start`."""
+        self._check_clock(announce)
+        living = self._finder.living(spec, announce)
+        if living is not None:
+            return self._reattach(living, launched_by)
+        if spec.spark.deploy_mode is DeployMode.CLUSTER:
+            raise ConfigError(
+                "deploy mode cluster",
+                expected="client: this command starts and follows drivers of this host",
+                where=f"spark.deploy_mode of stream {spec.name}",
+                next_step="start it from Airflow, whose Spark provider follows drivers in a cluster",
+            )
+        environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
+        try:
+            record, lease = claim(
+                self._store, self._data, spec, launched_by=launched_by, ttl=LEASE_TTL, now=self._clock()
+            )
+        except LeaseHeld:
+            return self._reattach(self._finder.await_winner(spec), launched_by)
+        return self._launch(spec, record, lease, command, environment)
+
+    def _check_clock(self, announce: Announce) -> None:
+        offset = self._store.leases.clock_offset()
+        if offset:
+            way = "behind" if offset > 0 else "ahead of"
+            announce(
+                f"this host's clock is {abs(offset):.0f} s {way} the store's, which decides when a lease expires: "
+                "synchronize this host's clock by NTP"
+            )
+
+    def _launch(
+        self,
+        spec: StreamSpec,
+        record: DriverRecord,
+        lease: Lease,
+        command: Sequence[str] | None,
+        environment: Mapping[str, str],
+    ) -> Started:
+        folder = Path(record.folder)
+        try:
+            write_folder(spec, folder, self._data, lease, environment)
+            self._store.drivers.launched(record)
+            keep_start(self._store, spec, record.driver_id, at=self._clock())
+            process = spawn(spec, folder, self._data, command, environment)
+        except (OSError, StreamwardenError) as error:
+            abandon(self._store, record, lease, error, self._clock())
+            if isinstance(error, StreamwardenError):
+                raise
+            raise _not_launched(error, folder) from error
+        if process is not None:
+            record = dataclasses.replace(record, process=process)
+            with contextlib.suppress(StoreError, LeaseLost):  # the driver binds itself too, and obeys a loss
+                self._store.leases.bind(lease, process, ttl=LEASE_TTL, now=self._clock())
+                self._store.drivers.bound(record.driver_id, process)
+        clean(self._data, spec.name)
+        resolve_incident(self._store, spec.name, self._clock())
+        return Started(record, reattached=False)
+
+    def _reattach(self, record: DriverRecord, by: str) -> Started:
+        event = DriverEvent(driver_id=record.driver_id, at=self._clock(), kind="reattached", detail={"by": by})
+        self._store.drivers.event(event)
+        resolve_incident(self._store, record.stream, self._clock())
+        return Started(record, reattached=True)
+
+
+def _not_launched(error: OSError, folder: Path) -> ProcessError:
+    return ProcessError(
+        f"the driver could not be launched: {error}",
+        where=str(folder),
+        next_step="make room, or correct the permissions of the data folder",
+    )

@@ -1,0 +1,86 @@
+"""Stops drivers at a batch boundary, and kills them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden.adapters import processes
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.stop import Desired, StopRequest
+from streamwarden.services.fleet.desired import resolve_incident, set_desired
+from streamwarden.services.fleet.exit_recorder import ExitRecorder
+from streamwarden.stream import StopPolicy
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+
+class Stopper:
+    """Requests stops of drivers; see `Fleet.request_stop` and `Fleet.kill`."""
+
+    def __init__(self, store: Store, exits: ExitRecorder, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._exits = exits
+        self._clock = clock
+
+    def request(
+        self,
+        stream: str,
+        *,
+        requested_by: str,
+        reason: str,
+        restart: bool,
+        batch_deadline: float | None,
+        term_deadline: float | None,
+    ) -> StopRequest | None:
+        """See `Fleet.request_stop`."""
+        now = self._clock()
+        current = self._store.stops.desired(stream)
+        if not restart or (current is not None and current.desired is Desired.STOPPED):
+            desired = Desired.RUNNING if restart else Desired.STOPPED
+            set_desired(self._store, stream, desired, by=requested_by, reason=reason, now=now)
+        record = self._living(stream)
+        if record is None:
+            if not restart:
+                resolve_incident(self._store, stream, now, f"{requested_by} stopped the stream: {reason}")
+            return None
+        folder = Path(record.folder)
+        policy = _policy(folder)
+        term_at = now + (policy.batch_deadline if batch_deadline is None else batch_deadline)
+        request = StopRequest(
+            driver_id=record.driver_id,
+            requested_by=requested_by,
+            reason=reason,
+            requested_at=now,
+            batch_deadline=term_at,
+            kill_deadline=term_at + (policy.term_deadline if term_deadline is None else term_deadline),
+            restart=restart,
+        )
+        self._store.stops.request(request)
+        detail = {"by": requested_by, "reason": reason, "restart": str(restart).lower()}
+        self._store.drivers.event(DriverEvent(driver_id=record.driver_id, at=now, kind="stop_requested", detail=detail))
+        if folder.is_dir():  # the driver of this host: its supervisor process obeys the deadlines without the store
+            files.write_stop(folder, request)
+        return request
+
+    def kill(self, driver_id: str) -> bool:
+        """See `Fleet.kill`."""
+        record = self._store.drivers.get(driver_id)
+        process = None if record is None else record.process or files.read_process(Path(record.folder))
+        return process is not None and processes.signal_group(process, signal.SIGKILL)
+
+    def _living(self, stream: str) -> DriverRecord | None:
+        record = self._store.drivers.latest(stream)
+        if record is None or record.exit is not None or not self._exits.observe(record.driver_id).alive:
+            return None
+        return record
+
+
+def _policy(folder: Path) -> StopPolicy:
+    """The stop policy of the spec that the driver runs."""
+    document = (files.read_document(folder / files.SPEC) or {}).get("stop") or {}
+    return StopPolicy(**{name: float(seconds) for name, seconds in document.items()})
