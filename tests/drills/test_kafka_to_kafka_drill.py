@@ -39,7 +39,7 @@ SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_tri
 SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
 
 LATEST = f"""{EVERY_TYPE}
-    from streamwarden.sinks.kafka.writer import JSON
+    from streamwarden.sinks.json_values import JSON
 
     typed = typed.withColumn("note", F.lit("two\\nlines"))
     row = F.struct(*(f"`{{name}}`" for name in typed.columns))

@@ -11,10 +11,20 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Final
 
 from streamwarden.sinks.output_types import json_types
 from streamwarden.verification.column_types import ColumnType
 from streamwarden.verification.oracle import Expectation
+
+JSON: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+"""Options of Spark's JSON, by which no value loses digits. An event's id depends on them, so that none is left to the
+session."""
 
 
 def parse_object(value: bytes) -> dict[str, object]:

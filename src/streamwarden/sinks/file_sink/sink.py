@@ -36,6 +36,11 @@ class FileSink(Sink):
     path: str = field()
     """the output folder"""
 
+    @property
+    def spark_format(self) -> str:
+        """Spark's name of the format."""
+        return self.kind
+
     @abstractmethod
     def data_format(self, expectation: Expectation) -> DataFormat:
         """How the data files are read. A format that has no types of its own takes those of the oracle's values."""
@@ -52,7 +57,7 @@ class FileSink(Sink):
         return replace(self, path=locate(self.path))
 
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
-        return frame.writeStream.format(self.title).options(**self.writer_options()).option("path", self.path)
+        return frame.writeStream.format(self.spark_format).options(**self.writer_options()).option("path", self.path)
 
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)
