@@ -42,7 +42,7 @@ def expected(inputs, facts):
         open=0,
     )
     return Expectation(
-        key_columns=("id",), value_columns=("key",), rows=rows, books=books, problems=run.problems
+        key_columns=("id",), value_columns=("key",), rows=rows, counts=books, problems=run.problems
     )
 """
 FILES, ROWS, OLD = 5, 20, 2
