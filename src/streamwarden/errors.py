@@ -12,7 +12,8 @@
     │   └── SinkInterrupted    the driver has to end while it waits for what the stream writes to
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── SourceError            what a stream reads from cannot be reached, or does not hold what it should
-    │   └── InputGone          what a batch read cannot be read again, by anybody
+    │   ├── InputGone          what a batch read cannot be read again, by anybody
+    │   └── SourceUnresponsive what a stream reads from does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
     │   └── ScriptFailed       a script ended with a status that is not 0: why, only what it raised can tell
     ├── DrillError
@@ -123,6 +124,10 @@ class SourceError(StreamwardenError):
 
 class InputGone(SourceError):
     """What a batch read cannot be read again: nobody knows any more what it was, or it is not kept any more."""
+
+
+class SourceUnresponsive(SourceError):
+    """What a stream reads from does not answer in time: the same question may be answered later."""
 
 
 class JobError(StreamwardenError):

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.checkpoint.uris import local_path
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.replay.flights import departures
@@ -208,7 +208,7 @@ def rewritten(spec: StreamSpec, change: Any) -> None:
     lines = entry.read_text().splitlines()
     for number, line in enumerate(lines[1:], start=1):
         status = json.loads(line)
-        table = pq.ParquetFile(local_path(status["path"])).read()
+        table = pq.ParquetFile(Path(to_path(status["path"]))).read()
         if table.num_rows:
             copy = Path(str(spec.sink.path)) / "rewritten.parquet"
             pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema), copy)

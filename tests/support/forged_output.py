@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.checkpoint.uris import local_path
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.stream import StreamSpec
 
 Rows = list[dict[str, Any]]
@@ -42,7 +42,7 @@ def rewrite(spec: StreamSpec, change: Callable[[Rows], Rows]) -> None:
     for entry in (Path(str(spec.sink.path)) / SINK_LOG).iterdir():
         lines = entry.read_text().splitlines() if not entry.name.startswith(".") else []
         for number, line in enumerate(lines[1:], start=1):
-            table = pq.ParquetFile(local_path(json.loads(line)["path"])).read()
+            table = pq.ParquetFile(Path(to_path(json.loads(line)["path"]))).read()
             found.append((table.num_rows, entry, number, table))
     most = max(found, key=lambda each: each[0])
     assert most[0], "there are no rows to change"

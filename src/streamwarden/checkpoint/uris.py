@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -25,10 +24,3 @@ def to_path(uri: str) -> str:
 def file_name(uri: str) -> str:
     """The decoded last part of a URI of any scheme."""
     return unquote(uri.rsplit("/", 1)[-1])
-
-
-def local_path(uri: str) -> Path:
-    """The local path of a `file:` URI or of an encoded bare path. Raises ValueError for another scheme."""
-    if urlsplit(uri).scheme not in ("", "file"):
-        raise ValueError(f"{uri} is not a local file")
-    return Path(to_path(uri))

@@ -9,22 +9,10 @@ from streamwarden.cli.exits import Exit
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
+from support.stored_journals import facts_with
 
 
 def finished(cli: CommandLine, status: DrillStatus, deviated: bool | None) -> str:
-    facts = {
-        "drill": {"recovery": {"target": 90.0}},
-        "reconciliation": {
-            "lost": 1,
-            "duplicated": 0,
-            "unexpected": 0,
-            "wrong": 0,
-            "actual": 9,
-            "expected": 10,
-            "records": 100,
-            "samples": {},
-        },
-    }
     run = DrillRun(
         run_id="kill-1",
         drill="kill",
@@ -34,7 +22,7 @@ def finished(cli: CommandLine, status: DrillStatus, deviated: bool | None) -> st
         status=status,
         deviated=deviated,
         reason="this is why",
-        facts=facts,
+        facts=facts_with("kill_driver", lost=1),
     )
     with cli.store() as store:
         store.journals.save(run)
@@ -173,10 +161,10 @@ def test_damage_that_spark_refuses_is_1(cli: CommandLine) -> None:
     assert "metadata" in answer.out
 
 
-def test_what_is_no_checkpoint_is_told(cli: CommandLine) -> None:
+def test_a_folder_that_is_not_a_checkpoint_is_refused(cli: CommandLine) -> None:
     answer = cli("inspect", str(cli.project.root))
     assert answer.code == Exit.BAD
-    assert "none of a checkpoint's parts" in answer.err
+    assert "contains no part of a checkpoint" in answer.err
 
 
 def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

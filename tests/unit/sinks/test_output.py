@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.uris import local_path
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.file_sink.data import PARQUET, read_files
 from streamwarden.sinks.file_sink.output import read_output
@@ -236,4 +236,4 @@ def test_a_column_that_the_output_lacks_is_null_in_each_row(sink: Sink) -> None:
 
 
 def test_spark_encodes_paths_and_they_are_decoded_once() -> None:
-    assert local_path("file:///a%20b/%2541") == Path("/a b/%41")
+    assert Path(to_path("file:///a%20b/%2541")) == Path("/a b/%41")
