@@ -27,7 +27,7 @@ from pathlib import Path
 from streamwarden.adapters.store import Store
 from streamwarden.progress import Progress
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import SparkSpec, StateSpec, StreamSpec, TriggerSpec

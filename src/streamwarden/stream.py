@@ -113,10 +113,16 @@ class SinkSpec:
     """What serves the sink over the network: `broker`, `database`; None: nothing does."""
     DECLARED: ClassVar[bool] = False
     """Whether the declaration says what the query writes."""
+    PLACE: ClassVar[str | None] = None
+    """The key that names where the sink writes: `path`, `table` or `topic`."""
     IDEMPOTENT: ClassVar[bool] = True
     """Whether the sink skips a batch that it has when the batch runs again."""
     MANIFEST: ClassVar[bool] = False
     """Whether the output is a folder of files that Spark's own manifest lists."""
+    INHERITED: ClassVar[bool] = True
+    """Whether the output of a fork begins with what its origin wrote; otherwise with the fork's own first batch."""
+    QUERY_IN_ROWS: ClassVar[bool] = False
+    """Whether each row that a micro-batch writes names its query, so that several streams may write to one place."""
     REAL_TIME: ClassVar[bool] = False
     """Whether Spark can write the sink in real-time mode."""
     CONNECTOR: ClassVar[str | None] = None
@@ -150,8 +156,23 @@ class SinkSpec:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns that tell a row from all others, where the sink needs them."""
+        """Columns that distinguish a row from all others, where the sink needs them."""
         return ()
+
+    @property
+    def place(self) -> str | None:
+        """Where the sink writes, as the stream's file names it."""
+        return None if self.PLACE is None else str(getattr(self, self.PLACE))
+
+    @property
+    def address(self) -> str | None:
+        """`place` with what the service adds to it: two sinks on one service with the same address are one."""
+        return self.place
+
+    @property
+    def title(self) -> str:
+        """What the sink is, in a word or two."""
+        return self.kind
 
 
 _EACH: Final = 2.0

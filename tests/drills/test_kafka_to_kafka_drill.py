@@ -22,7 +22,8 @@ from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.services.verifying.verification import verify
-from streamwarden.sinks.kafka.output import read_events, typed
+from streamwarden.sinks.json_values import typed
+from streamwarden.sinks.kafka.output import read_events
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream import OutputMode
 from streamwarden.verification.events import event_id
@@ -38,7 +39,7 @@ SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_tri
 SINK = "{kind: kafka, connection: events, topic: departures, key: [window_start, origin, carrier]}"
 
 LATEST = f"""{EVERY_TYPE}
-    from streamwarden.sinks.kafka.writer import JSON
+    from streamwarden.sinks.json_values import JSON
 
     typed = typed.withColumn("note", F.lit("two\\nlines"))
     row = F.struct(*(f"`{{name}}`" for name in typed.columns))

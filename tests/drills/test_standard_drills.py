@@ -81,6 +81,20 @@ def test_a_drill_starts_in_the_streams_own_past(tmp_path: Path) -> None:
         assert counts["records"] == FEW, "judged by the whole input all the same"
 
 
+def test_a_drill_judges_a_sink_of_json_files(tmp_path: Path) -> None:
+    """The batch that the kill cut is written again: each row is once in the files that the manifest lists."""
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    few = {"inputs": tmp_path / "flights", "min_records": FEW}
+    sink = "{kind: files, format: json, path: output/flights, options: {compression: gzip}}"
+    with drill_project(tmp_path, fault=FaultKind.KILL_DRIVER, sink=sink, **few) as workspace:
+        run = run_drill(workspace)
+        assert run.passed, run.reason
+        counts = run.facts["reconciliation"]
+        assert counts["expected"] == counts["actual"] > 100
+        assert (counts["records"], counts["wrong"]) == (FEW, 0)
+        assert list((workspace.data / "drills" / run.run_id / "fork" / "output").glob("*.json.gz"))
+
+
 def await_commits(checkpoint: Path, count: int) -> None:
     deadline = time.monotonic() + 300
     while len([path for path in checkpoint.glob("commits/*") if path.name.isdigit()]) < count:

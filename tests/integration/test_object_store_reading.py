@@ -16,7 +16,7 @@ from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_chec
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.forks.forks import clear, fork
 from streamwarden.services.monitoring.probe import probe
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import StorageSpec, StreamSpec
@@ -71,7 +71,7 @@ def test_the_output_is_read_through_its_manifest_and_a_lost_file_is_noticed(stor
     whole = read_output(str(SPEC.sink.path), connection="lake", committed=LAST)
     assert whole.rows == read_output(stored.local / "output", committed=LAST).rows
     assert len(whole.rows) > 0
-    assert whole.problems == whole.leftovers == ()
+    assert whole.problems == whole.orphans == ()
     assert whole.manifest is not None
     lost = whole.manifest.files[0]
     with stored.store.without(lost.removeprefix(f"s3a://{BUCKET}/")):

@@ -26,7 +26,7 @@ from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.drilling.topic import ForkTopic
+from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.kafka import topic
 from streamwarden.sinks.kafka.output import read_topic
@@ -148,7 +148,7 @@ def test_a_topic_that_kept_not_all_is_no_evidence(kafka: Broker, tmp_path: Path)
 
 def test_a_drill_hears_of_each_batch_whose_records_come(kafka: Broker, tmp_path: Path) -> None:
     kafka.create("heard", partitions=2)
-    fork, topic = view(stream(tmp_path, "heard")), ForkTopic()
+    fork, topic = view(stream(tmp_path, "heard")), ForkSink()
     assert topic.newest(fork) is None
     send(kafka, "heard", 0, [1])
     with topic.listen(fork) as arrivals:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, survive_on_both

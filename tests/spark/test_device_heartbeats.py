@@ -25,7 +25,8 @@ from typing import Any
 import pytest
 
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.sinks.output import Output, read_output
+from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.output import Output
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec
 from support.drivers import QUICK, Project, project, until

@@ -21,7 +21,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
 from streamwarden.services.fleet.starting import Started
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import StreamSpec
 from support.drivers import COUNTS, Project, minute_of, project, until
 

@@ -19,13 +19,15 @@ from typing import Any
 
 import pytest
 
+from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.replay.flights import departures
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.services.verifying.verification import verify
-from streamwarden.sinks.output import MANIFEST, local_path, read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -179,7 +181,7 @@ def caught(outcome: Reconciliation) -> tuple[int, int, int, int]:
 @pytest.fixture
 def forged(storm: StreamSpec, tmp_path: Path) -> StreamSpec:
     """The storm with copies of its manifest, checkpoint and input, to be damaged. The data files are the real ones."""
-    shutil.copytree(Path(str(storm.sink.path)) / MANIFEST, tmp_path / "output" / MANIFEST)
+    shutil.copytree(Path(str(storm.sink.path)) / SINK_LOG, tmp_path / "output" / SINK_LOG)
     shutil.copytree(storm.checkpoint, tmp_path / "checkpoint")
     shutil.copytree(str(storm.source.path), tmp_path / "input")
     return replace(
@@ -192,7 +194,7 @@ def forged(storm: StreamSpec, tmp_path: Path) -> StreamSpec:
 
 def entry_with_rows(spec: StreamSpec) -> Path:
     """The manifest entry of a batch in the middle that wrote rows."""
-    entries = (Path(str(spec.sink.path)) / MANIFEST).iterdir()
+    entries = (Path(str(spec.sink.path)) / SINK_LOG).iterdir()
     wrote = [path for path in entries if path.name.isdigit() and len(path.read_text().splitlines()) > 1]
     return max(wrote, key=lambda path: int(path.name))
 
@@ -206,7 +208,7 @@ def rewritten(spec: StreamSpec, change: Any) -> None:
     lines = entry.read_text().splitlines()
     for number, line in enumerate(lines[1:], start=1):
         status = json.loads(line)
-        table = pq.ParquetFile(local_path(status["path"])).read()
+        table = pq.ParquetFile(Path(to_path(status["path"]))).read()
         if table.num_rows:
             copy = Path(str(spec.sink.path)) / "rewritten.parquet"
             pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema), copy)

@@ -16,7 +16,7 @@ import pytest
 
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.forks.forks import fork
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, publish, stream, survive

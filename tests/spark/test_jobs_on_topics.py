@@ -22,11 +22,12 @@ from typing import Any
 
 import pytest
 
+from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.sinks.output import MANIFEST, read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
@@ -102,7 +103,7 @@ def on_topic(made: Project, job: str, **changes: Any) -> StreamSpec:
 def rows(spec: StreamSpec) -> list[dict[str, Any]]:
     """What came out so far."""
     path = Path(str(spec.sink.path))
-    if not (path / MANIFEST).is_dir():
+    if not (path / SINK_LOG).is_dir():
         return []
     found = read_output(path)
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]

@@ -17,7 +17,7 @@ import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervisor import supervise
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Budget, ExecutorsSpec, RestartPolicy, SparkSpec, StreamSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 from support.spark_cluster import cluster

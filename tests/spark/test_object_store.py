@@ -18,6 +18,7 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
+from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.cli.app import run
 from streamwarden.drills.journal import DrillRun
 from streamwarden.lifecycle import folder as files
@@ -26,7 +27,6 @@ from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.workspace import Workspace
-from streamwarden.sinks.output import MANIFEST
 from streamwarden.stream import Backend, StorageSpec, StreamSpec
 from support.airflow_harness import free_port
 from support.drill_project import run_drill
@@ -194,7 +194,7 @@ def test_a_file_that_is_lost_is_noticed_by_both_readers(ran: Ran) -> None:
         assert not outcome.exactly_once
         assert f"names {data.rpartition('/')[2]}, which is not there" in " ".join(outcome.problems)
         assert [finding.consequence.value for finding in ran.report().findings] == ["loses"]
-    with ran.store.without(f"windows/output/{MANIFEST}/3"):
+    with ran.store.without(f"windows/output/{SINK_LOG}/3"):
         assert "the manifest has no entry for the committed batch 3" in verify(ran.spec).problems
     assert verify(ran.spec).exactly_once
 

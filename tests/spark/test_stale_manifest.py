@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.sinks.output import MANIFEST
 from streamwarden.stream import TriggerSpec
 from support.drivers import project
 from support.verdicts import recorded, verify
@@ -42,7 +42,7 @@ def expected(inputs, facts):
         open=0,
     )
     return Expectation(
-        key_columns=("id",), value_columns=("key",), rows=rows, books=books, problems=run.problems
+        key_columns=("id",), value_columns=("key",), rows=rows, counts=books, problems=run.problems
     )
 """
 FILES, ROWS, OLD = 5, 20, 2
@@ -54,7 +54,7 @@ def test_batches_that_spark_skipped_for_an_older_run_are_lost_and_the_reason_is_
         spec = made.spec("copies", JOB, trigger=TriggerSpec(available_now=True))
         (Path(spec.job).parent / "oracles").mkdir()
         made.job("oracles/copies", ORACLE)
-        manifest = Path(str(spec.sink.path), MANIFEST)
+        manifest = Path(str(spec.sink.path), SINK_LOG)
         manifest.mkdir(parents=True)
         (manifest / str(OLD)).write_text("v1")
         assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED, "Spark takes it for its own"

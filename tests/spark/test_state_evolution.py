@@ -25,7 +25,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.verifying.verification import read_facts
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend, Encoding, StreamSpec
 from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forged, passed, publish, stream

@@ -15,7 +15,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.heartbeat import JVM_SILENT, silent_since
 from streamwarden.lifecycle.supervisor import supervise
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import RestartPolicy
 from support.drivers import COUNTS, Project, minute_of, project, until
 

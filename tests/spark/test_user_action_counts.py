@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from streamwarden.services.forks.forks import fork
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec, TriggerSpec

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.sinks.output import Output, read_output
+from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.output import Output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec, TriggerSpec

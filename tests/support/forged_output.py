@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamwarden.sinks.output import MANIFEST, local_path
+from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.stream import StreamSpec
 
 Rows = list[dict[str, Any]]
@@ -18,7 +19,7 @@ Rows = list[dict[str, Any]]
 def copied(spec: StreamSpec, folder: Path) -> StreamSpec:
     """The run, with copies of its manifest, checkpoint and input (of the rate source there is none) below `folder`; the
     data files are the real ones."""
-    shutil.copytree(Path(str(spec.sink.path)) / MANIFEST, folder / "output" / MANIFEST)
+    shutil.copytree(Path(str(spec.sink.path)) / SINK_LOG, folder / "output" / SINK_LOG)
     shutil.copytree(spec.checkpoint, folder / "checkpoint")
     source = spec.source
     if source.path is not None:
@@ -38,10 +39,10 @@ def rewrite(spec: StreamSpec, change: Callable[[Rows], Rows]) -> None:
     import pyarrow.parquet as pq
 
     found = []
-    for entry in (Path(str(spec.sink.path)) / MANIFEST).iterdir():
+    for entry in (Path(str(spec.sink.path)) / SINK_LOG).iterdir():
         lines = entry.read_text().splitlines() if not entry.name.startswith(".") else []
         for number, line in enumerate(lines[1:], start=1):
-            table = pq.ParquetFile(local_path(json.loads(line)["path"])).read()
+            table = pq.ParquetFile(Path(to_path(json.loads(line)["path"]))).read()
             found.append((table.num_rows, entry, number, table))
     most = max(found, key=lambda each: each[0])
     assert most[0], "there are no rows to change"
@@ -49,6 +50,6 @@ def rewrite(spec: StreamSpec, change: Callable[[Rows], Rows]) -> None:
     copy = Path(str(spec.sink.path)) / "rewritten.parquet"
     pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema), copy)
     original = json.loads(chosen.read_text().splitlines()[at])["path"]
-    for entry in (Path(str(spec.sink.path)) / MANIFEST).iterdir():  # an entry, and the compact one that repeats it
+    for entry in (Path(str(spec.sink.path)) / SINK_LOG).iterdir():  # an entry, and the compact one that repeats it
         if not entry.name.startswith("."):
             entry.write_text(entry.read_text().replace(original, copy.as_uri()))

@@ -165,10 +165,13 @@ def _queries(spec: StreamSpec) -> list[Problem]:
 
 def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
     """A stream that reads its own output never ends."""
-    if sink.topic is None or (source.connection, source.topic) != (sink.connection, sink.topic):
+    if sink.SERVICE is None or sink.SERVICE != source.SERVICE:
         return []
-    allowed = "a topic other than source.topic: a stream that reads its own output never ends"
-    return [Problem(key=("sink", "topic"), observed=show(sink.topic), allowed=allowed, next_step="name another topic")]
+    if (source.connection, source.topic) != (sink.connection, sink.place):
+        return []
+    allowed = f"a {sink.PLACE} other than source.topic: a stream that reads its own output never ends"
+    step = f"name another {sink.PLACE}"
+    return [Problem(key=("sink", str(sink.PLACE)), observed=show(sink.place), allowed=allowed, next_step=step)]
 
 
 def _of_kind(side: SourceSpec | SinkSpec) -> Iterable[Problem]:
@@ -279,20 +282,18 @@ def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
     """
     writers: dict[tuple[str, str], list[StreamSpec]] = {}
     for spec in specs:
-        place = spec.sink.table or spec.sink.topic
-        if spec.sink.connection is not None and place is not None:
-            public = spec.sink.table is not None and "." not in place
-            writers.setdefault((spec.sink.connection, f"public.{place}" if public else place), []).append(spec)
+        if spec.sink.connection is not None and spec.sink.address is not None:
+            writers.setdefault((spec.sink.connection, spec.sink.address), []).append(spec)
     problems: dict[str, list[Problem]] = {}
     for those in (each for each in writers.values() if len(each) > 1):
-        key = "table" if those[0].sink.table is not None else "topic"
-        if key == "topic" and all(spec.trigger.real_time is None for spec in those):
+        if all(spec.sink.QUERY_IN_ROWS and spec.trigger.real_time is None for spec in those):
             continue
         for spec in those:
+            key = str(spec.sink.PLACE)
             others = ", ".join(f"{other.name} ({Path(other.file).name})" for other in those if other is not spec)
             problem = Problem(
                 key=("sink", key),
-                observed=f"{show(getattr(spec.sink, key))} is also the {key} of the stream {others}",
+                observed=f"{show(spec.sink.place)} is also the {key} of the stream {others}",
                 allowed=f"a separate {key}: otherwise nothing says which stream wrote a row",
                 next_step="change one of the files",
             )

@@ -49,10 +49,9 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
     elif spec.trigger.interval:
         trigger = f"each {format_duration(spec.trigger.interval)}"
     backend = f"{spec.state.backend}{', changelog' if spec.state.changelog else ''}"
-    into = spec.sink.table or spec.sink.topic or _below(spec.sink.path, data)
     rows = {
         "source": _source(spec, data),
-        "sink": f"{spec.sink.kind} in `{into}`, {spec.sink.mode}",
+        "sink": f"{spec.sink.title} in `{_below(spec.sink.place, data)}`, {spec.sink.mode}",
         "trigger": trigger,
         "state": f"{backend}, {spec.state.shuffle_partitions} partitions",
         "memory": f"{format_size(spec.spark.driver_memory)} for the driver, `{spec.spark.master}`",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from streamwarden.sinks.files import FilesSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -10,6 +11,7 @@ from streamwarden.stream import SinkSpec
 
 KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "parquet": ParquetSink,
+    "files": FilesSink,
     "postgresql": PostgresqlSink,
     "kafka": KafkaSink,
     "script": SinkSpec,

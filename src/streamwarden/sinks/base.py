@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from streamwarden.drills.ports import Arrivals
+from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.problems import Problem, show
-from streamwarden.stream import OutputMode, SinkSpec
+from streamwarden.sinks.output import Output
+from streamwarden.stream import OutputMode, SinkSpec, StreamSpec
+from streamwarden.verification.oracle import Expectation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+
+class BatchWriter(Protocol):
+    """Takes a stream's batches from foreachBatch to where Spark has no streaming sink that knows them."""
+
+    def open(self, schema: StructType) -> None:
+        """Check that the sink is there and takes such rows, before the query starts."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink(SinkSpec, ABC):
-    """A sink whose declaration says what is written."""
+    """A sink whose declaration says what is written.
+
+    Each method gets the spec of the stream (or of the fork) whose sink this is: it names the checkpoint and the object
+    store, and errors name the stream.
+    """
 
     DECLARED: ClassVar[bool] = True
 
@@ -22,13 +46,99 @@ class Sink(SinkSpec, ABC):
     def problems(self) -> Iterable[Problem]:
         """What is wrong with the declaration, beyond the types of its keys."""
 
+    def located(self, locate: Callable[[str], str]) -> Sink:
+        """The sink with its paths resolved by `locate`."""
+        return self
+
+    # Written by Spark.
+
+    def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
+        """The writer of the stream's batches; None if Spark writes by itself (see `attached`).
+
+        Args:
+            token: fencing token of the driver's lease.
+            ending: whether the driver has to end (a stop, a lost lease).
+        """
+        return None
+
+    @abstractmethod
+    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
+        """Spark's own writer of the streaming `frame` into the sink, for a stream without a batch writer."""
+
+    # Forked.
+
     @abstractmethod
     def forked(self, places: Places) -> Sink:
         """The sink as a fork writes it."""
 
-    def located(self, locate: Callable[[str], str]) -> Sink:
-        """The sink with its paths resolved by `locate`."""
-        return self
+    def make_empty(self, origin: StreamSpec, forked: StreamSpec) -> None:
+        """Make the empty output of a fork of `origin`; a folder is made by its first writer.
+
+        Raises CheckpointError if the service does not allow it.
+        """
+
+    def copy(self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int | None:
+        """Make the output of a fork that begins `rewind` batches before the newest one of its origin.
+
+        Args:
+            query_id: the fork's.
+
+        Returns the origin's newest batch in the sink, where the sink decides which batch is the newest: the checkpoint
+        has that batch, or will have it in a moment. None: the checkpoint decides.
+
+        Raises CheckpointError if there is no such batch, or the service does not allow it.
+        """
+        self.make_empty(origin, forked)
+        return None
+
+    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+        """The steps that give a fork the files which `origin` wrote up to `batch`.
+
+        Raises CheckpointError if they are damaged, FileNotFoundError if they vanish meanwhile.
+        """
+        return ()
+
+    def drop(self, forked: StreamSpec) -> str | None:
+        """Remove what a fork has on the sink's service; returns what was removed, None if nothing was there.
+
+        Raises CheckpointError if the service does not allow it, or the place does not belong to a fork.
+        """
+        return None
+
+    # Read back.
+
+    @abstractmethod
+    def read(
+        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+    ) -> Output:
+        """What the stream wrote.
+
+        Args:
+            committed: the query's newest committed batch.
+            first: first batch that is judged.
+            deduplicated: False: as a reader sees it that does not drop repeated records.
+
+        Raises VerificationError if it cannot be read.
+        """
+
+    # Probed by drills.
+
+    def listen(self, spec: StreamSpec) -> AbstractContextManager[Arrivals]:
+        """Hear of every batch that arrives on the sink's service from here on. Raises DrillError if it cannot be
+        reached."""
+        raise self._without_service(spec)
+
+    def newest(self, spec: StreamSpec) -> int | None:
+        """Newest batch on the sink's service; None if there is none. Raises DrillError if it cannot be reached."""
+        raise self._without_service(spec)
+
+    def _without_service(self, spec: StreamSpec) -> DrillError:
+        return DrillError(
+            f"the sink of {spec.name} is of the kind {self.kind}, which no service serves",
+            expected="a sink in a database or on a broker",
+            where=f"sink.kind of {spec.name}",
+            next_step="drill this stream with a fault that needs no such service, such as `kill_driver`",
+        )
 
 
 def repeated(key: tuple[str, ...]) -> Iterator[Problem]:

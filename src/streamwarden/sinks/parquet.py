@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
-from streamwarden.lifecycle.forks.places import Places
-from streamwarden.problems import Problem
-from streamwarden.sinks.base import Sink, refused_mode
-from streamwarden.stream import OutputMode
+from streamwarden.sinks.file_sink.data import PARQUET, DataFormat
+from streamwarden.sinks.file_sink.sink import FileSink
+from streamwarden.verification.oracle import Expectation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParquetSink(Sink):
-    """A folder of files; exactly once for readers that honour its `_spark_metadata` manifest. `mode` is `append`."""
-
-    MANIFEST: ClassVar[bool] = True
+class ParquetSink(FileSink):
+    """A folder of Parquet files, whose columns have types; exactly once for readers that honour its `_spark_metadata`
+    manifest. `mode` is `append`."""
 
     kind: str = "parquet"
-    path: str = field()
-    """the output folder"""
 
-    def problems(self) -> Iterator[Problem]:
-        if self.mode is not OutputMode.APPEND:
-            yield refused_mode(self.mode, "append: the parquet sink knows no other mode")
-
-    def forked(self, places: Places) -> ParquetSink:
-        return replace(self, path=places.output)
-
-    def located(self, locate: Callable[[str], str]) -> ParquetSink:
-        return replace(self, path=locate(self.path))
+    def data_format(self, expectation: Expectation) -> DataFormat:
+        return PARQUET

@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from streamwarden import sinks
 from streamwarden.errors import JobError
-from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sinks.base import BatchWriter, Sink
 from streamwarden.stream import StreamSpec, TriggerSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
-
-__all__ = ["start_query"]
-
-
-class BatchWriter(Protocol):
-    """Takes a stream's batches from foreachBatch to where Spark has no streaming sink that knows them."""
-
-    def open(self, schema: StructType) -> None:
-        """See that the sink is there and takes such rows, before the query starts."""
-
-    def __call__(self, frame: DataFrame, batch_id: int) -> None: ...
 
 
 def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lambda: False) -> BatchWriter | None:
-    """The writer of a stream whose sink is a table or a topic, for `start_query`; None for any other sink, and in
-    real-time mode, where Spark itself writes.
+    """The writer of the stream's batches, for `start_query`; None where Spark itself writes (see `Sink.batch_writer`).
 
     Args:
         token: fencing token of the driver's lease.
         ending: whether the driver has to end (a stop, a lost lease).
     """
-    if isinstance(spec.sink, PostgresqlSink):
-        from streamwarden.sinks.postgresql.writer import TableWriter
-
-        return TableWriter(spec, spec.sink, token, ending)
-    if isinstance(spec.sink, KafkaSink) and spec.trigger.real_time is None:
-        from streamwarden.sinks.kafka.writer import TopicWriter
-
-        return TopicWriter(spec)
-    return None
+    return spec.sink.batch_writer(spec, token, ending) if isinstance(spec.sink, Sink) else None
 
 
 def start_query(built: Any, spec: StreamSpec, writer: BatchWriter | None = None) -> StreamingQuery:
@@ -75,7 +52,7 @@ def start_query(built: Any, spec: StreamSpec, writer: BatchWriter | None = None)
 
 
 def attach_sink(frame: Any, spec: StreamSpec, writer: BatchWriter | None = None) -> Any:
-    """A DataStreamWriter of `frame` into the stream's sink; a table is made, or checked, here, a topic checked."""
+    """A DataStreamWriter of `frame` into the stream's sink; a table is made or checked here, a topic is checked."""
     if not frame.isStreaming:
         raise JobError(
             "build() returned a batch DataFrame",
@@ -86,18 +63,15 @@ def attach_sink(frame: Any, spec: StreamSpec, writer: BatchWriter | None = None)
     if writer is not None:
         writer.open(frame.schema)
         return frame.writeStream.foreachBatch(writer)
-    if isinstance(spec.sink, KafkaSink):
-        from streamwarden.sinks.kafka.writer import live
-
-        return live(frame, spec)
-    if not isinstance(spec.sink, ParquetSink):
+    if not isinstance(spec.sink, Sink):
+        *kinds, last = (name for name, kind in sinks.KINDS.items() if kind.DECLARED)
         raise JobError(
             "build() returned a DataFrame, and the stream declares no sink for it",
-            expected="a sink of kind parquet, postgresql or kafka, or a DataStreamWriter with a sink of its own",
+            expected=f"a sink of kind {', '.join(kinds)} or {last}, or a DataStreamWriter with its own sink",
             where=spec.job,
             next_step="declare the sink in the stream's YAML file",
         )
-    return frame.writeStream.format("parquet").options(**spec.sink.options).option("path", spec.sink.path)
+    return spec.sink.attached(frame, spec)
 
 
 def trigger_options(trigger: TriggerSpec) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from streamwarden.adapters.connections import variable
 from streamwarden.adapters.postgresql.sink import Batch
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import DrillError
-from streamwarden.services.drilling.database import ForkDatabase
+from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.stream import StreamSpec
 from support.sink_tables import QUERY, Base, batch
@@ -42,7 +42,7 @@ def warehouse(base: Base, monkeypatch: pytest.MonkeyPatch) -> Base:
 
 
 def test_the_forks_own_batches_are_heard_and_no_others(warehouse: Base, tmp_path: Path) -> None:
-    fork, database = view(tmp_path), ForkDatabase()
+    fork, database = view(tmp_path), ForkSink()
     assert database.newest(fork) is None, "there is no ledger yet"
     mine, other = warehouse.sink("scratch.counts"), warehouse.sink("elsewhere.counts")
     mine.write(batch(0, [(1, 1)]))
@@ -61,5 +61,5 @@ def test_the_forks_own_batches_are_heard_and_no_others(warehouse: Base, tmp_path
 def test_a_database_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable("warehouse"), "postgresql://ann:secret-word@127.0.0.1:1/x")
     with pytest.raises(DrillError, match="cannot be reached") as caught:
-        ForkDatabase().newest(view(tmp_path))
+        ForkSink().newest(view(tmp_path))
     assert "secret-word" not in str(caught.value)

@@ -27,7 +27,7 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks.forks import fork
-from streamwarden.sinks.output import read_output
+from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream import StorageSpec, StreamSpec
 from support.bucket import Bucket, bucket
@@ -89,7 +89,7 @@ def test_a_fork_beside_its_origin_is_a_whole_checkpoint(origin: StreamSpec, lake
     assert (report.position.committed, report.position.query_id) == (LAST - 2, made.query_id)
     assert (made.batch, made.inputs, made.unseen) == (LAST - 2, FILES, 5)
     output = read_output(str(spec.sink.path), connection="lake", committed=made.batch)
-    assert (output.problems, output.leftovers) == ((), ())
+    assert (output.problems, output.orphans) == ((), ())
     assert output.rows == read_output(tmp_path / "origin/output").rows[: len(output.rows)] != []
     named = [content for key, content in lake.contents().items() if key.startswith("lake/drills/1/")]
     assert not [content for content in named if to_uri(ROOT).encode() in content]

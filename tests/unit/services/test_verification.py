@@ -100,7 +100,7 @@ def test_a_right_run_is_exactly_once_and_its_books_are_in_the_notes(run: StreamS
         "open": 4,
     }
     assert outcome.notes["newest_manifest_entry"] == 2
-    assert outcome.notes["leftover_files"] == 0
+    assert outcome.notes["orphan_files"] == 0
 
 
 def test_a_missing_row_is_lost_and_the_books_do_not_balance(run: StreamSpec) -> None:

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.output import local_path, read_output
-from streamwarden.sinks.parquet_files import read_files
+from streamwarden.sinks.file_sink.data import PARQUET, read_files
+from streamwarden.sinks.file_sink.output import read_output
 
 
 class Sink:
@@ -56,7 +57,7 @@ def sink(tmp_path: Path) -> Sink:
 def test_every_row_of_every_named_file_is_read(sink: Sink) -> None:
     output = read_output(sink.folder, committed=2)
     assert sink.numbers() == [0, 1, 2]
-    assert (output.files, output.leftovers, output.problems) == (3, (), ())
+    assert (output.files, output.orphans, output.problems) == (3, (), ())
     assert output.columns == ("at", "n")
 
 
@@ -65,18 +66,18 @@ def test_timestamps_are_utc_instants(sink: Sink) -> None:
     assert (datetime(2013, 1, 1, 2, tzinfo=UTC),) in keys
 
 
-def test_a_leftover_of_a_batch_that_was_cut_is_noted_and_not_counted(sink: Sink) -> None:
-    sink.data("part-leftover.parquet", 9)
+def test_an_orphan_file_of_a_batch_that_was_cut_is_noted_and_not_counted(sink: Sink) -> None:
+    sink.data("part-orphan.parquet", 9)
     output = read_output(sink.folder, committed=2)
     assert sink.numbers() == [0, 1, 2]
-    assert output.leftovers == ("part-leftover.parquet",)
+    assert output.orphans == ("part-orphan.parquet",)
     assert output.problems == ()
 
 
 def test_files_of_a_job_that_was_cut_are_no_output_at_all(sink: Sink) -> None:
     (sink.folder / "_temporary").mkdir()
     sink.data("_temporary/part-x.parquet", 9)
-    assert read_output(sink.folder).leftovers == ()
+    assert read_output(sink.folder).orphans == ()
 
 
 def test_a_compact_entry_stands_for_all_before_it(sink: Sink) -> None:
@@ -123,7 +124,7 @@ def test_a_gap_in_the_manifest_is_a_problem(sink: Sink, damage: str) -> None:
     entry.unlink() if damage == "lost" else entry.write_text("")
     output = read_output(sink.folder, committed=2)
     assert output.problems == ("the manifest has no entry for the committed batch 1",)
-    assert output.leftovers == ("part-1.snappy.parquet",)
+    assert output.orphans == ("part-1.snappy.parquet",)
     assert sink.numbers() == [0, 2]
 
 
@@ -204,7 +205,7 @@ def test_a_data_file_that_cannot_be_read_is_named_and_its_rows_are_lost(sink: Si
 def test_a_storage_that_is_gone_while_its_files_are_read_leaves_no_verdict(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     with pytest.raises(VerificationError, match="cannot be read") as error:
-        read_files(open_path(gone), [f"{gone}/part-0.parquet"])
+        read_files(open_path(gone), [f"{gone}/part-0.parquet"], PARQUET)
     assert error.value.expected == "a storage that answers"
 
 
@@ -235,4 +236,4 @@ def test_a_column_that_the_output_lacks_is_null_in_each_row(sink: Sink) -> None:
 
 
 def test_spark_encodes_paths_and_they_are_decoded_once() -> None:
-    assert local_path("file:///a%20b/%2541") == Path("/a b/%41")
+    assert Path(to_path("file:///a%20b/%2541")) == Path("/a b/%41")

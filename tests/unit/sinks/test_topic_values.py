@@ -8,7 +8,7 @@ from math import isnan
 
 import pytest
 
-from streamwarden.sinks.kafka.output import samples, typed
+from streamwarden.sinks.json_values import samples, typed
 from streamwarden.verification.oracle import Expectation, RowCounts
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

@@ -14,14 +14,13 @@ from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
-from streamwarden.services.drilling.database import ForkDatabase
 from streamwarden.services.drilling.drivers import ForkDrivers
 from streamwarden.services.drilling.executors import ForkExecutors
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth, ForkVerifier
 from streamwarden.services.drilling.outages import ForkServices
+from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.services.drilling.source import ForkSource
-from streamwarden.services.drilling.topic import ForkTopic
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ def build_engine(
         forks=DrillForks(archive, stream),
         drivers=ForkDrivers(fleet, store),
         checkpoint=ForkCheckpoint(store),
-        database=ForkDatabase(),
-        topic=ForkTopic(),
+        database=ForkSink(),
+        topic=ForkSink(),
         source=ForkSource(),
         executors=ForkExecutors(),
         services=ForkServices(project),

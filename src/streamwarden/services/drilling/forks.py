@@ -103,7 +103,7 @@ class DrillForks:
             stream=bounded.name,
             origin=made.origin,
             checkpoint=bounded.checkpoint,
-            output=bounded.sink.path or bounded.sink.table or bounded.sink.topic,
+            output=bounded.sink.place,
             batch=made.batch,
             unseen=made.unseen,
             what=made.what,
@@ -129,7 +129,7 @@ class DrillForks:
         return replace(
             fork,
             checkpoint=fresh.checkpoint,
-            output=fresh.sink.path or fresh.sink.table or fresh.sink.topic,
+            output=fresh.sink.place,
             spec=fresh,
         )
 

@@ -14,7 +14,6 @@ from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.verifying.verification import verify
-from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
@@ -50,8 +49,7 @@ class ForkVerifier:
     def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
         """Raises VerificationError if no verdict is possible."""
         spec = fork.spec
-        # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
-        first = fork.batch + 1 if isinstance(spec.sink, KafkaSink) and fork.batch is not None else 0
+        first = fork.batch + 1 if fork.batch is not None and not spec.sink.INHERITED else 0
         own = 0 if fork.batch is None else fork.batch + 1
         outcome = verify(
             spec,

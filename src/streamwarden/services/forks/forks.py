@@ -6,7 +6,6 @@ linked; what it has in an object store is copied.
 
 from __future__ import annotations
 
-import errno
 import shutil
 import time
 import uuid
@@ -29,7 +28,6 @@ from streamwarden.checkpoint.layout import (
     read_log_file,
 )
 from streamwarden.checkpoint.logs import all_offsets
-from streamwarden.checkpoint.sink import read_sink_manifest
 from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
@@ -39,10 +37,7 @@ from streamwarden.lifecycle.forks.plan import Survey, Write
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.forks.files import carry_out, remove_stored, require_empty
 from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
-from streamwarden.sinks.kafka import topic as topics
-from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sinks.postgresql import forks as tables
-from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
@@ -94,12 +89,7 @@ def fork(
                 empty_output(spec, forked)
             else:
                 query_id = str(uuid.uuid4())
-                if isinstance(spec.sink, PostgresqlSink):
-                    batch = _carry_table(spec, forked, checkpoint, source, places, int(rewind), query_id)
-                else:
-                    batch = _carry(checkpoint, output, source, places, store, int(rewind))
-                if isinstance(spec.sink, KafkaSink):
-                    topics.make(spec, forked)
+                batch = _carry(spec, forked, checkpoint, output, source, places, int(rewind), query_id)
             if query_id is not None:
                 carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
             carried = places.checkpoint if batch is not None else None
@@ -139,14 +129,12 @@ def fork(
 
 
 def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
-    """The fork's table or topic, empty; a folder is made by whoever writes into it.
+    """The fork's table or topic, empty; a folder is made by its first writer.
 
-    Raises CheckpointError if the database or the broker does not let it.
+    Raises CheckpointError if the database or the broker does not allow it.
     """
-    if isinstance(spec.sink, PostgresqlSink):
-        tables.make_empty(spec, forked)
-    elif isinstance(spec.sink, KafkaSink):
-        topics.make(spec, forked)
+    if isinstance(spec.sink, Sink):
+        spec.sink.make_empty(spec, forked)
 
 
 def survey(checkpoint: Location, output: Location | None) -> Survey:
@@ -168,42 +156,31 @@ def survey(checkpoint: Location, output: Location | None) -> Survey:
 
 
 def _carry(
-    checkpoint: Location,
-    output: Location | None,
-    source: Location | None,
-    places: Places,
-    store: str | None,
-    rewind: int,
-) -> int:
-    """Steps 1 to 4 of a fork at a committed batch; returns the batch. `output` None: a topic, of which none is kept."""
-    found = survey(checkpoint, output)
-    batch = plans.choose_batch(found, rewind)
-    _carry_checkpoint(found, checkpoint, source, places, store, batch)
-    if output is None:
-        return batch
-    manifest = read_sink_manifest(output, batch)
-    if manifest is None:
-        raise FileNotFoundError(errno.ENOENT, "the manifest vanished", (output / SINK_LOG).path)
-    carry_out(plans.manifest_steps(manifest, output.path, places), output.fs, store)
-    return batch
-
-
-def _carry_table(
     spec: StreamSpec,
     forked: StreamSpec,
     checkpoint: Location,
+    output: Location | None,
     source: Location | None,
     places: Places,
     rewind: int,
     query_id: str,
 ) -> int:
-    """The same for a sink that is a table: the table first, then the checkpoint as of its batch."""
-    newest = tables.copy(spec, forked, rewind=rewind, query_id=query_id)
-    _await_commit(checkpoint, newest)
-    found = survey(checkpoint, None)
-    batch = newest - rewind
-    plans.require_batch(found, batch)
-    _carry_checkpoint(found, checkpoint, source, places, forked.storage.connection, batch)
+    """Steps 1 to 4 of a fork at a committed batch; returns the batch. A sink that knows the newest batch is copied
+    first, and then the checkpoint as of its batch."""
+    assert isinstance(spec.sink, Sink)  # no other can be forked
+    store = forked.storage.connection
+    newest = spec.sink.copy(spec, forked, rewind=rewind, query_id=query_id)
+    if newest is not None:
+        _await_commit(checkpoint, newest)
+    found = survey(checkpoint, output)
+    if newest is None:
+        batch = plans.choose_batch(found, rewind)
+    else:
+        batch = newest - rewind
+        plans.require_batch(found, batch)
+    _carry_checkpoint(found, checkpoint, source, places, store, batch)
+    if output is not None:
+        carry_out(spec.sink.history(spec, places, batch), output.fs, store)
     return batch
 
 
@@ -309,13 +286,7 @@ def drop_output(forked: StreamSpec) -> str | None:
 
     Raises CheckpointError if the database or the broker does not let it.
     """
-    if isinstance(forked.sink, PostgresqlSink):
-        schema = tables.drop(forked)
-        return None if schema is None else f"the schema {schema}"
-    if isinstance(forked.sink, KafkaSink):
-        topic = topics.drop(forked)
-        return None if topic is None else f"the topic {topic}"
-    return None
+    return forked.sink.drop(forked) if isinstance(forked.sink, Sink) else None
 
 
 def _vanished(spec: StreamSpec, error: FileNotFoundError) -> CheckpointError:

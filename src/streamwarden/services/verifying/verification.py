@@ -23,9 +23,8 @@ from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sinks.output import Output, read_output
-from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sinks.base import Sink
+from streamwarden.sinks.output import Output
 from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.columns import report_columns
@@ -36,8 +35,8 @@ from streamwarden.verification.starts import Start, stale_entries
 
 WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
-_LEFTOVERS: Final = 5
-"""Leftover files that a note names; all are counted."""
+_ORPHANS: Final = 5
+"""Orphan files that a note names; all are counted."""
 
 
 def verify(
@@ -78,7 +77,7 @@ def verify(
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    if not (isinstance(spec.source, Source) and spec.sink.DECLARED):
+    if not (isinstance(spec.source, Source) and isinstance(spec.sink, Sink)):
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
             expected="files, a topic or the rate source, and parquet, a table or a topic",
@@ -101,7 +100,7 @@ def verify(
         given = spec.source.read_back(spec, run)
         facts = _facts(spec, position, given, first=first, starts=starts, ended=bounded_from is not None)
         expectation = oracle(given.inputs, facts)
-    output = _read(spec, facts, expectation, deduplicated=deduplicated)
+    output = spec.sink.read(spec, expectation, committed=facts.committed, first=facts.first, deduplicated=deduplicated)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
         expectation.rows,
@@ -124,22 +123,6 @@ def verify(
             expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
         ),
     )
-
-
-def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, deduplicated: bool) -> Output:
-    """What the stream wrote, by the kind of its sink."""
-    if isinstance(spec.sink, KafkaSink):
-        from streamwarden.sinks.kafka.output import read_topic, samples
-
-        return read_topic(
-            spec, samples(expectation), committed=facts.committed, first=facts.first, deduplicated=deduplicated
-        )
-    if isinstance(spec.sink, PostgresqlSink):
-        from streamwarden.sinks.postgresql.output import read_table
-
-        return read_table(spec, committed=facts.committed, first=facts.first)
-    place, connection = spec.sink.path or "", spec.storage.connection
-    return read_output(place, connection=connection, committed=facts.committed, first=facts.first)
 
 
 def _checkpoint(spec: StreamSpec) -> Location:
@@ -249,8 +232,8 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
         "books": asdict(expectation.counts),
         "output_files": output.files,
         "newest_manifest_entry": output.manifest.newest if output.manifest else None,
-        "leftover_files": len(output.leftovers),
-        "leftover_samples": list(output.leftovers[:_LEFTOVERS]),
+        "orphan_files": len(output.orphans),
+        "orphan_samples": list(output.orphans[:_ORPHANS]),
     }
 
 

@@ -1,17 +1,9 @@
-"""Reads what a stream wrote into its topic, by another client than Spark: committed records, each event once.
-
-JSON has fewer types than rows have. A value is taken for an instant, a date, bytes or a decimal where the oracle's
-value of that column is one, and is left as it stands where it reads as none: then it is a wrong one.
-"""
+"""Reads what a stream wrote into its topic, by another client than Spark: committed records, each event once."""
 
 from __future__ import annotations
 
-import base64
-import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from streamwarden.adapters.connections import Connection, connection
@@ -19,12 +11,10 @@ from streamwarden.adapters.kafka.brokers import headers, reader
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
+from streamwarden.sinks.json_values import parse_object, typed, types_of
 from streamwarden.sinks.output import Output
-from streamwarden.sinks.output_types import json_types
 from streamwarden.stream import OutputMode, StreamSpec
-from streamwarden.verification.column_types import ColumnType
 from streamwarden.verification.events import Delivery, Event, delivered, delivered_live
-from streamwarden.verification.oracle import Expectation
 
 SILENCE: Final = 30.0
 """Seconds without a record after which reading fails, with what the broker said last."""
@@ -46,7 +36,7 @@ def read_topic(
     Args:
         like: column -> a value of its type; see `samples`.
         first: first batch whose rows are read.
-        deduplicated: False: as a reader sees them who knows nothing of event ids.
+        deduplicated: False: as a reader sees them that does not know event ids.
 
     Raises VerificationError if the topic cannot be read, or does not keep all that was written to it.
     """
@@ -67,11 +57,11 @@ def read_topic(
 
 def output_of(found: Delivery, like: Mapping[str, object]) -> Output:
     """The rows of a delivery; `like`: column -> a value of its type, see `samples`."""
-    objects = [_object(event.value) for event in found.events]
+    objects = [parse_object(event.value) for event in found.events]
     columns = tuple(dict.fromkeys(name for each in objects for name in each))
     return Output(
         columns=columns,
-        types=_types(objects),
+        types=types_of(objects),
         rows=[tuple(typed(each.get(name), like.get(name)) for name in columns) for each in objects],
         repeated=found.repeated,
         notes={
@@ -81,14 +71,6 @@ def output_of(found: Delivery, like: Mapping[str, object]) -> Output:
         },
         problems=found.problems,
     )
-
-
-def _types(objects: Iterable[Mapping[str, object]]) -> dict[str, tuple[ColumnType, ...]]:
-    found: dict[str, set[ColumnType]] = {}
-    for each in objects:
-        for name, value in each.items():
-            found.setdefault(name, set()).update(json_types(value))
-    return {name: tuple(sorted(kinds, key=lambda kind: kind.shown)) for name, kinds in found.items()}
 
 
 def read_events(known: Connection, topic: str) -> Iterator[Event]:
@@ -134,62 +116,6 @@ def read_events(known: Connection, topic: str) -> Iterator[Event]:
         raise _unread(topic, known, problems[-1] if problems else refused.args[0].str()) from refused
     finally:
         consumer.close()
-
-
-def samples(expectation: Expectation) -> dict[str, object]:
-    """Column -> a value that tells its type, of each column that has one in the expected rows."""
-    columns = [*expectation.key_columns, *expectation.value_columns]
-    rows = [(*key, *values) for key, values in expectation.rows.items()]
-    return {name: _telling(row[at] for row in rows) for at, name in enumerate(columns)}
-
-
-def _telling(values: Iterable[object]) -> object:
-    return next((value for value in values if _tells(value)), None)
-
-
-def _tells(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(_tells, value))
-    return value is not None
-
-
-def typed(value: object, like: object) -> object:
-    """`value`, from JSON, as the type of `like`; as it is if it is none."""
-    if isinstance(value, list) and isinstance(like, (list, tuple)):
-        element = _telling(like)
-        return [typed(each, element) for each in value]
-    if isinstance(value, dict) and isinstance(like, dict):
-        return {name: typed(each, like.get(name)) for name, each in value.items()}
-    try:
-        return _scalar(value, like)
-    except ValueError:
-        return value
-
-
-def _scalar(value: object, like: object) -> object:
-    if isinstance(value, str):
-        if isinstance(like, datetime):
-            return datetime.fromisoformat(value)
-        if isinstance(like, date):
-            return date.fromisoformat(value)
-        if isinstance(like, bytes):
-            return base64.b64decode(value, validate=True)
-        if isinstance(like, float):
-            return float(value)  # NaN and the infinities are texts in JSON
-    if isinstance(value, Decimal) and isinstance(like, float):
-        return float(value)
-    if isinstance(value, int) and not isinstance(value, bool) and isinstance(like, (float, Decimal)):
-        return type(like)(value)
-    return value
-
-
-def _object(value: bytes) -> dict[str, object]:
-    """A record's value. What is no JSON object is a row of one column that nobody expects."""
-    try:
-        found = json.loads(value, parse_float=Decimal)
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"(no object)": value.decode(errors="replace")}
 
 
 def _unread(topic: str, known: Connection, said: str) -> VerificationError:

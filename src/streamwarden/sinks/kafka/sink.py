@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from streamwarden.adapters.kafka.names import topic_problems
+from streamwarden.drills.ports import Arrivals
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.problems import Problem, show
-from streamwarden.sinks.base import Sink, missing_key, refused_mode, repeated
-from streamwarden.stream import OutputMode
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
+from streamwarden.sinks.kafka import topic as topics
+from streamwarden.sinks.output import Output
+from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.verification.oracle import Expectation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +27,10 @@ class KafkaSink(Sink):
     """A topic; at least once, and exactly once for readers that drop the event ids that they have seen."""
 
     SERVICE: ClassVar[str | None] = "broker"
+    PLACE: ClassVar[str | None] = "topic"
     IDEMPOTENT: ClassVar[bool] = False
+    INHERITED: ClassVar[bool] = False
+    QUERY_IN_ROWS: ClassVar[bool] = True
     REAL_TIME: ClassVar[bool] = True
     CONNECTOR: ClassVar[str | None] = "kafka"
 
@@ -35,7 +47,7 @@ class KafkaSink(Sink):
         yield from repeated(self.key)
         if not self.key:
             yield missing_key(
-                "the columns that tell a row from all others: its record's key, and a part of its event id"
+                "the columns that distinguish a row from all others: its record's key, and a part of its event id"
             )
         if self.mode is OutputMode.COMPLETE:
             yield refused_mode(self.mode, "append or update: a topic would get the whole result again with each batch")
@@ -46,3 +58,38 @@ class KafkaSink(Sink):
 
     def forked(self, places: Places) -> KafkaSink:
         return replace(self, topic=places.schema)
+
+    def make_empty(self, origin: StreamSpec, forked: StreamSpec) -> None:
+        topics.make(origin, forked)
+
+    def drop(self, forked: StreamSpec) -> str | None:
+        topic = topics.drop(forked)
+        return None if topic is None else f"the topic {topic}"
+
+    def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
+        from streamwarden.sinks.kafka.writer import TopicWriter
+
+        return TopicWriter(spec) if spec.trigger.real_time is None else None
+
+    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
+        from streamwarden.sinks.kafka.writer import live
+
+        return live(frame, spec)
+
+    def read(
+        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+    ) -> Output:
+        from streamwarden.sinks.json_values import samples
+        from streamwarden.sinks.kafka.output import read_topic
+
+        return read_topic(spec, samples(expectation), committed=committed, first=first, deduplicated=deduplicated)
+
+    def listen(self, spec: StreamSpec) -> AbstractContextManager[Arrivals]:
+        from streamwarden.sinks.kafka import probe
+
+        return probe.listen(spec)
+
+    def newest(self, spec: StreamSpec) -> int | None:
+        from streamwarden.sinks.kafka import probe
+
+        return probe.newest(spec)

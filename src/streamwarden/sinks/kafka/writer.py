@@ -20,6 +20,7 @@ from streamwarden.adapters.kafka.brokers import java_options
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError, StreamwardenError
+from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.topic import require_topic
 from streamwarden.stream import OutputMode, StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, SEPARATOR
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
-
-JSON: Final = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "timeZone": "UTC",
-    "ignoreNullFields": "false",
-}
-"""All that an id depends on is said here, and nothing left to the session."""
 
 _OF_KAFKA: Final = "org.apache.kafka"
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from streamwarden.drills.ports import Arrivals
+from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.problems import Problem, show
-from streamwarden.sinks.base import Sink, missing_key, refused_mode, repeated
-from streamwarden.stream import OutputMode
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
+from streamwarden.sinks.output import Output
+from streamwarden.sinks.postgresql import forks
+from streamwarden.stream import OutputMode, StreamSpec
 from streamwarden.units import Seconds
+from streamwarden.verification.oracle import Expectation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 RETRY_FOR: Final = 120.0
 """Seconds for which a database may be unavailable before a driver ends over it: a failover takes a minute."""
@@ -27,6 +37,7 @@ class PostgresqlSink(Sink):
     """
 
     SERVICE: ClassVar[str | None] = "database"
+    PLACE: ClassVar[str | None] = "table"
 
     kind: str = "postgresql"
     connection: str = field()
@@ -38,6 +49,10 @@ class PostgresqlSink(Sink):
     retry_for: Seconds = RETRY_FOR
     """how long a batch is retried while the database is unavailable; then the driver fails and the restart policy
     applies"""
+
+    @property
+    def address(self) -> str:
+        return self.table if "." in self.table else f"public.{self.table}"
 
     def problems(self) -> Iterator[Problem]:
         if not _TABLE.fullmatch(self.table):
@@ -57,3 +72,43 @@ class PostgresqlSink(Sink):
 
     def forked(self, places: Places) -> PostgresqlSink:
         return replace(self, table=f"{places.schema}.{self.table.rpartition('.')[2]}")
+
+    def make_empty(self, origin: StreamSpec, forked: StreamSpec) -> None:
+        forks.make_empty(origin, forked)
+
+    def copy(self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int | None:
+        return forks.copy(origin, forked, rewind=rewind, query_id=query_id)
+
+    def drop(self, forked: StreamSpec) -> str | None:
+        schema = forks.drop(forked)
+        return None if schema is None else f"the schema {schema}"
+
+    def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
+        from streamwarden.sinks.postgresql.writer import TableWriter
+
+        return TableWriter(spec, token, ending, patience=self.retry_for)
+
+    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
+        raise JobError(
+            "Spark has no streaming writer into a table that knows the batch",
+            expected="the batches through `batch_writer`",
+            where=spec.job,
+            next_step="start the query with the writer of its sink",
+        )
+
+    def read(
+        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+    ) -> Output:
+        from streamwarden.sinks.postgresql.output import read_table
+
+        return read_table(spec, committed=committed, first=first)
+
+    def listen(self, spec: StreamSpec) -> AbstractContextManager[Arrivals]:
+        from streamwarden.sinks.postgresql import probe
+
+        return probe.listen(spec)
+
+    def newest(self, spec: StreamSpec) -> int | None:
+        from streamwarden.sinks.postgresql import probe
+
+        return probe.newest(spec)

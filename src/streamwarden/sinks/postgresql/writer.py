@@ -20,8 +20,8 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import OFFSETS
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError
-from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.units import Seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -117,20 +117,21 @@ class TableWriter:
 
     Args:
         token: fencing token of the driver's lease.
-        ending: whether the driver has to end: then a database that is away is not waited for.
+        ending: whether the driver has to end: then the writer does not wait for a database that is unavailable.
         make: makes the sink.
+        patience: how long a batch is tried again while the database is unavailable.
     """
 
     def __init__(
         self,
         spec: StreamSpec,
-        sink: PostgresqlSink,
         token: int,
         ending: Callable[[], bool] = lambda: False,
         make: Callable[..., TableSink] = TableSink,
+        patience: Seconds = 0.0,
     ) -> None:
         self._spec = spec
-        self._declared = sink
+        self._patience = patience
         self._token = token
         self._ending = ending
         self._make = make
@@ -140,8 +141,8 @@ class TableWriter:
     def open(self, schema: StructType) -> None:
         """See that the table is there and takes the rows, before the query starts. Raises what TableSink.prepare
         raises, JobError for a type that has no place in a table, ConfigError for a connection that is not known."""
-        sink = self._declared
-        place, table = split(sink.table)
+        sink = self._spec.sink
+        place, table = split(sink.table or "")
         columns = columns_of(schema, self._spec.job)
         target = Target(
             schema=place,
@@ -153,11 +154,11 @@ class TableWriter:
         self._expressions = tuple(expression for _, expression in columns)
         self._sink = self._make(
             target,
-            access(sink.connection),
+            access(sink.connection or ""),
             stream=self._spec.name,
             token=self._token,
-            waits=waits_for(sink.retry_for),
-            patience=sink.retry_for,
+            waits=waits_for(self._patience),
+            patience=self._patience,
             ending=self._ending,
         )
         self._sink.prepare(read_query_id(open_path(self._spec.checkpoint)))

@@ -1,0 +1,92 @@
+"""From the JSON of a row back to the types that its columns had.
+
+JSON has fewer types than rows have. A value is taken for an instant, a date, bytes or a decimal where the oracle's
+value of that column is one. A value that cannot be read as that type stays as it is: then it is a wrong one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Final
+
+from streamwarden.sinks.output_types import json_types
+from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.oracle import Expectation
+
+JSON: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+"""Options of Spark's JSON, by which no value loses digits. An event's id depends on them, so that none is left to the
+session."""
+
+
+def parse_object(value: bytes) -> dict[str, object]:
+    """The columns of a row. What is not a JSON object is a row of one column that no oracle expects."""
+    try:
+        found = json.loads(value, parse_float=Decimal)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"(no object)": value.decode(errors="replace")}
+
+
+def types_of(objects: Iterable[Mapping[str, object]]) -> dict[str, tuple[ColumnType, ...]]:
+    """Each column with the types that its values can be of."""
+    found: dict[str, set[ColumnType]] = {}
+    for each in objects:
+        for name, value in each.items():
+            found.setdefault(name, set()).update(json_types(value))
+    return {name: tuple(sorted(kinds, key=lambda kind: kind.shown)) for name, kinds in found.items()}
+
+
+def samples(expectation: Expectation) -> dict[str, object]:
+    """Column -> a value that shows its type, of each column that has one in the expected rows."""
+    columns = [*expectation.key_columns, *expectation.value_columns]
+    rows = [(*key, *values) for key, values in expectation.rows.items()]
+    return {name: _sample(row[at] for row in rows) for at, name in enumerate(columns)}
+
+
+def _sample(values: Iterable[object]) -> object:
+    return next((value for value in values if _shows_type(value)), None)
+
+
+def _shows_type(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_shows_type, value))
+    return value is not None
+
+
+def typed(value: object, like: object) -> object:
+    """`value`, from JSON, as the type of `like`; as it is if it is none."""
+    if isinstance(value, list) and isinstance(like, (list, tuple)):
+        element = _sample(like)
+        return [typed(each, element) for each in value]
+    if isinstance(value, dict) and isinstance(like, dict):
+        return {name: typed(each, like.get(name)) for name, each in value.items()}
+    try:
+        return _scalar(value, like)
+    except ValueError:
+        return value
+
+
+def _scalar(value: object, like: object) -> object:
+    if isinstance(value, str):
+        if isinstance(like, datetime):
+            return datetime.fromisoformat(value)
+        if isinstance(like, date):
+            return date.fromisoformat(value)
+        if isinstance(like, bytes):
+            return base64.b64decode(value, validate=True)
+        if isinstance(like, float):
+            return float(value)  # NaN and the infinities are texts in JSON
+    if isinstance(value, Decimal) and isinstance(like, float):
+        return float(value)
+    if isinstance(value, int) and not isinstance(value, bool) and isinstance(like, (float, Decimal)):
+        return type(like)(value)
+    return value

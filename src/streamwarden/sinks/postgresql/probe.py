@@ -1,0 +1,75 @@
+"""What a drill asks the database that a fork's sink writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.drills.ports import Arrivals
+from streamwarden.errors import DrillError
+from streamwarden.stream import StreamSpec
+from streamwarden.units import Seconds
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@contextmanager
+def listen(spec: StreamSpec) -> Iterator[Arrivals]:
+    """Hear of every batch of the stream's from here on."""
+    from streamwarden.adapters.postgresql.ledger import CHANNEL
+
+    with _session(spec) as session:
+        session.execute(f"LISTEN {CHANNEL}")
+        yield _Notes(session, spec.sink.table or "")
+
+
+def newest(spec: StreamSpec) -> int | None:
+    """Newest batch that the ledger of the stream's table has."""
+    from streamwarden.adapters.postgresql import ledger
+    from streamwarden.adapters.postgresql.table import Table, split
+
+    schema, name = split(spec.sink.table or "")
+    table = Table(schema=schema or "", name=name, oids=())
+    checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+    with _session(spec) as session, session.cursor() as cursor:
+        position = ledger.read(cursor, table, read_query_id(checkpoint) or "")
+    return None if position is None else position.batch
+
+
+@contextmanager
+def _session(spec: StreamSpec) -> Iterator[psycopg.Connection[Any]]:
+    import psycopg
+
+    from streamwarden.adapters.postgresql.access import access, explain
+
+    sink = spec.sink
+    try:
+        with access(sink.connection or "").open(f"drill {spec.name}") as session:
+            session.autocommit = True
+            yield session
+    except psycopg.Error as error:
+        explained = explain(error, connection=sink.connection or "", where=f"{sink.table}")
+        raise DrillError(
+            explained.observed, expected=explained.expected, where=explained.where, next_step=explained.next_step
+        ) from error
+
+
+class _Notes:
+    """The sink's notifications, of one table: a fork's schema is its own, so are its notes."""
+
+    def __init__(self, session: psycopg.Connection[Any], table: str) -> None:
+        self._session = session
+        self._table = table
+
+    def next(self, timeout: Seconds) -> int | None:
+        from streamwarden.adapters.postgresql.ledger import Note
+
+        for each in self._session.notifies(timeout=timeout, stop_after=1):
+            note = Note.parse(each.payload)
+            if note is not None and note.table == self._table:
+                return note.batch_id
+        return None
