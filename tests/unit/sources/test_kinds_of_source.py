@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,8 @@ ALLOWED = {
 def example(kind: type[SourceSpec]) -> SourceSpec:
     """A source of the kind with its required keys only."""
     required = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
-    return kind(**{name: f"/data/{name}" if name == "path" else name for name in required})
+    given: dict[str, Any] = {name: f"/data/{name}" if name == "path" else name for name in required}
+    return kind(**given)
 
 
 def stream(kind: type[SourceSpec]) -> StreamSpec:
@@ -62,7 +64,7 @@ def test_a_kind_answers_every_question_and_says_whether_its_input_is_stored(kind
 
 def test_a_kind_without_an_answer_cannot_be_created() -> None:
     """Negative control: the base classes list what a kind must answer."""
-    questions = {Source: {"read_back", "problems", "describe"}}
+    questions: dict[Any, set[str]] = {Source: {"read_back", "problems", "describe"}}
     questions[StoredSource] = questions[Source] | {
         "read", "waiting", "forked", "limited_to", "batches", "take_input", "unplanned"
     }  # fmt: skip
