@@ -153,7 +153,7 @@ def test_a_topic_that_was_made_anew_and_grew_past_the_stream_is_told_by_its_id(k
         kafka.produce("regrown", ["{}"] * 8)
         status, reason = look(2)
         assert status == "CRITICAL"
-        assert "made anew: its id is" in reason
+        assert "recreated: its id is" in reason
         waiting = reader.waiting()
         assert (waiting.rewound, waiting.lost, waiting.count) == ((), {}, 3), "by its offsets nobody could tell"
     assert topic_id(connection("events"), "never_made", within=2) is None
@@ -344,7 +344,7 @@ def test_a_person_replays_into_a_topic_from_the_shell(kafka: Broker, tmp_path: P
     command = [sys.executable, "-m", "streamwarden.cli", "replay", "--to", "kafka:events/typed", "--limit", "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert "10 flights sent, 0 were there; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
+    assert "10 flights sent, 0 existed; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
     wrong = subprocess.run([*command[:5], "kafka:events"], capture_output=True, text=True, timeout=200)
     assert wrong.returncode == 2
     assert "is not kafka:CONNECTION/TOPIC" in " ".join(wrong.stderr.replace("│", "").split())
