@@ -103,7 +103,7 @@ def test_a_stored_source_is_forked_and_any_other_is_refused(kind: type[Source]) 
 @pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.kind)
 def test_only_a_log_of_records_can_be_copied_for_a_fork(kind: type[Source]) -> None:
     if not issubclass(kind, CopyableSource):
-        with pytest.raises(CheckpointError, match="of which no topic can be copied"):
+        with pytest.raises(CheckpointError, match="not a topic that can be copied"):
             forked_spec(stream(kind), PLACES, Feed.COPY)
         return
     forked = forked_spec(stream(kind), PLACES, Feed.COPY).source
