@@ -265,7 +265,7 @@ def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, mon
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://127.0.0.1:1/")
     (problem,) = nowhere.look().problems
     assert "Connection refused" in problem
-    assert "see that the broker runs" in problem
+    assert "check that the broker runs" in problem
     monkeypatch.delenv("AIRFLOW_CONN_EVENTS")
     (problem,) = nowhere.look().problems
     assert "the connection 'events' is not known here" in problem
