@@ -16,6 +16,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, Journa
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream, make_project
 from support.queries import query_record
+from support.stored_journals import facts_with
 
 ROUTES = ("/streamwarden/api/streams", "/streamwarden/api/drills/run-1", "/streamwarden/drills/run-1")
 EVIL = "<script>alert('x')</script>"
@@ -58,6 +59,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def _fill(space: Workspace) -> None:
+    facts = facts_with("kill_driver", lost=1, samples={"lost": [EVIL]})
     run = DrillRun(
         run_id="run-1",
         drill="kill_driver",
@@ -66,7 +68,7 @@ def _fill(space: Workspace) -> None:
         status=DrillStatus.COMPLETED,
         deviated=True,
         reason=f"the output is not exactly-once {EVIL}",
-        facts={"reconciliation": {"lost": 1, "samples": {"lost": [EVIL]}}, "fault": {"message": EVIL}},
+        facts={**facts, "fault": {**facts["fault"], "message": EVIL}},
     )
     for name, error in {"left": None, "right": EVIL}.items():
         ended = {"ended_at": 2.0, "error": error} if error else {}

@@ -17,7 +17,7 @@ from streamwarden.adapters.connections import connection, variable
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.engine import EXPERIMENT
 from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.topic import replay_to_topic

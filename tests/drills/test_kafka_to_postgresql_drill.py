@@ -12,7 +12,7 @@ import pytest
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.services.replay.topic import replay_to_topic
 from support.drill_project import drill_project, run_drill
 from support.drivers import QUICK

@@ -10,8 +10,8 @@ import pytest
 from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.faults.base import await_exit
 from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.report import verdict_word
-from streamwarden.drills.spec import FaultKind
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 

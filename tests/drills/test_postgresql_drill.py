@@ -15,8 +15,8 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.report import verdict_word
-from streamwarden.drills.spec import FaultKind
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill

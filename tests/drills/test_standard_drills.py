@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStep
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.lifecycle import folder as files
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
@@ -153,7 +153,7 @@ def drivers(workspace: Workspace) -> list:
 def await_drivers(workspace: Workspace, count: int, process: subprocess.Popen[bytes]) -> None:
     """Until that many were launched, the last of them with its keeper: from then on it lives without its launcher."""
     deadline = time.monotonic() + 300
-    while len(found := drivers(workspace)) < count or not (Path(found[-1].folder) / files.KEEPER).exists():
+    while len(found := drivers(workspace)) < count or not (Path(found[-1].folder) / files.SUPERVISOR).exists():
         assert process.poll() is None, "the step ended before it launched a driver"
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.spec import OutageService
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -98,10 +97,10 @@ def test_a_port_that_is_open_and_silent_is_no_answer(
         unseen=0,
         batches_left=None,
         input_digest="",
-        spec=spec_to_dict(spec),
+        spec=spec,
     )
-    seen = ForkServices(tmp_path, answers_within=1).look(view, service)
+    seen = ForkServices(tmp_path, answers_within=1).probe(view, service)
     assert not seen.answers
     assert f"127.0.0.1:{silent}" in seen.name
-    assert seen.said
+    assert seen.detail
     assert "secret-word" not in f"{seen}"

@@ -7,7 +7,7 @@ import pytest
 from streamwarden.drills.engine import EXPERIMENT
 from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from support.drill_world import Killed, World, drill
@@ -45,7 +45,7 @@ def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKi
     assert result.facts["recovery"]["recovery_seconds"] < 5
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind.feed is Feed.ORIGIN])
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if FAULTS[kind].feed is Feed.ORIGIN])
 @pytest.mark.parametrize(
     "where",
     [
@@ -66,7 +66,7 @@ def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, wher
     assert (world.service.commands[-1:] == ["up"]) is (kind is FaultKind.SERVICE_OUTAGE)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind.feed is not Feed.ORIGIN])
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if FAULTS[kind].feed is not Feed.ORIGIN])
 @pytest.mark.parametrize(
     "where",
     [

@@ -64,7 +64,7 @@ def test_a_message_says_at_3_am_what_is_wrong_and_what_to_do() -> None:
         "orders: checkpointing a batch took 35 s (warning from 10 s, critical above 30 s)",
         "Open for 2h 5m, since 2027-01-15 08:00 UTC.",
         "What to do: Put the checkpoint on faster storage.",
-        "Look: streamwarden check orders; streamwarden status orders",
+        "Details: streamwarden check orders; streamwarden status orders",
         "Incident i1",
     ]
 
@@ -73,9 +73,9 @@ def test_the_end_is_told_with_how_long_it_took_and_how_bad_it_was() -> None:
     ended = incident(status=Status.OK, peak=Status.CRITICAL, resolved_at=T0 + 5_400, reason="took 3 s")
     message = compose(ended, T0 + 5_400)
     assert message.title == "RESOLVED: orders: checkpoint duration"
-    assert "The incident of orders is over: took 3 s" in message.body
+    assert "The incident of orders is resolved: took 3 s" in message.body
     assert "lasted 1h 30m" in message.body
-    assert "at worst it was CRITICAL" in message.body
+    assert "its worst status was CRITICAL" in message.body
 
 
 def test_apprise_delivers_to_a_web_hook(inbox: Inbox) -> None:

@@ -19,9 +19,8 @@ from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -85,7 +84,7 @@ def view(spec: StreamSpec) -> ForkView:
         unseen=1,
         batches_left=1,
         input_digest="",
-        spec=spec_to_dict(spec),
+        spec=spec,
     )
 
 
@@ -207,7 +206,7 @@ def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
 
 
 def test_no_topic_but_a_forks_is_ever_deleted(kafka: Broker, origin: StreamSpec) -> None:
-    with pytest.raises(CheckpointError, match="is no topic of a fork"):
+    with pytest.raises(CheckpointError, match="is not a topic of a fork"):
         topic.drop(origin)
     assert require_topic(connection("events"), str(origin.sink.topic)) == 5
 

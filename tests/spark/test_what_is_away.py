@@ -36,4 +36,4 @@ def test_a_service_that_is_away_is_named_and_the_stream_started_again(service: s
     assert record is not None, "nothing was raised"
     assert record["message"].startswith(service), record
     assert record["curable"], record
-    assert "the stream goes on where it stood" in record["next_step"]
+    assert "the stream then continues where it stopped" in record["next_step"]

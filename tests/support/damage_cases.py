@@ -1,4 +1,4 @@
-"""Origins and damages whose outcome the inspector foretells and Spark judges: tests/spark/test_checkpoint_damage.py.
+"""Origins and damages whose outcome the inspector predicts and Spark judges: tests/spark/test_checkpoint_damage.py.
 
 Some origins are checkpoints of older Sparks, from tests/data/checkpoints: Spark 4.3 goes on with them.
 """

@@ -14,7 +14,7 @@ import psutil
 
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.services.workspace import Workspace
 from support.drivers import QUICK
 

@@ -1,6 +1,6 @@
 """The topic of its own that the simulated world's fork reads: two partitions, of which each batch reads UNIT records.
 
-Its records are those of the world's batches. What was removed from it, or what it lacks since it was made anew, ends a
+Its records are those of the world's batches. What was removed from it, or what it lacks since it was recreated, ends a
 driver that starts on it, unless its spec says otherwise.
 """
 
@@ -106,7 +106,7 @@ class SimulatedTopic:
 
     def _lag(self, number: int, last: int, before: int) -> PartitionLag:
         read = [UNIT * max(0, len(log) - before) for log in (self.world.planned, self.world.committed)]
-        # A topic that was made anew holds less than the old checkpoint says; otherwise no batch reaches beyond its end.
+        # A topic that was recreated holds less than the old checkpoint says; otherwise no batch reaches beyond its end.
         planned, committed = read if self.anew is not None and not self.renewals else (min(each, last) for each in read)
         first = min(self.first.get(number, 0), last)
         return PartitionLag(partition=number, planned=planned, committed=committed, first=first, last=last)
@@ -143,7 +143,7 @@ class SimulatedTopic:
     def refuses(self, driver: SimulatedDriver) -> bool:
         """Whether the driver ends because of what is gone."""
         fork = self.forks[driver.record.driver_id]
-        options = fork.spec["source"]["options"]
+        options = fork.spec.source.options
         gone = any(lag.lost or lag.rewound for lag in self.lags(fork)) if fork.copied else False
         if not gone or self.silent or options.get("failOnDataLoss") == "false":
             return False
@@ -172,7 +172,7 @@ class SimulatedTopic:
                 check="input_lost",
                 status=self.check_status if lost or anew else Status.OK,
                 at=self.world.time,
-                reason=f"{sum(lost.values()):,} records went" if lost else f"{len(anew)} partitions were made anew",
+                reason=f"{sum(lost.values()):,} records went" if lost else f"{len(anew)} partitions were recreated",
                 evidence={"lost_by_partition": lost, "made_anew": anew},
             )
         ]

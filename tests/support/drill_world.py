@@ -15,31 +15,53 @@ from typing import Any
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, JournalEntry
-from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports
-from streamwarden.drills.spec import (
-    DrillSpec,
-    FaultKind,
-    FaultSpec,
-    ForkSpec,
-    OutageService,
-    OutageSpec,
-    VerificationSpec,
-)
+from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec, OutageService, OutageSpec, VerificationSpec
+from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports, SpecCodec
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.stream import Backend
+from streamwarden.stream import Backend, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_service import SimulatedService
 
 PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
+
+
+SOURCES = {
+    "kafka": {"kind": "kafka", "connection": "events", "topic": "flights"},
+    "files": {"kind": "files", "path": "/data/flights", "format": "json"},
+    "rate": {"kind": "rate"},
+    "script": {"kind": "script"},
+}
+SINKS = {
+    "postgresql": {"kind": "postgresql", "connection": "warehouse", "table": "flights", "key": ["id"]},
+    "kafka": {"kind": "kafka", "connection": "events", "topic": "departures", "key": ["id"]},
+    "parquet": {"kind": "parquet", "path": "/data/departures"},
+    "script": {"kind": "script"},
+}
+
+
+def declared(source: str = "kafka", sink: str = "postgresql", master: str = "spark://one:7077") -> StreamSpec:
+    """The spec of the stream that is drilled, by the kinds of its source and its sink."""
+    return spec_from_dict(
+        {
+            "name": "flights",
+            "job": "/project/job.py",
+            "checkpoint": "/data/checkpoint",
+            "source": SOURCES[source],
+            "sink": SINKS[sink],
+            "spark": {"master": master},
+        }
+    )
 
 
 class Killed(BaseException):
@@ -170,6 +192,7 @@ class World:
             judge=self,
             archive=self,
             clock=self,
+            specs=SpecCodec(read=spec_from_dict, write=spec_to_dict),
         )
         return Engine({drill.name: drill for drill in drills}, self.journals, ports, faults=faults)
 
@@ -240,15 +263,10 @@ class World:
 
     # forks
 
-    def declared(self, stream: str, feed: Feed) -> Mapping[str, Any]:
+    def declared(self, stream: str, feed: Feed) -> StreamSpec:
         if self.refusal is not None:
             raise self.refusal
-        return {
-            "name": stream,
-            "spark": {"master": self.master},
-            "source": {"kind": self.source, "options": {}},
-            "sink": {"kind": self.sink},
-        }
+        return declared(source=self.source, sink=self.sink or "parquet", master=self.master)
 
     def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
         self._maybe_die("make")
@@ -264,7 +282,7 @@ class World:
             unseen=self.total_batches * 4,
             batches_left=self.total_batches,
             input_digest="d" * 64,
-            spec={**self.declared(stream, feed), "name": f"{stream}__fork"},
+            spec=replace(self.declared(stream, feed), name=f"{stream}__fork"),
         )
         return self.input.made(made, feed)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
-from streamwarden.drills.spec import OutageService
 from streamwarden.lifecycle.driver import ExitKind
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ class SimulatedService:
         self.away_since: float | None = None
         self.commands: list[str] = []
 
-    def look(self, fork: ForkView, service: OutageService) -> ServiceStatus:
-        return ServiceStatus(name=f"the {service} at one:9092", answers=self.away_since is None, said="refused")
+    def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
+        return ServiceStatus(name=f"the {service} at one:9092", answers=self.away_since is None, detail="refused")
 
     def run(self, command: Sequence[str], *, within: float) -> CommandResult:
         world = self.world

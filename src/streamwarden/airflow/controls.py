@@ -17,22 +17,22 @@ from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import load_catalog
 from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.stop import Desired, overtaken
+from streamwarden.lifecycle.stop import Desired, superseded
 from streamwarden.services.workspace import Workspace
 
 VERBS: Final = {
-    "stop": "Stops a stream at a batch boundary and keeps it stopped until somebody starts it again.",
+    "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
     "restart": "Stops a stream at a batch boundary and starts it again at once, with its YAML file as it is now.",
     "start": "Lets a stream run that was stopped or left down, with a fresh restart budget.",
 }
 
 
 TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
-"""Through some minutes without the store, or without Airflow's own API; a wish is carried out once all the same."""
+"""Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
 
 
 class ControlOperator(BaseOperator):
-    """Carries out a verb on the stream that the form names, and says who asked for it."""
+    """Carries out a verb on the stream that the form names, and records the user who asked for it."""
 
     def __init__(self, *, verb: str, project: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -43,19 +43,19 @@ class ControlOperator(BaseOperator):
         stream, reason, who = context["params"]["stream"], context["params"]["reason"], _who(context)
         try:
             space = workspace(self.project)
-            if context["ti"].try_number > 1 and (since := self._overtaken(space, stream, context)):
+            if context["ti"].try_number > 1 and (since := self._superseded(space, stream, context)):
                 self.log.info("%s of %s was tried before and is not asked for again: %s", self.verb, stream, since)
                 return
             if self.verb == "start":
                 space.fleet.set_running(stream, who, reason)
             else:
-                if self.verb == "restart":  # nobody else would start it again
+                if self.verb == "restart":  # nothing else would start it again
                     self._make_sure_it_is_supervised(stream, context)
                 request = space.fleet.request_stop(
                     stream, requested_by=who, reason=reason, restart=self.verb == "restart"
                 )
         except StoreError:
-            raise  # tried again: half a wish is none
+            raise  # tried again: the request may be recorded in part
         except StreamwardenError as error:
             raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
         self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
@@ -69,21 +69,21 @@ class ControlOperator(BaseOperator):
                     stream=stream, project=self.project, driver_id=request.driver_id, supervises=False
                 ),
                 method_name="ended",
-                # The keeper sends SIGTERM and SIGKILL at the request's deadlines; nobody waits much longer than that.
+                # The supervisor process sends SIGTERM and SIGKILL at the deadlines; the wait ends soon after them.
                 timeout=timedelta(seconds=max(60.0, request.kill_deadline - time.time() + 60.0)),
             )
 
     def ended(self, context: Any, event: dict[str, Any]) -> None:
-        """The driver has ended: say how."""
+        """The driver has ended: log how."""
         record = workspace(self.project).store.drivers.get(event["driver_id"])
         if record is not None and record.exit is not None:
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
 
-    def _overtaken(self, space: Workspace, stream: str, context: Any) -> str | None:
+    def _superseded(self, space: Workspace, stream: str, context: Any) -> str | None:
         """What happened since this run began that makes another try needless."""
-        return overtaken(
+        return superseded(
             context["dag_run"].start_date.timestamp(),
-            wish=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,
+            desired=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,
             restart=self.verb == "restart",
             state=space.store.stops.desired(stream),
             latest=space.store.drivers.latest(stream),
@@ -112,7 +112,7 @@ def control_dags(dag_file: str) -> dict[str, DAG]:
 
 
 def _dag(verb: str, project: Path, names: list[str]) -> DAG:
-    # No default: the form insists on a choice, so that nobody stops the first stream of the list by accident.
+    # No default: the form insists on a choice, so that no user stops the first stream of the list by accident.
     choice: dict[str, Any] = {"enum": names} if names else {}
     stream = Param(type="string", title="Stream", description="The stream to act on", **choice)
     with DAG(

@@ -1,4 +1,4 @@
-"""One DAG per drill, built from `config/drills/*.yaml`: its tasks are the steps."""
+"""One DAG per drill, built from `config/drills/*.yaml`. The steps of the drill are its tasks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.config.loading import load_drills, spec_from_dict
+from streamwarden.config.loading import load_drills
 from streamwarden.drills.journal import DrillRun, DrillStep
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.state import RunProgress, StepOutcome
 from streamwarden.errors import ConfigError
 from streamwarden.services.workspace import Workspace
 
 SLACK: Final = 600.0
-"""Seconds a step may take beyond its own deadlines before Airflow ends it: start-up of Spark, a loaded machine."""
+"""Seconds that a step may take beyond its own deadlines before Airflow ends it: Spark's start-up, a loaded machine."""
 
 RETRY: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
-"""Only a store that was away or a step still under way in another process is tried again, and a healing."""
+"""A step is tried again only if the store was unavailable or another process was still doing the step. A healing is
+always tried again."""
 
 HEAL_RETRY: Final[dict[str, Any]] = {"retries": 20, "retry_delay": timedelta(seconds=30)}
-"""More than those of the other steps: what is left broken or running stays so, and a broker may be away for minutes."""
+"""More than for the other steps: what is not healed stays broken or running, and a broker may be down for minutes."""
 
 
 class DrillReportLink(BaseOperatorLink):
-    """Leads from the drill's report to its page."""
+    """The link from the drill's report task to the page of the report."""
 
     name = "Drill report"
 
@@ -46,11 +48,11 @@ class DrillReportLink(BaseOperatorLink):
 
 
 class DrillStepOperator(BaseOperator):
-    """Runs one step of a drill: red if the step failed, skipped if it had to be left out.
+    """Runs one step of a drill. The task fails if the step failed and is skipped if the step was skipped.
 
     The engine decides which steps still make sense after a failure (a late recovery is verified too), so every task
-    runs whatever became of the one before it. A retried step that has finished changes nothing. A healing that did not
-    pass is tried again.
+    runs whatever the result of the task before it. A retried step that has finished changes nothing. A healing that did
+    not pass is tried again.
     """
 
     def __init__(self, *, drill: str, project: str, step: str, **kwargs: Any) -> None:
@@ -60,51 +62,50 @@ class DrillStepOperator(BaseOperator):
         self.step = step
 
     def execute(self, context: Any) -> None:
-        run = self.advance(context)
-        done = run.facts.get("steps", {}).get(self.step, {})
-        self.log.info("%s: %s", self.step, done.get("message"))
-        if done.get("outcome") == "skipped":
-            raise AirflowSkipException(done["message"])
-        if done.get("outcome") != "passed":
+        record = RunProgress.of(self.advance(context)).steps.get(DrillStep(self.step))
+        message = "no outcome" if record is None else record.message
+        self.log.info("%s: %s", self.step, message)
+        if record is not None and record.outcome is StepOutcome.SKIPPED:
+            raise AirflowSkipException(message)
+        if record is None or record.outcome is not StepOutcome.PASSED:
             failed = AirflowException if self.step == DrillStep.HEAL else AirflowFailException
-            raise failed(f"{self.step} of drill {self.drill}: {done.get('message', 'no outcome')}")
+            raise failed(f"{self.step} of drill {self.drill}: {message}")
 
     def advance(self, context: Any) -> DrillRun:
-        """Do the step. Raises StoreError or DrillError where trying again helps."""
+        """Do the step. Raises StoreError or DrillError if another try may succeed."""
         space = workspace(self.project)
         run_id = drill_run_id(self.drill, context["run_id"])
         self.log.info("drill run %s", run_id)
         with published(_connections(space, self.drill, run_id)):
             engine = space.drill_engine()
             if self.step == DrillStep.STEADY_STATE:
-                # One run of a DAG is active at a time: whoever marked another one as over left it to this one.
-                for left in engine.heal_abandoned(self.drill, running=run_id):
-                    self.log.warning(
-                        "the run %s was left: %s", left.run_id, left.facts["steps"][DrillStep.HEAL]["message"]
-                    )
+                # One run of a DAG is active at a time: any other that is unhealed was marked as ended.
+                for healed in engine.heal_abandoned(self.drill, running=run_id):
+                    result = RunProgress.of(healed).steps[DrillStep.HEAL].message
+                    self.log.warning("the abandoned run %s was healed: %s", healed.run_id, result)
             try:
-                # The first task begins the run; a later one does so only if the first was never able to.
+                # The first task begins the run; a later one does so only if the first could not.
                 engine.begin(self.drill, run_id=run_id)
             except ConfigError as error:
-                raise AirflowFailException(str(_what_is_wrong(space, self.drill) or error)) from error
+                raise AirflowFailException(str(_config_error(space, self.drill) or error)) from error
             return engine.step(run_id, DrillStep(self.step))
 
 
 def _connections(space: Workspace, drill: str, run_id: str) -> tuple[str, ...]:
-    """Those of the run's fork, or else of its stream. A file that broke in the middle of a drill must not keep it from
-    healing."""
+    """The connections of the run's fork, or else of its stream. A file that breaks in the middle of a drill must not
+    keep the drill from healing."""
     run = space.store.journals.get(run_id)
-    fork = run.facts.get("fork") if run is not None else None
     try:
+        fork = space.drill_engine().fork(run_id) if run is not None else None
         if fork is not None:
-            return spec_from_dict(fork["spec"]).connections
+            return fork.spec.connections
         return space.stream(space.drill(drill).stream if run is None else run.stream).connections
     except ConfigError:
         return ()
 
 
-def _what_is_wrong(space: Workspace, drill: str) -> ConfigError | None:
-    """With the drill's file; None: nothing."""
+def _config_error(space: Workspace, drill: str) -> ConfigError | None:
+    """What is wrong with the drill's file; None: nothing."""
     try:
         space.drill(drill)
     except ConfigError as error:
@@ -113,7 +114,7 @@ def _what_is_wrong(space: Workspace, drill: str) -> ConfigError | None:
 
 
 class DrillReportOperator(DrillStepOperator):
-    """Writes the report and is red unless the drill passed."""
+    """Writes the report. The task fails unless the drill passed."""
 
     operator_extra_links = (DrillReportLink(),)
 
@@ -125,10 +126,10 @@ class DrillReportOperator(DrillStepOperator):
 
 
 def drill_run_id(drill: str, dag_run_id: str) -> str:
-    """The drill's run id of a DAG run: the same for each of its tasks and tries, safe as a file name.
+    """The drill's run id for a DAG run: the same for each of its tasks and tries, and safe as a file name.
 
-    Airflow's run ids hold colons, plus signs, and whatever a person typed: the readable part is cut, a digest keeps it
-    unique.
+    Airflow's run ids contain colons, plus signs, and anything that a user typed: the readable part is cut, and a digest
+    keeps it unique.
     """
     digits = re.sub(r"[^0-9]", "", dag_run_id)
     stamp = f"{digits[:8]}T{digits[8:14]}" if len(digits) >= 14 else "manual"
@@ -136,7 +137,7 @@ def drill_run_id(drill: str, dag_run_id: str) -> str:
 
 
 def drill_dags(dag_file: str) -> dict[str, DAG]:
-    """DAG id -> DAG for every drill of the project. A broken file gives a DAG that says so and begins nothing."""
+    """DAG id -> DAG for every drill of the project. A broken file gives a DAG that only reports the error."""
     project = project_of(dag_file)
     drills, broken = load_drills(project)
     dags = [drill_dag(spec, project) for spec in drills.values()]
@@ -151,7 +152,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         dag_id=f"drill_{spec.name}",
         description=spec.description or f"{spec.fault.kind} of {spec.stream}",
         doc_md=drill_doc(spec),
-        # Unpausing a drill must break nothing at once: the first run is the next tick of its schedule.
+        # Unpausing a drill must not break anything at once: the first run is the next tick of its schedule.
         # (A start date would make Airflow run the last missed tick whatever run_immediately says.)
         schedule=CronTriggerTimetable(spec.schedule, timezone="UTC", run_immediately=False) if spec.schedule else None,
         catchup=False,
@@ -181,8 +182,8 @@ def _add_steps(drill: str, project: Path) -> None:
             **(HEAL_RETRY if step is DrillStep.HEAL else {}),
         )
         if step in (DrillStep.HEAL, DrillStep.REPORT):
-            # Whoever marks the run as failed or successful skips the tasks that wait, but no teardown. The report is
-            # one too, so that it stays the last word: a leaf that was skipped would make the run a success.
+            # Marking the run as failed or successful skips the waiting tasks, but not a teardown. The report is one
+            # too, so that it decides the state of the run: a leaf that was skipped would make the run a success.
             task.as_teardown(on_failure_fail_dagrun=True)
         if previous is not None:
             previous >> task
@@ -191,7 +192,7 @@ def _add_steps(drill: str, project: Path) -> None:
 
 def broken_drill_dag(stem: str, error: ConfigError, project: Path) -> DAG:
     """A DAG without a schedule whose docs show what is wrong with the file. Its tasks are those of the drill: a run
-    that had begun goes on, as it was then, and is healed; a new one fails with what is wrong."""
+    that had begun continues with the drill as it was then, and is healed; a new run fails with the error."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", stem)
     with DAG(
         dag_id=f"drill_{name}",

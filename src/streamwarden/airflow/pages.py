@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from streamwarden.drills.journal import DrillRun, JournalEntry
-from streamwarden.drills.report import verdict_word
-from streamwarden.units import format_duration
+from streamwarden.drills.journal import JournalEntry
+from streamwarden.drills.report import DrillReport, Row, show_time
 
 _STYLE: Final = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2430;background:#fff}
@@ -24,57 +22,32 @@ pre{background:#1b232d}}
 """
 
 
-def drill_page(run: DrillRun, entries: Sequence[JournalEntry]) -> str:
+def drill_page(report: DrillReport) -> str:
     """The whole page."""
-    word = verdict_word(run)
-    facts = run.facts
-    counts, judgement = facts.get("reconciliation"), facts.get("judgement")
     sections = [
-        _section("Run", _rows(_run(run))),
-        _section("Steps", _rows(_steps(facts.get("steps") or {}))),
-        _section("Output", _rows(_counts(counts))) if counts else "",
-        _section("Judge", _json(judgement)) if judgement else "",
-        _section("Told", _json(facts["told"])) if facts.get("told") else "",
-        _section("Recovery", _json({"measured": facts.get("recovery"), "predicted": facts.get("predicted")})),
-        _section("Fault", _json(facts.get("fault"))) if facts.get("fault") else "",
-        _section("What happened", _entries(entries)),
+        _section("Run", _rows(report.rows)),
+        _section("Steps", _rows(report.steps)),
+        *(_section(each.title, _json(each.data)) for each in report.details),
+        _section("What happened", _entries(report.entries)),
     ]
-    title = f"Drill {run.drill} on {run.stream}"
+    title, word = escape(report.title), report.verdict
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(title)}: {word}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(title)} <span class='verdict {word}'>{word}</span></h1>"
-        f"<p>{escape(run.reason or 'The drill is still running.')}</p>{''.join(sections)}</body></html>"
+        f"<title>{title}: {word}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{title} <span class='verdict {word}'>{word}</span></h1>"
+        f"<p>{escape(report.reason)}</p>{''.join(sections)}</body></html>"
     )
 
 
-def _run(run: DrillRun) -> Iterable[tuple[str, object]]:
-    yield "run", run.run_id
-    yield "started", _time(run.started_at)
-    if run.ended_at is not None:
-        yield "took", format_duration(run.ended_at - run.started_at)
-    yield "completed", run.status.value
-    yield "deviated", {None: "not known", True: "yes", False: "no"}[run.deviated]
-    if "journal" in run.facts:
-        yield "journal", run.facts["journal"]
+def _rows(rows: Iterable[Row]) -> str:
+    cells = (f"<tr><th>{escape(row.name)}</th><td>{escape(row.value)}</td></tr>" for row in rows)
+    return f"<table>{''.join(cells)}</table>"
 
 
-def _steps(steps: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
-    for name, done in steps.items():
-        yield name, f"{done.get('outcome')}: {done.get('message')}"
-
-
-def _counts(counts: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
-    for kind in ("records", "expected", "actual", "lost", "duplicated", "unexpected", "wrong"):
-        yield kind, counts.get(kind)
-    for kind, rows in (counts.get("samples") or {}).items():
-        yield f"{kind}, for example", "; ".join(map(str, rows))
-
-
-def _entries(entries: Sequence[JournalEntry]) -> str:
+def _entries(entries: Iterable[JournalEntry]) -> str:
     rows = [
-        f"<tr><td>{_time(entry.at)}</td><td>{escape(entry.step.value)}</td><td>{escape(entry.kind)}</td>"
+        f"<tr><td>{show_time(entry.at)}</td><td>{escape(entry.step.value)}</td><td>{escape(entry.kind)}</td>"
         f"<td>{escape(entry.message)}</td></tr>"
         for entry in entries
     ]
@@ -85,14 +58,5 @@ def _section(title: str, body: str) -> str:
     return f"<h2>{escape(title)}</h2>{body}"
 
 
-def _rows(rows: Iterable[tuple[str, object]]) -> str:
-    cells = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows)
-    return f"<table>{''.join(cells)}</table>"
-
-
 def _json(value: object) -> str:
-    return f"<pre>{escape(json.dumps(value, indent=1, sort_keys=True, default=str))}</pre>"
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"<pre>{escape(json.dumps(value, indent=1, sort_keys=True))}</pre>"

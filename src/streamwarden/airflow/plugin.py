@@ -1,4 +1,4 @@
-"""What Airflow is told about Streamwarden: one read-only app, one link from a drill's report task to its page."""
+"""Registers Streamwarden with Airflow: one read-only app, and one link from a drill's report task to its page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PREFIX: Final = "/streamwarden"
 
 
 class StreamwardenPlugin(AirflowPlugin):
-    """Every Airflow process loads its plugins; what only one kind of process needs is built when that one asks."""
+    """Every Airflow process loads its plugins; what only one kind of process needs is built when that process asks."""
 
     name = "streamwarden"
 

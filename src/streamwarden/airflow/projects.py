@@ -1,4 +1,4 @@
-"""Which project and data folder the DAG files of an Airflow installation speak of."""
+"""The project and the data folder that the DAG files of an Airflow installation belong to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from streamwarden.services.workspace import PROJECT_VARIABLE, find_data, find_project
+
 START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 """Start date of every DAG: in the past and fixed, as Airflow wants it; no DAG catches up."""
 
@@ -14,21 +16,23 @@ TAG: Final = "streamwarden"
 
 
 def project_of(dag_file: str) -> Path:
-    """STREAMWARDEN_PROJECT, or the project whose folder `dags/` holds `dag_file`."""
-    named = os.environ.get("STREAMWARDEN_PROJECT")
-    return Path(named) if named else Path(dag_file).resolve().parents[1]
+    """STREAMWARDEN_PROJECT, or the project around `dag_file`. Raises ConfigError if there is none."""
+    return _project(Path(dag_file).parent)
 
 
-def plugin_project() -> Path | None:
-    """The project that the API server's pages speak of: STREAMWARDEN_PROJECT, or the one around the DAGs folder."""
+def plugin_project() -> Path:
+    """The project that the API server's pages show: STREAMWARDEN_PROJECT, or the one around the DAGs folder. Raises
+    ConfigError if there is none."""
     from airflow.configuration import conf
 
-    if os.environ.get("STREAMWARDEN_PROJECT"):
-        return None  # the workspace reads the variable itself
-    return Path(conf.get("core", "dags_folder")).resolve().parent
+    return _project(Path(conf.get("core", "dags_folder")))
+
+
+def _project(folder: Path) -> Path:
+    named = os.environ.get(PROJECT_VARIABLE)
+    return find_project(named, Path.cwd() if named else folder.resolve())
 
 
 def data_of(project: Path) -> Path:
     """STREAMWARDEN_DATA, or `var` in the project."""
-    named = os.environ.get("STREAMWARDEN_DATA")
-    return Path(named) if named else project / "var"
+    return find_data(project)

@@ -1,7 +1,7 @@
 """The read-only pages that the plugin adds to Airflow's API server.
 
-Airflow mounts a plugin's app outside its own authentication, so every route here carries the check itself: whoever may
-read the DAG runs of a stream or a drill may read what is known of it. Names from the URL are validated before use.
+Airflow mounts a plugin's app outside its own authentication, so every route here carries the check itself: a user who
+may read the DAG runs of a stream or a drill may read its status and its report. Names from the URL are validated.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from streamwarden.airflow.pages import drill_page
 from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.report import document
+from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.verdict import as_of, worst
-from streamwarden.lifecycle.queries import Part, Unit, units
+from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
 from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
@@ -47,7 +47,7 @@ def _workspace() -> Workspace:
 
 
 def space() -> Workspace:
-    """The workspace of this server. Answers 503, saying why, if there is none."""
+    """The workspace of this server. Answers 503 with the reason if there is none."""
     try:
         return _workspace()
     except StreamwardenError as error:
@@ -82,7 +82,7 @@ DrillRunDep = Annotated[DrillRun, Depends(drill_run)]
 
 
 def build_app() -> FastAPI:
-    """The app, without the documentation pages that FastAPI would serve to everybody."""
+    """The app, without the documentation pages that FastAPI would serve without authentication."""
     app = FastAPI(title="Streamwarden", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/api/streams")
@@ -100,9 +100,10 @@ def build_app() -> FastAPI:
         return JSONResponse(document(run, space.store.journals.entries(run.run_id)), headers=_HEADERS)
 
     @app.get("/drills/{run_id}")
-    def report(run: DrillRunDep, space: SpaceDep) -> HTMLResponse:
+    def page(run: DrillRunDep, space: SpaceDep) -> HTMLResponse:
         """The report of a drill run as a page."""
-        return HTMLResponse(drill_page(run, space.store.journals.entries(run.run_id)), headers=_HEADERS)
+        report = build_report(run, space.store.journals.entries(run.run_id))
+        return HTMLResponse(drill_page(report), headers=_HEADERS)
 
     @app.exception_handler(HTTPException)
     def refused(_: Any, error: Exception) -> JSONResponse:
@@ -122,7 +123,7 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
     store = space.store
     driver, state = store.drivers.latest(name), store.stops.desired(name)
     spec = space.catalog().streams.get(name)
-    parts = units(spec, store.queries.of(name), time.time()) if spec is not None else ()
+    parts = stream_parts(spec, store.queries.of(name), time.time()) if spec is not None else ()
     queries = [part for part in parts if part.part is Part.QUERY]
     return {
         "stream": name,
@@ -140,7 +141,7 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
 
 
 def _judged(space: Workspace, name: str) -> dict[str, Any]:
-    """What the last evaluation found of a stream, or of a query among several."""
+    """The result of the last evaluation of a stream, or of one of its queries."""
     verdicts = as_of(space.store.verdicts.latest(name), time.time())
     return {
         "health": str(worst(verdicts)),
@@ -152,7 +153,7 @@ def _judged(space: Workspace, name: str) -> dict[str, Any]:
     }
 
 
-def _run(part: Unit) -> dict[str, Any]:
+def _run(part: StreamPart) -> dict[str, Any]:
     """A query's newest run; empty before its first."""
     query = part.query
     if query is None:

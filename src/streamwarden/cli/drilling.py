@@ -1,4 +1,4 @@
-"""`drill list`, `drill run`, `drill show`: break a copy of a stream on purpose, and see what came out."""
+"""`drill list`, `drill run`, `drill show`: break a copy of a stream on purpose, and verify its output."""
 
 from __future__ import annotations
 
@@ -20,33 +20,31 @@ if TYPE_CHECKING:
     from streamwarden.drills.journal import JournalEntry, JournalRepository
     from streamwarden.services.workspace import Workspace
 
-app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and prove what came out.")
+app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and verify its output.")
 
 _COLOURS = {"PASSED": "bold green", "DEVIATED": "bold red", "ABORTED": "yellow", "FAILED": "yellow", "RUNNING": "cyan"}
 
 
 def exit_of_run(run: DrillRun) -> Exit:
-    """Passed is 0, deviated 1; a drill that was aborted, broke itself or still runs says nothing: 4."""
+    """0 if the drill passed, 1 if the stream deviated, 4 if the drill was aborted, failed or still runs."""
     if run.status is not DrillStatus.COMPLETED:
         return Exit.UNDECIDED
     return Exit.OK if run.passed else Exit.BAD
 
 
-def _verdict(run: DrillRun) -> str:
-    from streamwarden.drills.report import verdict_word
-
-    word = verdict_word(run)
-    return f"[{_COLOURS[word]}]{word}[/]"
+def _coloured(verdict: str) -> str:
+    return f"[{_COLOURS[verdict]}]{verdict}[/]"
 
 
 @app.command("list")
 def list_drills(
     context: typer.Context,
-    runs: Annotated[int, typer.Option(min=0, help="How many of the newest runs.")] = 10,
+    runs: Annotated[int, typer.Option(min=0, help="Number of the newest runs to show.")] = 10,
     json: AsJson = False,
 ) -> int:
     """Show the drills and their newest runs."""
     from streamwarden.config.loading import load_drills
+    from streamwarden.drills.report import verdict_word
 
     space = workspace(context)
     drills, broken = load_drills(space.project)
@@ -61,20 +59,23 @@ def list_drills(
         )
         return Exit.OK
     table(
-        ("drill", "stream", "fault", "target", "schedule", "what it shows"),
+        ("drill", "stream", "fault", "target", "schedule", "description"),
         [
             (text(name), text(drill.stream), drill.fault.kind.value, drill.target.value, text(drill.schedule or "-"),
              text(drill.description or "-"))
             for name, drill in sorted(drills.items())
         ],
-        empty="No drills: add a file to config/drills.",
+        empty="There are no drills. Add a file to config/drills.",
     )  # fmt: skip
     for name, error in sorted(broken.items()):
         say(f"[red]✗ {text(name)}[/] {text(error)}")
     now = time.time()
     table(
         ("run", "verdict", "started", "why"),
-        [(text(run.run_id), _verdict(run), ago(run.started_at, now), text(run.reason) or NONE) for run in recent],
+        [
+            (text(run.run_id), _coloured(verdict_word(run)), ago(run.started_at, now), text(run.reason) or NONE)
+            for run in recent
+        ],
         empty="No drill has run yet.",
     )
     return Exit.OK
@@ -86,12 +87,12 @@ def run_drill(
     name: Annotated[str, typer.Argument(metavar="DRILL", help="Name of a drill: the stem of its YAML file.")],
     json: AsJson = False,
 ) -> int:
-    """Run a drill here, from its steady state to its report. It takes minutes; Ctrl-C heals before it ends.
+    """Run a drill in this process, from its steady state to its report. It takes minutes; Ctrl-C heals before it ends.
 
-    Exit code 0 only if it passed; 1 if the system deviated; 4 if the drill was aborted or broke itself.
+    The exit code is 0 only if the drill passed, 1 if the stream deviated, and 4 if the drill was aborted or failed.
     """
     space = workspace(context)
-    space.drill(name)  # a broken file is told as such
+    space.drill(name)  # raises the error of a broken file
     engine = space.drill_engine()
     run_id = engine.begin(name)
     if json:
@@ -111,9 +112,9 @@ class _Narrator:
     def __init__(self, journals: JournalRepository, run_id: str) -> None:
         self._journals = journals
         self._run_id = run_id
-        self._told = 0
+        self._printed = 0
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tell_all, name="narrator", daemon=True)
+        self._thread = threading.Thread(target=self._print_all, name="narrator", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -122,18 +123,20 @@ class _Narrator:
         self._over.set()
         self._thread.join(10)
 
-    def _tell_all(self) -> None:
+    def _print_all(self) -> None:
         from streamwarden.errors import StoreError
 
         while True:
             last = self._over.wait(1.0)
             try:
                 entries = self._journals.entries(self._run_id)
-            except StoreError:  # locked for a moment: the engine tells if it is worse, and the lines come later
+            except (
+                StoreError
+            ):  # locked for a moment: the engine reports an error that lasts, and the lines follow later
                 entries = ()
-            for entry in entries[self._told :]:
+            for entry in entries[self._printed :]:
                 say(line_of(entry))
-            self._told = max(self._told, len(entries))
+            self._printed = max(self._printed, len(entries))
             if last:
                 return
 
@@ -148,12 +151,12 @@ def line_of(entry: JournalEntry) -> str:
 def show(
     context: typer.Context,
     run_or_drill: Annotated[
-        str | None, typer.Argument(metavar="RUN|DRILL", help="A run, or a drill for its newest run.")
+        str | None, typer.Argument(metavar="RUN|DRILL", help="A run id, or a drill for its newest run.")
     ] = None,
-    journal: Annotated[bool, typer.Option("--journal", help="With every line of the journal.")] = False,
+    journal: Annotated[bool, typer.Option("--journal", help="Also print every line of the journal.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Show a drill's report; without an argument the newest one's. The exit code is that of the run."""
+    """Show the report of a run, by default of the newest one. The exit code is that of the run."""
     space = workspace(context)
     run = _find(space, run_or_drill)
     if json:
@@ -173,20 +176,26 @@ def _find(space: Workspace, wanted: str | None) -> DrillRun:
         found = next(iter(journals.recent(drill=wanted, limit=1)), None)
     if found is None:
         raise ConfigError(
-            f"no run {wanted!r}, and no run of a drill of that name" if wanted else "no drill has run yet",
-            next_step="see `streamwarden drill list`",
+            f"there is no drill run {wanted!r}, and no run of a drill of that name"
+            if wanted
+            else "no drill has run yet",
+            next_step="list the drills and their runs with `streamwarden drill list`",
         )
     return found
 
 
 def _show(run: DrillRun, space: Workspace) -> None:
-    from rich.markdown import Markdown
+    from streamwarden.drills.report import build_report, markdown, one_line
 
-    from streamwarden.drills.report import summary
-
-    page = console()
-    report = summary(run, space.store.journals.entries(run.run_id))
-    page.print(Markdown(report) if page.is_terminal else report, markup=False, soft_wrap=not page.is_terminal)
+    page, report = console(), build_report(run, space.store.journals.entries(run.run_id))
+    if not page.is_terminal:
+        page.print(markdown(report), markup=False, soft_wrap=True)
+        return
+    say(f"[bold]{text(report.title)}[/]: {_coloured(report.verdict)}")
+    say(text(report.reason))
+    table(("what", "result"), [(text(row.name), text(one_line(row.value))) for row in report.rows])
+    for entry in report.entries:
+        say(line_of(entry))
 
 
 def _as_data(run: DrillRun) -> dict[str, object]:

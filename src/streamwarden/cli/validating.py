@@ -1,4 +1,4 @@
-"""`validate`: every file of the configuration, and what is wrong with it."""
+"""`validate`: checks every file of the configuration."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
-    """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
-    from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds, spec_to_dict
+    """(kind, name, file) of each usable file, (kind, name, error) of each other."""
+    from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
     from streamwarden.drills.faults import FAULTS
@@ -71,8 +71,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     for name, drill in sorted(drills.items()):
         try:
             stream = catalog.get(drill.stream)
-            FAULTS[drill.fault.kind].require(stream.name, spec_to_dict(stream), drill.fault)
-            require_fork(stream, drill.fault.kind.feed)
+            FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
+            require_fork(stream, drill.feed)
             require_verdict(stream)
             if drill.fork.at is not None:
                 require_place(stream, drill.fork.at, catalog.streams.values())
@@ -108,8 +108,8 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
 
 
 def _job_problem(spec: StreamSpec) -> ConfigError | None:
-    """The error of a job that is no Python: no driver can run it."""
-    from streamwarden.services.analysis.lint_facts import job_facts
+    """The error of a job that is not valid Python; None if a driver can run it."""
+    from streamwarden.services.analysis.linting import job_facts
 
     job = job_facts(spec)
     if job.parsed:
@@ -118,16 +118,16 @@ def _job_problem(spec: StreamSpec) -> ConfigError | None:
 
 
 def _queries(spec: StreamSpec) -> str:
-    """` (2 queries)`, where the file or the job's text tells that there are several."""
-    from streamwarden.services.analysis.lint_facts import job_facts
+    """` (2 queries)`, if the file or the job's text shows that there are several."""
+    from streamwarden.services.analysis.linting import job_facts
 
     count = len(spec.queries) or job_facts(spec).queries or 1
     return f" ({count} queries)" if count > 1 else ""
 
 
 def _findings(space: Workspace) -> list[Finding]:
-    """What the rules find without a store and a checkpoint."""
-    from streamwarden.services.analysis.lint_facts import lint_declared
+    """The findings of the rules that need neither the store nor a checkpoint."""
+    from streamwarden.services.analysis.linting import lint_declared
 
     drills = tuple(space.drills().values())
     return [found for _, spec in sorted(space.catalog().streams.items()) for found in lint_declared(spec, drills)]

@@ -1,10 +1,10 @@
-"""The drill engine: runs the steps of a drill, each of which may be a process of its own.
+"""The drill engine: runs the steps of a drill, each of which may run in its own process.
 
     begin -> steady_state -> fault -> recovery -> verification -> heal -> report
 
 State passes only through the journal store. A step that is repeated after it finished changes nothing; one that was
-killed is taken up where it stood. Healing and the report always run; a healing that did not pass runs again when it is
-repeated, also after the report, which is then written anew.
+killed continues where it stopped. Healing and the report always run. A healing that did not pass runs again when it is
+repeated, also after the report, which is then written again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from streamwarden.drills.codec import encode
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
 from streamwarden.drills.outcome import decide
-from streamwarden.drills.ports import Ports
+from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.ports import ForkView, Ports
 from streamwarden.drills.recorder import RunRecorder
-from streamwarden.drills.report import document, summary
+from streamwarden.drills.report import build_report, document, markdown
 from streamwarden.drills.runs import check_run_id, new_run_id
-from streamwarden.drills.spec import DrillSpec, FaultKind, drill_to_dict
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.state import Halt, RunProgress, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fault import fault
 from streamwarden.drills.steps.heal import heal
@@ -31,7 +34,7 @@ from streamwarden.drills.steps.verification import verification
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
 
 EXPERIMENT: Final = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION)
-"""The steps that a halt cuts short. HEAL and REPORT follow whatever happened."""
+"""The steps that a halt skips. HEAL and REPORT run whatever happened."""
 
 _WORK: Final[Mapping[DrillStep, Callable[[StepContext], StepResult]]] = {
     DrillStep.STEADY_STATE: steady_state,
@@ -65,10 +68,10 @@ class Engine:
         self._faults = faults
 
     def begin(self, drill: str, run_id: str | None = None) -> str:
-        """Open a run and return its id. An id that exists already is returned as it is: a retry begins nothing new.
+        """Open a run and return its id. If the run exists already, its id is returned and nothing new begins.
 
-        Raises ConfigError for a drill that is not configured (a run that has begun needs no file any more), DrillError
-        for an id that is no safe path.
+        Raises ConfigError for a drill that is not configured (a run that has begun no longer needs the file), and
+        DrillError for an id that is not a safe path.
         """
         if run_id is not None and self._journals.get(check_run_id(run_id)) is not None:
             return run_id
@@ -82,22 +85,22 @@ class Engine:
             )
         now = self._ports.clock.now()
         run_id = new_run_id(drill, now) if run_id is None else run_id
-        facts = {"drill": drill_to_dict(spec), "versions": dict(self._ports.archive.versions())}
+        facts = {"drill": encode(spec), "versions": dict(self._ports.archive.versions())}
         self._journals.save(DrillRun(run_id=run_id, drill=drill, stream=spec.stream, started_at=now, facts=facts))
         return run_id
 
     def step(self, run_id: str, step: DrillStep, *, park: bool = True) -> DrillRun:
         """Do one step and return the run.
 
-        What the stream does wrong is a result, not an exception: read `facts["steps"][step]["outcome"]` (`passed`,
-        `failed`, `skipped`). Raises StoreError if the journal cannot be written, DrillError if another process is at
-        work on this run: both are worth a retry.
+        A deviation of the stream is a result, not an exception: read `RunProgress.of(run).outcome(step)`. Raises
+        StoreError if the journal cannot be written, DrillError if another process works on this run: both are worth a
+        retry.
 
         Args:
-            park: between this step and the next one another process starts (see StepContext.park).
+            park: another process runs the next step (see StepContext.park).
         """
         with self._ports.archive.lock(run_id):
-            recorder = RunRecorder(check_run_id(run_id), self._journals, self._ports.clock)
+            recorder = self._recorder(check_run_id(run_id))
             if step is not DrillStep.REPORT and not _is_done(recorder.run, step):
                 self._do(recorder, step, park)
             if (step is DrillStep.REPORT or recorder.run.ended_at is not None) and not _is_done(
@@ -106,18 +109,22 @@ class Engine:
                 self._report(recorder)
             return recorder.run
 
-    def run(self, drill: str, run_id: str | None = None) -> DrillRun:
-        """All steps in this process. Whatever happens, the fork is healed and the report is written.
+    def fork(self, run_id: str) -> ForkView | None:
+        """The run's fork; None: it has none so far. Raises ConfigError if this version cannot read its spec."""
+        return self._recorder(run_id).fork
 
-        If this very process is killed, the next run of the drill heals what it left.
+    def run(self, drill: str, run_id: str | None = None) -> DrillRun:
+        """Do all steps in this process. Whatever happens, the fork is healed and the report is written.
+
+        If this process is killed, the next run of the drill heals what it left.
         """
         run_id = self.begin(drill, run_id)
         with self._ports.archive.tenure(run_id) as ours:
             if not ours:
                 raise DrillError(
-                    "another process is at work on this drill run", where=run_id, next_step="wait for it to end"
+                    "another process is working on this drill run", where=run_id, next_step="wait for it to end"
                 )
-            recorder = RunRecorder(run_id, self._journals, self._ports.clock)
+            recorder = self._recorder(run_id)
             recorder.put(one_process=True)
             return self._run_all(drill, run_id)
 
@@ -138,25 +145,25 @@ class Engine:
         return final
 
     def heal_abandoned(self, drill: str, *, running: str | None = None) -> Sequence[DrillRun]:
-        """Heal the runs of this drill that nobody else will, and report them: those whose one process was killed, those
-        whose steps nobody goes on with, and those that ended with something left. Returns them as they are now.
+        """Heal and report the abandoned runs of this drill: those whose one process was killed, those whose remaining
+        steps no process will run, and those that ended unhealed. Returns them as they are now.
 
-        Raises StoreError, or DrillError if another process is at work on one of them: both are worth a retry.
+        Raises StoreError, or DrillError if another process works on one of them: both are worth a retry.
 
         Args:
-            running: the run with a process a step that goes on: any other of that kind does not. None: not known, so
-                none of them is touched before it has ended.
+            running: the one run with a process for each step that goes on; the others of that kind are abandoned.
+                None: unknown, so none of that kind is touched before it has ended.
         """
         healed = []
         for run in self._journals.recent(drill=drill):
             if run.ended_at is not None:
-                left = not _is_done(run, DrillStep.HEAL)
+                abandoned = not _is_done(run, DrillStep.HEAL)
             else:
-                left = running is not None or bool(run.facts.get("one_process"))
-            if run.run_id == running or not left:
+                abandoned = running is not None or RunProgress.of(run).one_process
+            if run.run_id == running or not abandoned:
                 continue
-            with self._ports.archive.tenure(run.run_id) as abandoned:
-                if abandoned:
+            with self._ports.archive.tenure(run.run_id) as ours:
+                if ours:
                     self.step(run.run_id, DrillStep.HEAL)
                     healed.append(self.step(run.run_id, DrillStep.REPORT))
         return healed
@@ -165,11 +172,11 @@ class Engine:
         obstacle = _obstacle(recorder, step)
         if obstacle is not None:
             recorder.note(step, "skipped", obstacle)
-            recorder.finish_step(step, "skipped", obstacle)
+            recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
             return
         recorder.note(step, "began", f"step {step.value} began")
         result = self._work(recorder, step, park)
-        recorder.finish_step(step, "passed" if result.ok else "failed", result.message)
+        recorder.finish_step(step, StepOutcome.PASSED if result.ok else StepOutcome.FAILED, result.message)
 
     def _work(self, recorder: RunRecorder, step: DrillStep, park: bool) -> StepResult:
         context = StepContext(
@@ -178,7 +185,7 @@ class Engine:
         try:
             return _WORK[step](context)
         except StoreError:
-            raise  # the journal could not be written: nothing is decided, a retry goes on from here
+            raise  # the journal could not be written: nothing is decided, a retry continues here
         except DrillAborted as error:
             recorder.halt(step, DrillStatus.ABORTED, str(error))
             return StepResult(ok=False, message=str(error))
@@ -188,15 +195,13 @@ class Engine:
             return StepResult(ok=False, message=reason)
 
     def _halt(self, run_id: str, error: BaseException) -> None:
-        recorder = RunRecorder(run_id, self._journals, self._ports.clock)
-        at = next(
-            (step for step in EXPERIMENT if step.value not in recorder.facts.get("steps", {})), DrillStep.VERIFICATION
-        )
+        recorder = self._recorder(run_id)
+        at = next((step for step in EXPERIMENT if step not in recorder.state.steps), DrillStep.VERIFICATION)
         recorder.note(at, "traceback", "".join(traceback.format_exception(error)))
         recorder.halt(at, DrillStatus.FAILED, f"the step {at.value} broke: {type(error).__name__}: {error}")
 
     def _report(self, recorder: RunRecorder) -> None:
-        outcome = decide(recorder.spec, recorder.facts)
+        outcome = decide(recorder.state)
         now = self._ports.clock.now()
         recorder.note(
             DrillStep.REPORT, "verdict", outcome.reason, status=outcome.status.value, deviated=outcome.deviated
@@ -206,32 +211,43 @@ class Engine:
             recorder.run, status=outcome.status, deviated=outcome.deviated, reason=outcome.reason, ended_at=ended_at
         )
         entries = self._journals.entries(run.run_id)
-        path = self._ports.archive.write(run.run_id, document(run, entries), summary(run, entries))
-        done = {"outcome": "passed" if run.passed else "failed", "message": outcome.reason, "at": now}
-        steps = {**run.facts.get("steps", {}), DrillStep.REPORT.value: done}
-        recorder.save(replace(run, facts={**run.facts, "journal": path, "steps": steps}))
+        report = markdown(build_report(run, entries))
+        path = self._ports.archive.write(run.run_id, document(run, entries), report)
+        passed = StepOutcome.PASSED if run.passed else StepOutcome.FAILED
+        recorder.run = run
+        recorder.put(
+            journal=path,
+            steps={
+                **recorder.state.steps,
+                DrillStep.REPORT: StepRecord(outcome=passed, message=outcome.reason, at=now),
+            },
+        )
+
+    def _recorder(self, run_id: str) -> RunRecorder:
+        return RunRecorder(run_id, self._journals, self._ports.clock, self._ports.specs)
 
 
 def _is_done(run: DrillRun, step: DrillStep) -> bool:
-    """Whether nothing is left to do. Of a run that has ended, only a healing that did not pass and the report of it may
-    be."""
-    done = run.facts.get("steps", {}).get(step.value)
+    """Whether nothing is left to do. A run that has ended may only lack a healing that passed and the report of it."""
+    outcome = RunProgress.of(run).outcome(step)
     if step is DrillStep.HEAL:
-        return done is not None and done["outcome"] == "passed"
-    return done is not None or (step is not DrillStep.REPORT and run.ended_at is not None)
+        return outcome is StepOutcome.PASSED
+    return outcome is not None or (step is not DrillStep.REPORT and run.ended_at is not None)
 
 
 def _obstacle(recorder: RunRecorder, step: DrillStep) -> str | None:
     """Why this step must not run now; None if it may."""
     if step is DrillStep.HEAL:
         return None
-    halted = recorder.facts.get("halted")
-    if halted:
-        return f"skipped: the drill was {halted['status']} in the step {halted['step']}"
+    halt: Halt | None = recorder.state.halt
+    if halt is not None:
+        return f"skipped: the drill was {halt.status.value} in the step {halt.step.value}"
     position = EXPERIMENT.index(step)
     before = EXPERIMENT[position - 1] if position else None
     if before is None:
         return None
-    outcome = recorder.facts.get("steps", {}).get(before.value, {}).get("outcome")
-    allowed = ("passed", "failed") if step is DrillStep.VERIFICATION else ("passed",)  # a late recovery is verified too
+    allowed = [StepOutcome.PASSED]
+    if step is DrillStep.VERIFICATION:
+        allowed.append(StepOutcome.FAILED)  # a late recovery is verified too
+    outcome = recorder.state.outcome(before)
     return None if outcome in allowed else f"skipped: the step {before.value} did not pass"

@@ -1,17 +1,17 @@
-"""The steady state hypothesis: does what health says now contradict it?"""
+"""The steady state hypothesis: do the health verdicts contradict it?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamwarden.drills.spec import SteadyStateSpec
+from streamwarden.drills.parts import SteadyStateSpec
 from streamwarden.health.verdict import Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """`blind`: no check that was asked for knows anything yet, so nothing can be said."""
+class Judged:
+    """`blind`: none of the named checks has data yet, so the hypothesis can be neither confirmed nor refuted."""
 
     holds: bool
     blind: bool
@@ -19,7 +19,7 @@ class Held:
     verdicts: tuple[Verdict, ...]
 
 
-def judge_health(spec: SteadyStateSpec, verdicts: Sequence[Verdict]) -> Held:
+def judge_health(spec: SteadyStateSpec, verdicts: Sequence[Verdict]) -> Judged:
     """None of the named checks is CRITICAL, each one ran, and at least one has data (UNKNOWN is never OK)."""
     named = tuple(verdict for verdict in verdicts if verdict.check in spec.checks)
     absent = sorted(set(spec.checks) - {verdict.check for verdict in named})
@@ -27,10 +27,10 @@ def judge_health(spec: SteadyStateSpec, verdicts: Sequence[Verdict]) -> Held:
     unknown = [verdict.check for verdict in named if verdict.status is Status.UNKNOWN]
     if critical:
         reasons = "; ".join(f"{verdict.check} is CRITICAL: {verdict.reason}" for verdict in critical)
-        return Held(holds=False, blind=False, message=reasons, verdicts=named)
+        return Judged(holds=False, blind=False, message=reasons, verdicts=named)
     if absent:
-        return Held(holds=False, blind=True, message=f"checks without a verdict: {', '.join(absent)}", verdicts=named)
+        return Judged(holds=False, blind=True, message=f"checks without a verdict: {', '.join(absent)}", verdicts=named)
     if spec.checks and len(unknown) == len(named):
-        return Held(holds=False, blind=True, message="health is blind: every check is UNKNOWN", verdicts=named)
+        return Judged(holds=False, blind=True, message="health is blind: every check is UNKNOWN", verdicts=named)
     message = f"{len(named)} checks, none CRITICAL" + (f"; UNKNOWN: {', '.join(unknown)}" if unknown else "")
-    return Held(holds=True, blind=False, message=message, verdicts=named)
+    return Judged(holds=True, blind=False, message=message, verdicts=named)

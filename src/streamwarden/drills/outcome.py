@@ -1,149 +1,149 @@
-"""The verdict of a drill, a pure function of its facts. Two axes: did it complete, did the system deviate."""
+"""The verdict of a drill, a pure function of its state. Two axes: did it complete, did the system deviate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 from streamwarden.drills.journal import DrillStatus, DrillStep
-from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.state import RunState
+from streamwarden.verification.reconciliation import Reconciliation
 
 JUDGED_STEPS = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL)
 
+REMEDIATED: Final = "the remediation was applied"
+"""From when the recovery counts after a fault that a stream must refuse."""
+
 _NAMED = 3
-"""Problems that stand in the reason beside counted rows; the journal has all of them."""
+"""Problems that the reason names together with counted rows; the journal has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`deviated` is None where the drill says nothing about the stream."""
+    """`deviated` is None if the drill says nothing about the stream."""
 
     status: DrillStatus
     deviated: bool | None
     reason: str
 
 
-def decide(spec: DrillSpec, facts: Mapping[str, Any]) -> Outcome:
-    """Passed (completed, not deviated) only if nothing of the rules is missing or broken.
+def decide(state: RunState) -> Outcome:
+    """Passed (completed, not deviated) only if no rule is broken and no evidence is missing.
 
-    In this order: a drill that was halted is what halted it; a step that never finished fails the drill; so does
-    evidence that is too thin for a verdict; then every deviation counts.
+    In this order: a drill that was halted has the status of the halt; a step that never finished fails the drill; so
+    does evidence that is too thin for a verdict; then every deviation counts.
     """
-    deviations = find_deviations(spec, facts)
-    broken = _broken(spec, facts, bool(deviations))
+    deviations = find_deviations(state)
+    broken = _broken(state, bool(deviations))
     if broken is not None:
         status, reason = broken
         reasons = [reason, *deviations]
         return Outcome(status=status, deviated=True if deviations else None, reason="; ".join(reasons))
     if deviations:
         return Outcome(status=DrillStatus.COMPLETED, deviated=True, reason="; ".join(deviations))
-    return Outcome(status=DrillStatus.COMPLETED, deviated=False, reason=_praise(facts))
+    return Outcome(status=DrillStatus.COMPLETED, deviated=False, reason=_praise(state))
 
 
-def _broken(spec: DrillSpec, facts: Mapping[str, Any], deviated: bool) -> tuple[DrillStatus, str] | None:
+def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
     """Why the drill itself did not complete; None if it did."""
-    halted = facts.get("halted")
-    if halted:
-        return DrillStatus(halted["status"]), str(halted["reason"])
-    steps = facts.get("steps", {})
+    if state.halt is not None:
+        return state.halt.status, state.halt.reason
     for step in JUDGED_STEPS:
-        if step not in steps:
+        if step not in state.steps:
             return DrillStatus.FAILED, f"the step {step.value} did not finish"
-    if not facts.get("steady_before", {}).get("holds"):
-        return DrillStatus.FAILED, "no record that the steady state held before the fault"
-    if not facts.get("fault", {}).get("landed"):
-        return DrillStatus.FAILED, "no proof that the fault landed"
-    if facts.get("recovery") is None and not deviated:
+    if state.steady_before is None or not state.steady_before.holds:
+        return DrillStatus.FAILED, "the journal does not show that the steady state held before the fault"
+    if state.fault is None or not state.fault.landed:
+        return DrillStatus.FAILED, "the journal does not prove that the fault landed"
+    if state.recovery is None and not deviated:
         return DrillStatus.FAILED, "the recovery was not observed"
-    heal = facts.get("heal", {})
-    if not heal.get("clean"):
-        return DrillStatus.FAILED, f"healing is incomplete: {heal.get('message', 'no record of it')}"
-    if facts.get("reconciliation") is None:
+    if state.healing is None or not state.healing.clean:
+        left = state.healing.message if state.healing else "the journal has no record of it"
+        return DrillStatus.FAILED, f"healing is incomplete: {left}"
+    counts = state.reconciliation
+    if counts is None:
         # A stream that never came back has no output to verify: that is a complete experiment with a clear result.
         return None if deviated else (DrillStatus.FAILED, "the output was not verified")
-    records = facts["reconciliation"]["records"]
-    if records < spec.verification.min_records:
-        wanted = spec.verification.min_records
-        return DrillStatus.FAILED, f"too little evidence: {records} input records were verified, expected >= {wanted}"
-    judgement = facts.get("judgement")
-    if judgement is None:
+    wanted = state.drill.verification.min_records
+    if counts.records < wanted:
+        thin = f"too little evidence: {counts.records} input records were verified, expected >= {wanted}"
+        return DrillStatus.FAILED, thin
+    if state.judgement is None:
         return DrillStatus.FAILED, "no judge gave a verdict on the reconciliation"
-    if judgement["success"] != facts["reconciliation"]["exactly_once"]:
+    if state.judgement.success != counts.exactly_once:
         return DrillStatus.FAILED, "the judge and the reconciliation disagree: neither can be trusted"
     return None
 
 
-def find_deviations(spec: DrillSpec, facts: Mapping[str, Any]) -> list[str]:
+def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    found = []
-    counts = facts.get("reconciliation")
-    if counts is not None:
-        wrong = [f"{counts[kind]} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong") if counts[kind]]
-        if wrong:
-            seen = "".join(f"; {problem}" for problem in counts.get("problems", ())[:_NAMED])
-            found.append(
-                f"the output is not exactly-once: {', '.join(wrong)} of {counts['expected']} expected rows{seen}"
-            )
-        elif not counts["exactly_once"]:
-            problems = "; ".join(counts["problems"]) or "the oracle expects no row at all"
-            found.append(f"the output is not exactly-once: {problems}")
-    missing = unverified(facts)
-    if missing is not None:
-        found.append(missing)
-    told = facts.get("told")
-    if told is not None and not told["holds"]:
-        return [*found, told["message"]]
-    recovery = facts.get("recovery")
+    found = [each for each in (_inexact(state.reconciliation), unverified(state)) if each is not None]
+    if state.refusal is not None and not state.refusal.holds:
+        return [*found, state.refusal.message]
+    recovery, steady = state.recovery, state.steady_after
     if recovery is None:
         return found
-    if recovery.get("first_commit_at") is None:
-        return [*found, f"the stream never came back: {recovery['message']}"]
-    seconds, target = recovery["recovery_seconds"], spec.recovery.target
+    if recovery.first_commit_at is None or recovery.recovery_seconds is None:
+        return [*found, f"the stream never came back: {recovery.message}"]
+    seconds, target = recovery.recovery_seconds, state.drill.recovery.target
     if seconds > target:
         found.append(f"recovery took {seconds:.1f} s, the target is {target:.1f} s")
-    if not recovery.get("completed"):
-        found.append(f"the stream came back but did not finish its bounded input: {recovery['message']}")
-    steady = facts.get("steady_after")
-    if steady is not None and not steady["holds"]:
-        found.append(f"the steady state does not hold after the recovery: {steady['message']}")
-    elif steady is None and recovery.get("completed"):
+    if not recovery.completed:
+        found.append(f"the stream came back but did not finish its bounded input: {recovery.message}")
+    if steady is not None and not steady.holds:
+        found.append(f"the steady state does not hold after the recovery: {steady.message}")
+    elif steady is None and recovery.completed:
         found.append("the steady state after the recovery was not observed")
     return found
 
 
-def unverified(facts: Mapping[str, Any]) -> str | None:
-    """Which records of a topic of the fork's own are in no batch that was verified; None: each is, or none can be
-    missed."""
-    counts, there = facts.get("reconciliation"), facts.get("fault", {}).get("records")
-    if counts is None or there is None or counts["records"] == there:
+def _inexact(counts: Reconciliation | None) -> str | None:
+    """In what the output is not exactly-once; None if it is, or was not verified."""
+    if counts is None or counts.exactly_once:
         return None
-    return f"{counts['records']:,} records were read, and the fork's topic has {there:,}"
+    kinds = {
+        "lost": counts.lost,
+        "duplicated": counts.duplicated,
+        "unexpected": counts.unexpected,
+        "wrong": counts.wrong,
+    }
+    wrong = [f"{count} {kind}" for kind, count in kinds.items() if count]
+    if not wrong:
+        problems = "; ".join(counts.problems) or "the oracle expects no row at all"
+        return f"the output is not exactly-once: {problems}"
+    named = "".join(f"; {problem}" for problem in counts.problems[:_NAMED])
+    return f"the output is not exactly-once: {', '.join(wrong)} of {counts.expected} expected rows{named}"
 
 
-def told_delivery(counts: Mapping[str, Any]) -> str | None:
-    """What a sink that is at-least-once did, in words; None: the sink is no such sink."""
-    repeated = counts.get("repeated")
-    if repeated is None:
+def unverified(state: RunState) -> str | None:
+    """Which records of the fork's own topic are in no verified batch; None: each is in one, or none can be missing."""
+    counts, there = state.reconciliation, state.fault.records if state.fault else None
+    if counts is None or there is None or counts.records == there:
         return None
-    told = "1 record was" if repeated == 1 else f"{repeated} records were"
-    return f"at-least-once: {told} written again, and dropped by event id"
+    return f"{counts.records:,} records were read, and the fork's topic has {there:,}"
 
 
-def describe_not_judged(counts: Mapping[str, Any]) -> str | None:
-    """The columns of the output that no oracle judged, in words; None: each was judged."""
-    names = counts.get("not_judged")
+def describe_repeats(counts: Reconciliation) -> str | None:
+    """What an at-least-once sink wrote again; None: the sink is not at-least-once."""
+    if counts.repeated is None:
+        return None
+    records = "1 record was" if counts.repeated == 1 else f"{counts.repeated} records were"
+    return f"at-least-once: {records} written again, and dropped by event id"
+
+
+def describe_not_judged(counts: Reconciliation) -> str | None:
+    """The columns of the output that no oracle judged; None: each was judged."""
+    names = counts.not_judged
     return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
 
 
-def _praise(facts: Mapping[str, Any]) -> str:
-    counts, recovery = facts["reconciliation"], facts["recovery"]
-    delivery = told_delivery(counts)
+def _praise(state: RunState) -> str:
+    counts, recovery, refusal = state.reconciliation, state.recovery, state.refusal
+    assert counts is not None, "the output was verified"
+    assert recovery is not None, "the recovery was observed"
     counted = (
-        f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts['expected']} rows from {counts['records']} records; "
-        f"first new batch {recovery['recovery_seconds']:.1f} s after "
-        + ("the way out was taken" if "told" in facts else "the fault")
+        f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records; "
+        f"first new batch {recovery.recovery_seconds:.1f} s after {REMEDIATED if refusal else 'the fault'}"
     )
-    refusal = facts["told"]["message"] if "told" in facts else None
-    parts = (refusal, counted, delivery, describe_not_judged(counts))
-    return "; ".join(each for each in parts if each is not None)
+    parts = (refusal.message if refusal else None, counted, describe_repeats(counts), describe_not_judged(counts))
+    return "; ".join(part for part in parts if part is not None)

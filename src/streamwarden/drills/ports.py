@@ -1,27 +1,28 @@
-"""What the drill engine needs of the outside, as small Protocols. Times are Unix seconds."""
+"""What the drill engine needs from the outside, as small Protocols. Times are Unix seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.spec import ForkSpec, OutageService
+from streamwarden.drills.parts import ForkSpec, OutageService
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForkView:
-    """A fork as the engine sees it.
+class ForkRecord:
+    """A fork as the journal describes it. Its stored spec may be of another version: see ForkView.
 
     Args:
         stream: the fork's own name; origin: the stream that it was made from.
@@ -30,9 +31,8 @@ class ForkView:
         what: what is counted, as one of them is called.
         batches_left: batches that these make; None if the source does not say.
         input_digest: SHA-256 over the whole input's list: file names and sizes, or a topic's ranges.
-        spec: the fork's StreamSpec as JSON, for the adapters.
         bounded: it ends by itself when it has read its input; else it runs until it is asked to stop.
-        copied: what the topic of its own was filled with; None: it reads its origin's input.
+        copied: what the fork's own topic was filled with; None: it reads its origin's input.
         ranges: of its origin's topic, what it had yet to read when it was made; empty for files and for a copied
             topic.
     """
@@ -45,19 +45,25 @@ class ForkView:
     unseen: int
     batches_left: int | None
     input_digest: str
-    spec: Mapping[str, Any]
     what: str = "file"
     bounded: bool = True
     copied: CopiedTopic | None = None
     ranges: tuple[TopicRange, ...] = ()
 
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> ForkView:
-        """The inverse of `dataclasses.asdict`."""
-        copied = raw.get("copied")
-        known = None if copied is None else CopiedTopic.from_dict(copied)
-        ranges = tuple(TopicRange(**each) for each in raw.get("ranges", ()))
-        return cls(**{**raw, "copied": known, "ranges": ranges})
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkView(ForkRecord):
+    """A fork that the engine works with: its record and its spec."""
+
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecCodec:
+    """Reads and writes a StreamSpec as JSON. `read` raises ConfigError for one that this version cannot read."""
+
+    read: Callable[[Mapping[str, Any]], StreamSpec]
+    write: Callable[[StreamSpec], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +79,7 @@ class BatchFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverView:
-    """A driver seen now. `exit` is None while it lives (and for a moment after: its keeper records the exit)."""
+    """A driver as observed now. `exit` is None until its supervisor process has recorded the driver's end."""
 
     alive: bool
     record: DriverRecord
@@ -82,7 +88,7 @@ class DriverView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What an independent judge (Great Expectations) says of a reconciliation.
+    """The verdict of an independent judge (Great Expectations) on a reconciliation.
 
     Args:
         judge: name and version of the judge.
@@ -99,22 +105,22 @@ class Judgement:
 class Forks(Protocol):
     """Makes and removes the scratch copy that a drill breaks."""
 
-    def declared(self, stream: str, feed: Feed) -> Mapping[str, Any]:
-        """The stream's spec, as JSON. Makes nothing.
+    def declared(self, stream: str, feed: Feed) -> StreamSpec:
+        """The stream's spec. Makes nothing.
 
-        Raises DrillAborted if no fork of it can be made, or no drill could say whether its output is right.
+        Raises DrillAborted if no fork of it can be made, or if no drill could verify its output.
         """
 
     def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
-        """Make the fork of a run, from scratch: what an interrupted attempt left is cleared first."""
+        """Make the fork of a run from scratch, after clearing what an interrupted attempt left."""
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
-        """The fork as it is under a new checkpoint path, with an output of its own, both empty; may run again."""
+        """The fork under a new checkpoint path with its own output, both empty; may run again."""
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
-        """Remove what is no evidence (input links, state, scratch); returns what was removed. Idempotent.
+        """Remove everything but the evidence (input links, state, scratch); returns what was removed. Idempotent.
 
-        `fork` is None if the making was interrupted: then all of it goes.
+        `fork` is None if making it was interrupted: then all of it is removed.
         """
 
 
@@ -126,7 +132,7 @@ class DriverControl(Protocol):
     def observe(self, driver_id: str) -> DriverView: ...
     def request_stop(self, fork: ForkView, driver_id: str, *, by: str, reason: str) -> None: ...
     def kill(self, driver_id: str) -> bool:
-        """SIGKILL to the driver's process group. False: there was no such process any more."""
+        """Send SIGKILL to the driver's process group. False: the process no longer existed."""
 
 
 class CheckpointReader(Protocol):
@@ -139,7 +145,7 @@ class CheckpointReader(Protocol):
     def unplanned(self, fork: ForkView) -> int:
         """Input files or records that no batch has planned yet: 0 when the bounded input is at its end.
 
-        Raises StreamwardenError if a broker does not tell.
+        Raises StreamwardenError if a broker does not answer.
         """
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
@@ -147,84 +153,84 @@ class CheckpointReader(Protocol):
 
 
 class SourceTopic(Protocol):
-    """The topic of its own that a fork reads. Raises DrillError if it cannot be had, or the fork has none."""
+    """The fork's own copy of a topic. Raises DrillError if the fork has none, or if the broker does not answer."""
 
     def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
-        """Each partition: the offsets of the fork's checkpoint beside the topic's."""
+        """For each partition the offsets of the fork's checkpoint and those of the topic."""
 
     def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
         """The first batch that was planned with records of one of these partitions; None if there is none yet."""
 
     def grow(self, fork: ForkView) -> None:
-        """Add as many partitions as there were, and send them the records that were held back; may run again."""
+        """Double the partitions and send the records that were held back to the new ones; may run again."""
 
     def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
         """Remove the records before an offset of each partition, as a retention does; may run again."""
 
     def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
-        """Delete it and make it anew, with the first `leave[partition]` records of each partition; may run again."""
+        """Delete and recreate it with the first `leave[partition]` records of each partition; may run again."""
 
 
 class Arrivals(Protocol):
-    """Hears of the batches that arrive where a sink writes to."""
+    """Reports the batches that arrive where a sink writes."""
 
     def next(self, timeout: Seconds) -> int | None:
-        """The next batch, as soon as it is there (committed to the database, or with its first record in the topic);
-        None if there is none within `timeout`."""
+        """The next batch as soon as it has arrived (committed to the database, or its first record in the topic); None
+        if none arrives within `timeout`."""
 
 
 class SinkProbe(Protocol):
-    """The database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached."""
+    """Probes the database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
-        """Hear of every batch from here on."""
+        """Report every batch from now on."""
 
     def newest(self, fork: ForkView) -> int | None:
-        """Newest batch that is there; None if there is none."""
+        """The newest batch that has arrived; None if none has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorProcess:
-    """An executor of a driver's, as a process of this host. `id` is Spark's."""
+    """An executor of a driver, as a process of this host. `id` is Spark's."""
 
     id: str
     process: ProcessIdentity
 
 
 class Executors(Protocol):
-    """The executors of the fork's drivers, as far as this host has them."""
+    """The executors of the fork's drivers on this host."""
 
     def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
-        """Those that live now, of this very driver and no other."""
+        """The running executors of this driver and of no other."""
 
     def kill(self, executor: ExecutorProcess) -> bool:
-        """SIGKILL. False: it lived no more. Raises DrillAborted if this user may not."""
+        """Send SIGKILL. False: the process no longer existed. Raises DrillAborted if this user may not."""
 
     def is_alive(self, executor: ExecutorProcess) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """Whether a service answers its own client. `said`: what it answered, or why there was no answer."""
+    """Whether a service answers its own client. `detail`: what it answered, or why it did not."""
 
     name: str
     answers: bool
-    said: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """A command that ended. `status` None: it did not, and was killed. `output`: the last of what it wrote."""
+    """The result of a command. `status` None: it did not end in time and was killed. `output`: its last output."""
 
     status: int | None
     output: str = ""
 
 
 class ServiceControl(Protocol):
-    """The services that the fork lives on, and the commands that take them away."""
+    """The services that the fork needs, and the commands that stop and start them."""
 
-    def look(self, fork: ForkView, service: OutageService) -> ServiceStatus:
-        """Ask it something, for some seconds. Raises ConfigError if its connection is not known."""
+    def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
+        """Send it one request and wait some seconds for the answer. Raises ConfigError if its connection is unknown."""
 
     def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult: ...
 
@@ -234,10 +240,10 @@ class Health(Protocol):
 
 
 class Verifier(Protocol):
-    """Oracle, reader of the output and reconciliation. Raises VerificationError if there is no verdict to be had."""
+    """Oracle, reader of the output and reconciliation. Raises VerificationError if no verdict is possible."""
 
     def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
-        """Args: lost: records that are gone from the fork's topic, as was told: none else may be."""
+        """Args: lost: records that the fault removed from the fork's topic; no others may be missing."""
 
 
 class Judge(Protocol):
@@ -245,16 +251,16 @@ class Judge(Protocol):
 
 
 class Archive(Protocol):
-    """Where a run's folder is: the journal for strangers, and the locks that keep two processes out of one run."""
+    """A run's folder: the published journal, and the locks that keep two processes out of one run."""
 
     def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
         """Write journal.json and report.md atomically; returns the journal's path."""
 
     def lock(self, run_id: str) -> AbstractContextManager[object]:
-        """Held during one step. Raises DrillError if another process holds on to it."""
+        """Held during one step. Raises DrillError if another process keeps it."""
 
     def tenure(self, run_id: str) -> AbstractContextManager[bool]:
-        """Held by a process that does all steps itself; False: another process holds it. Freed when its holder dies."""
+        """Held by a process that does all steps itself. False: another process holds it. Freed when its holder dies."""
 
     def versions(self) -> Mapping[str, str]: ...
 
@@ -268,7 +274,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything outside, in one place."""
+    """Every port of the engine."""
 
     forks: Forks
     drivers: DriverControl
@@ -283,3 +289,4 @@ class Ports:
     judge: Judge
     archive: Archive
     clock: Clock
+    specs: SpecCodec

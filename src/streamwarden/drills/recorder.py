@@ -1,23 +1,28 @@
-"""What one run knows: the only way in which state passes from step to step, which may be separate processes."""
+"""Records what one run does: the only way in which state passes from step to step, which may be separate processes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from streamwarden.drills.codec import decode, encode, key_of
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
-from streamwarden.drills.ports import Clock, ForkView
-from streamwarden.drills.spec import DrillSpec, drill_from_dict
+from streamwarden.drills.ports import Clock, ForkView, SpecCodec
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.state import WRITERS, Halt, RunState, StepOutcome, StepRecord
 from streamwarden.errors import DrillError
+from streamwarden.stream import StreamSpec
 
 
 class RunRecorder:
-    """The facts of a run (the latest word, replaced) and its entries (the history, only added to), written through to
-    the store at once: a step that is killed loses nothing that it had noted."""
+    """The state of a run (the latest value of each field) and its entries (the history, which is only added to). Both
+    are written through to the store at once: a step that is killed loses nothing that it had recorded.
 
-    def __init__(self, run_id: str, journals: JournalRepository, clock: Clock) -> None:
+    Raises DrillError if there is no such run.
+    """
+
+    def __init__(self, run_id: str, journals: JournalRepository, clock: Clock, specs: SpecCodec) -> None:
         run = journals.get(run_id)
         if run is None:
             raise DrillError(
@@ -28,21 +33,29 @@ class RunRecorder:
             )
         self._journals = journals
         self._clock = clock
+        self._specs = specs
         self.run = run
+        self._state: RunState | None = None
 
     @property
-    def facts(self) -> Mapping[str, Any]:
-        return self.run.facts
+    def state(self) -> RunState:
+        if self._state is None:
+            self._state = RunState.of(self.run)
+        return self._state
 
     @property
     def spec(self) -> DrillSpec:
-        """The drill as it was when the run began: a YAML file edited in between changes nothing."""
-        return drill_from_dict(self.run.facts["drill"])
+        return self.state.drill
 
     @property
     def fork(self) -> ForkView | None:
-        raw = self.run.facts.get("fork")
-        return ForkView.from_dict(raw) if raw else None
+        """The fork with its spec. Raises ConfigError if this version cannot read the spec."""
+        return self._view(self.run.facts.get("fork"))
+
+    @property
+    def remediated_fork(self) -> ForkView | None:
+        """The fork as the remediation lets it go on; None: no remediation was needed so far."""
+        return self._view((self.run.facts.get("way_out") or {}).get("fork"))
 
     def require_fork(self) -> ForkView:
         fork = self.fork
@@ -50,38 +63,37 @@ class RunRecorder:
             raise DrillError("the run has no fork", where=self.run.run_id, next_step="run the step steady_state first")
         return fork
 
-    def put(self, **facts: Any) -> None:
-        """Set facts (JSON values) and save the run."""
-        self.save(replace(self.run, facts={**self.run.facts, **_as_json(facts)}))
+    def put(self, **changes: Any) -> None:
+        """Set fields of the run's state and save the run."""
+        keys = {each.name: key_of(each) for each in fields(RunState)}
+        writers = {**WRITERS, StreamSpec: self._specs.write}
+        stored = {keys[name]: encode(value, writers) for name, value in changes.items()}
+        self.save(replace(self.run, facts={**self.run.facts, **stored}))
 
     def note(self, step: DrillStep, kind: str, message: str, /, **data: Any) -> None:
         """Add one entry to the journal; `data` is JSON."""
-        self._journals.append(
-            self.run.run_id,
-            JournalEntry(step=step, at=self._clock.now(), kind=kind, message=message, data=_as_json(data)),
-        )
+        at, plain = self._clock.now(), encode(data, WRITERS)
+        self._journals.append(self.run.run_id, JournalEntry(step=step, at=at, kind=kind, message=message, data=plain))
 
     def halt(self, step: DrillStep, status: DrillStatus, reason: str) -> None:
         """End the experiment here; only healing and the report still run. The first halt counts."""
-        if "halted" not in self.run.facts:
-            self.put(halted={"status": status.value, "step": step.value, "reason": reason})
+        if self.state.halt is None:
+            self.put(halt=Halt(status=status, step=step, reason=reason))
         self.note(step, status.value, reason)
 
-    def finish_step(self, step: DrillStep, outcome: str, message: str) -> None:
-        """Record that a step is over: `passed`, `failed` (it halted the drill or found a deviation) or `skipped`.
-
-        A report that was written before says no longer all: it counts as not written.
-        """
-        done = {"outcome": outcome, "message": message, "at": self._clock.now()}
-        steps = {**self.run.facts.get("steps", {}), step.value: done}
-        steps.pop(DrillStep.REPORT.value, None)
+    def finish_step(self, step: DrillStep, outcome: StepOutcome, message: str) -> None:
+        """Record that a step ended. A report that was written before is incomplete now: it counts as not written."""
+        record = StepRecord(outcome=outcome, message=message, at=self._clock.now())
+        steps = {**self.state.steps, step: record}
+        steps.pop(DrillStep.REPORT, None)
         self.put(steps=steps)
 
     def save(self, run: DrillRun) -> None:
         self._journals.save(run)
-        self.run = run
+        self.run, self._state = run, None
 
-
-def _as_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What another process will read back: tuples become lists, enums their values, anything else text."""
-    return dict(json.loads(json.dumps(data, default=str)))
+    def _view(self, document: Mapping[str, Any] | None) -> ForkView | None:
+        if not document:
+            return None
+        view: ForkView = decode(ForkView, document, {StreamSpec: self._specs.read})
+        return view

@@ -1,16 +1,59 @@
-"""A finished drill for people (Markdown) and for strangers (the journal document). Pure."""
+"""The report of a drill: one model, which the Markdown below, the web page and the terminal render. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from streamwarden.drills.codec import encode
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
-from streamwarden.drills.outcome import describe_not_judged, told_delivery
+from streamwarden.drills.outcome import REMEDIATED, describe_not_judged, describe_repeats
+from streamwarden.drills.ports import ForkRecord
+from streamwarden.drills.state import WRITERS, Recovery, RunState, SteadyState
+from streamwarden.lifecycle.recovery import RecoveryPrediction
 
 JOURNAL_FORMAT = 1
+
+_SHOWN = 3
+"""Problems, and sample rows of each kind, that a report shows; the journal has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the report. `literal`: the value is a path, an id or data, to be shown as it is."""
+
+    name: str
+    value: str
+    literal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Evidence as JSON, for a reader who wants more than the rows."""
+
+    title: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillReport:
+    """What a person reads about a run, worst news first.
+
+    Args:
+        verdict: `PASSED`, `DEVIATED`, `ABORTED`, `FAILED` or `RUNNING`.
+        steps: each step that ended, with its outcome.
+        entries: the history, without stack traces.
+    """
+
+    title: str
+    verdict: str
+    reason: str
+    rows: tuple[Row, ...]
+    steps: tuple[Row, ...]
+    details: tuple[Detail, ...]
+    entries: tuple[JournalEntry, ...]
 
 
 def verdict_word(run: DrillRun) -> str:
@@ -38,131 +81,140 @@ def document(run: DrillRun, entries: Sequence[JournalEntry]) -> dict[str, Any]:
     }
 
 
-def summary(run: DrillRun, entries: Sequence[JournalEntry]) -> str:
-    """The run in Markdown, at most a screen, worst news first."""
-    facts = run.facts
-    took = f", took {run.ended_at - run.started_at:.0f} s" if run.ended_at else ""
-    lines = [
-        f"# Drill {run.drill} on {run.stream}: {verdict_word(run)}",
-        "",
-        run.reason or "The drill is still running.",
-        "",
-        "| what | result |",
-        "|---|---|",
-        f"| run | `{run.run_id}` |",
-        f"| started | {_time(run.started_at)}{took} |",
-        f"| completed | {run.status.value} |",
-        f"| deviated | {_deviated(run.deviated)} |",
-        *_fork(facts),
-        f"| steady state before | {_held(facts.get('steady_before'))} |",
-        f"| fault | {_fault(facts)} |",
-        *_told(facts),
-        *_recovery(facts),
-        f"| steady state after | {_held(facts.get('steady_after'))} |",
-        *_output(facts),
-        f"| healing | {_cell(facts.get('heal', {}).get('message', 'not done'))} |",
-    ]
-    if "journal" in facts:
-        lines.append(f"| journal | `{facts['journal']}` |")
+def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
+    """The report of a run as the journal has it. Raises DrillError if the journal cannot be read."""
+    state = RunState.of(run)
+    return DrillReport(
+        title=f"Drill {run.drill} on {run.stream}",
+        verdict=verdict_word(run),
+        reason=run.reason or "The drill is still running.",
+        rows=(*_run(run), *_experiment(state), *_output(state), *_end(state)),
+        steps=tuple(Row(step.value, f"{each.outcome.value}: {each.message}") for step, each in state.steps.items()),
+        details=tuple(_details(state)),
+        entries=tuple(entry for entry in entries if entry.kind != "traceback"),
+    )
+
+
+def markdown(report: DrillReport) -> str:
+    """The report in Markdown, at most a screen."""
+    lines = [f"# {report.title}: {report.verdict}", "", report.reason, "", "| what | result |", "|---|---|"]
+    for row in report.rows:
+        value = one_line(row.value).replace("|", "\\|")
+        lines.append(f"| {row.name} | {f'`{value}`' if row.literal else value} |")
     lines += ["", "## What happened", ""]
-    lines += [
-        f"- {_clock(entry.at)} {entry.step.value}: {_one_line(entry.message)}"
-        for entry in entries
-        if entry.kind != "traceback"
-    ]
+    lines += [f"- {_clock(each.at)} {each.step.value}: {one_line(each.message)}" for each in report.entries]
     return "\n".join(lines) + "\n"
 
 
-def _fork(facts: Mapping[str, Any]) -> list[str]:
-    fork = facts.get("fork")
-    if not fork:
-        return ["| fork | none was made |"]
-    start = "with an empty checkpoint" if fork["batch"] is None else f"after batch {fork['batch']}"
-    return [f"| fork | {fork['stream']}, starts {start}, {fork['unseen']} input {fork['what']}s to read |"]
+def one_line(text: str) -> str:
+    """`text` with single spaces for any white space."""
+    return " ".join(text.split())
 
 
-def _fault(facts: Mapping[str, Any]) -> str:
-    proof = facts.get("fault")
-    if proof:
-        return _cell(f"{proof['kind']}, landed at attempt {proof['attempts']}: {proof['message']}")
-    misses = facts.get("misses", [])
-    return _cell(f"missed: {'; '.join(misses)}") if misses else "did not land"
-
-
-def _told(facts: Mapping[str, Any]) -> list[str]:
-    told = facts.get("told")
-    return [] if told is None else [f"| told | {_cell(('yes: ' if told['holds'] else 'no: ') + told['message'])} |"]
-
-
-def _recovery(facts: Mapping[str, Any]) -> list[str]:
-    lines = []
-    recovery = facts.get("recovery")
-    if recovery is None:
-        lines.append("| recovery | not observed |")
-    elif recovery["first_commit_at"] is None:
-        lines.append(f"| recovery | never came back: {_cell(recovery['message'])} |")
-    else:
-        target = facts["drill"]["recovery"]["target"]
-        lines.append(
-            f"| recovery measured | batch {recovery['first_new_batch']} committed {recovery['recovery_seconds']:.1f} s"
-            f" after {'the way out was taken' if 'told' in facts else 'the fault'} (target {target:.1f} s), "
-            + (
-                f"{recovery['restart_seconds']:.1f} s after the launch |"
-                if recovery.get("restarted", True)
-                else "by the driver that was struck |"
-            )
-        )
-    for prediction in facts.get("predicted", []):
-        seconds = prediction["seconds"]
-        value = f"{seconds:.1f} s" if seconds is not None else f"not known ({'; '.join(prediction['missing'])})"
-        terms = " + ".join(f"{term['name']} {term['seconds']:.1f} s" for term in prediction["terms"])
-        lines.append(f"| recovery predicted | {value}: {prediction['formula']}{f' ({terms})' if terms else ''} |")
-    return lines
-
-
-def _output(facts: Mapping[str, Any]) -> list[str]:
-    counts, judgement = facts.get("reconciliation"), facts.get("judgement")
-    if counts is None:
-        return ["| output | not verified |"]
-    lines = [
-        f"| output | {counts['lost']} lost, {counts['duplicated']} duplicated, {counts['unexpected']} unexpected,"
-        f" {counts['wrong']} wrong: {counts['actual']} rows, {counts['expected']} expected |",
-        f"| input records verified | {counts['records']} |",
-    ]
-    if (delivery := told_delivery(counts)) is not None:
-        lines.append(f"| delivery | {delivery} |")
-    if (not_judged := describe_not_judged(counts)) is not None:
-        lines.append(f"| columns | {_cell(not_judged)} |")
-    lines += [f"| problem | {_cell(problem)} |" for problem in counts.get("problems", ())[:3]]
-    if judgement is not None:
-        verdict = "accepts the output" if judgement["success"] else "rejects the output"
-        lines.append(f"| judge | {_cell(judgement['judge'])} {verdict} |")
-    for kind, rows in counts["samples"].items():
-        lines += [f"| {kind}, for example | `{_cell(row)}` |" for row in rows[:3]]
-    return lines
-
-
-def _held(held: Mapping[str, Any] | None) -> str:
-    if held is None:
-        return "not observed"
-    return _cell(f"{'holds' if held['holds'] else 'does not hold'}: {held['message']}")
-
-
-def _deviated(deviated: bool | None) -> str:
-    return "not known: the drill says nothing about the stream" if deviated is None else ("yes" if deviated else "no")
-
-
-def _time(at: float) -> str:
+def show_time(at: float) -> str:
+    """`2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _run(run: DrillRun) -> Iterator[Row]:
+    took = f", took {run.ended_at - run.started_at:.0f} s" if run.ended_at else ""
+    unknown = "unknown: the drill says nothing about the stream"
+    yield Row("run", run.run_id, literal=True)
+    yield Row("started", show_time(run.started_at) + took)
+    yield Row("completed", run.status.value)
+    yield Row("deviated", {None: unknown, True: "yes", False: "no"}[run.deviated])
+
+
+def _experiment(state: RunState) -> Iterator[Row]:
+    yield Row("fork", _fork(state.fork))
+    yield Row("steady state before", _steady(state.steady_before))
+    yield Row("fault", _fault(state))
+    if state.refusal is not None:
+        yield Row("refusal", f"{'yes' if state.refusal.holds else 'no'}: {state.refusal.message}")
+    yield _recovery(state, state.recovery)
+    for prediction in state.predicted:
+        yield Row("recovery predicted", _prediction(prediction))
+    yield Row("steady state after", _steady(state.steady_after))
+
+
+def _fork(fork: ForkRecord | None) -> str:
+    if fork is None:
+        return "none was made"
+    start = "with an empty checkpoint" if fork.batch is None else f"after batch {fork.batch}"
+    return f"{fork.stream}, starts {start}, {fork.unseen} input {fork.what}s to read"
+
+
+def _fault(state: RunState) -> str:
+    proof = state.fault
+    if proof is not None:
+        return f"{proof.kind.value}, landed at attempt {proof.attempts}: {proof.message}"
+    return f"missed: {'; '.join(state.misses)}" if state.misses else "did not land"
+
+
+def _recovery(state: RunState, recovery: Recovery | None) -> Row:
+    if recovery is None:
+        return Row("recovery", "not observed")
+    if recovery.recovery_seconds is None or recovery.restart_seconds is None:
+        return Row("recovery", f"never came back: {recovery.message}")
+    since = REMEDIATED if state.refusal else "the fault"
+    launch = f"{recovery.restart_seconds:.1f} s after the launch" if recovery.restarted else "by the struck driver"
+    value = (
+        f"batch {recovery.first_new_batch} committed {recovery.recovery_seconds:.1f} s after {since} "
+        f"(target {state.drill.recovery.target:.1f} s), {launch}"
+    )
+    return Row("recovery measured", value)
+
+
+def _prediction(prediction: RecoveryPrediction) -> str:
+    seconds = prediction.seconds
+    value = f"{seconds:.1f} s" if seconds is not None else f"unknown ({'; '.join(prediction.missing)})"
+    terms = " + ".join(f"{term.name} {term.seconds:.1f} s" for term in prediction.terms)
+    return f"{value}: {prediction.formula}{f' ({terms})' if terms else ''}"
+
+
+def _output(state: RunState) -> Iterator[Row]:
+    counts, judgement = state.reconciliation, state.judgement
+    if counts is None:
+        yield Row("output", "not verified")
+        return
+    rows = f"{counts.actual} rows, {counts.expected} expected"
+    found = f"{counts.lost} lost, {counts.duplicated} duplicated, {counts.unexpected} unexpected, {counts.wrong} wrong"
+    yield Row("output", f"{found}: {rows}")
+    yield Row("input records verified", str(counts.records))
+    if (repeats := describe_repeats(counts)) is not None:
+        yield Row("delivery", repeats)
+    if (not_judged := describe_not_judged(counts)) is not None:
+        yield Row("columns", not_judged)
+    yield from (Row("problem", problem) for problem in counts.problems[:_SHOWN])
+    if judgement is not None:
+        yield Row("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
+    for kind, samples in counts.samples.items():
+        yield from (Row(f"{kind}, for example", sample, literal=True) for sample in samples[:_SHOWN])
+
+
+def _end(state: RunState) -> Iterator[Row]:
+    yield Row("healing", state.healing.message if state.healing else "not done")
+    if state.journal is not None:
+        yield Row("journal", state.journal, literal=True)
+
+
+def _details(state: RunState) -> Iterator[Detail]:
+    recovery = {"measured": state.recovery, "predicted": state.predicted} if state.recovery else None
+    for title, value in (
+        ("Judge", state.judgement),
+        ("Refusal", state.refusal),
+        ("Recovery", recovery),
+        ("Fault", state.fault),
+    ):
+        if value is not None:
+            yield Detail(title, encode(value, WRITERS))
+
+
+def _steady(steady: SteadyState | None) -> str:
+    if steady is None:
+        return "not observed"
+    return f"{'holds' if steady.holds else 'does not hold'}: {steady.message}"
 
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())
-
-
-def _cell(text: object) -> str:
-    return _one_line(text).replace("|", "\\|")

@@ -10,14 +10,14 @@ from streamwarden.drills.ports import Clock
 T = TypeVar("T")
 
 
-def wait_for(look: Callable[[], T | None], *, clock: Clock, deadline: float, every: float) -> T | None:
-    """The first thing that is not None that `look` returns; None once `deadline` (Unix seconds) has passed.
+def wait_for(probe: Callable[[], T | None], *, clock: Clock, deadline: float, every: float) -> T | None:
+    """The first result of `probe` that is not None; None once `deadline` (Unix seconds) has passed.
 
-    Looks at least once, and once more at the deadline.
+    Probes at least once, and once more at the deadline.
     """
     while True:
         late = clock.now() >= deadline
-        seen = look()
-        if seen is not None or late:
-            return seen
+        result = probe()
+        if result is not None or late:
+            return result
         clock.sleep(min(every, max(deadline - clock.now(), 0.0)))

@@ -1,11 +1,11 @@
 """The table of causes: why a driver ends, whether a restart may cure it, and what a person does next. Pure.
 
-One table for every sink and every source: a cause is recognised in the whole chain of exceptions, by Spark's error
-condition, by an exception's class, by the client whose code failed, and by the words of Spark, Java or a server where
-nothing else tells. Words of Streamwarden's own messages decide nothing.
+One table serves every sink and every source. A cause is recognised anywhere in the chain of exceptions: by Spark's
+error condition, by an exception's class, by the client whose code failed, or, where there is nothing else, by the words
+of Spark, Java or a server. The wording of Streamwarden's own messages decides nothing.
 
-The rows are ordered. The first that fits any link of the chain counts, so what passes by itself (a full disk, a server
-that is away) stands before the damage that it looks like from outside.
+The rows are ordered: the first row that fits any link of the chain counts. A cause that passes by itself (a full disk,
+an unavailable server) therefore precedes the damage that it resembles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamwarden.lifecycle.chain import Link
+from streamwarden.lifecycle.chain import ErrorLink
 from streamwarden.lifecycle.signs import KAFKA_ERRORS, S3A, Cause, Sign, classes, conditions, first_shown, words
 from streamwarden.lifecycle.unreachable_servers import UNREACHABLE
 
@@ -21,9 +21,9 @@ TOPIC_RECREATED: Final = Cause(
     code="topic_recreated",
     what="the topic was deleted and recreated",
     curable=False,
-    next_step="the topic was recreated: it holds less than the stream has read of it already, and no offset of the "
+    next_step="the topic was recreated: it holds fewer records than the stream has read, and no offset of the "
     "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a table's "
-    "ledger know the batches of the old query",
+    "ledger still list the batches of the old query",
     signs=(
         *conditions("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", "KAFKA_DATA_LOSS.PARTITIONS_DELETED"),
         *words(
@@ -32,15 +32,15 @@ TOPIC_RECREATED: Final = Cause(
         ),
     ),
 )
-"""Not every such topic shows: one that has grown beyond the stream's offsets is read on from there."""
+"""Spark does not detect every such topic: if it has grown beyond the stream's offsets, Spark reads on from there."""
 
 LOST_INPUT: Final = Cause(
     code="input_lost",
-    what="records are gone from the topic before the stream has read them",
+    what="records were removed from the topic before the stream read them",
     curable=False,
-    next_step="records that were not read yet are gone from the topic (its retention passed, or it was recreated): "
-    'to go on without them, set failOnDataLoss: "false" in source.options for one start; if the topic was deleted and '
-    "recreated, use a new checkpoint path and a new place for the output",
+    next_step="the topic no longer holds records that the stream has not read (its retention passed, or it was "
+    'recreated): to continue without them, set failOnDataLoss: "false" in source.options for one start; if the topic '
+    "was deleted and recreated, use a new checkpoint path and a new place for the output",
     signs=(
         *conditions("KAFKA_DATA_LOSS"),
         *words(r"Some data may have been lost because they are not available in Kafka"),
@@ -53,22 +53,22 @@ _OWN: Final = (
         what="the store of Streamwarden does not answer",
         curable=True,
         outage=True,
-        next_step="bring the store of Streamwarden back (`streamwarden status` says where it is); the stream then goes "
-        "on where it stood",
+        next_step="bring the store of Streamwarden back (`streamwarden status` shows where it is); the stream then "
+        "continues where it stopped",
         signs=classes("StoreError", "StoreBusy"),
     ),
     Cause(
         code="sink_unavailable",
-        what="what the stream writes to is away",
+        what="the sink is unavailable",
         curable=True,
         outage=True,
-        next_step="bring back what the sink writes to (the database, the broker, its topic), or look at its log; the "
-        "cut batch then runs again",
+        next_step="bring the sink back (the database, the broker, its topic), or read its log; the interrupted batch "
+        "then runs again",
         signs=classes("SinkError", "SinkInterrupted"),
     ),
     Cause(
         code="declaration_wrong",
-        what="the stream's file, its connections or its job are wrong",
+        what="the stream's file, its connections or its job are invalid",
         curable=False,
         next_step="correct the job or the stream's YAML file, then start the stream again",
         signs=classes("ConfigError", "ConfigFileError", "JobError"),
@@ -91,12 +91,12 @@ _HOST: Final = (
         code="disk_full",
         what="the disk is full",
         curable=True,
-        next_step="free space under the checkpoint and the output (df -h); the stream then goes on where it stood",
+        next_step="free space under the checkpoint and the output (df -h); the stream then continues where it stopped",
         signs=words(r"No space left on device", r"Disk quota exceeded", r"ENOSPC"),
     ),
     Cause(
         code="out_of_memory",
-        what="memory ran out",
+        what="the driver ran out of memory",
         curable=True,
         next_step="raise spark.driver_memory of the stream, or make its batches smaller "
         "(max_files_per_trigger, max_offsets_per_trigger)",
@@ -112,9 +112,10 @@ _REFUSALS: Final = (
         code="certificate_untrusted",
         what="driver and broker do not trust each other's certificates",
         curable=False,
-        next_step="driver and broker do not trust each other's certificates. In the broker's connection "
-        "ssl.ca.location has to hold the authority of the broker's, which is made out to the host that "
-        "bootstrap.servers names; ssl.certificate.location and ssl.key.location what the broker wants of its clients",
+        next_step="driver and broker do not trust each other's certificates: in the broker's connection, "
+        "ssl.ca.location has to hold the authority that signed the broker's certificate, which has to name the host in "
+        "bootstrap.servers; ssl.certificate.location and ssl.key.location have to hold what the broker requires of its "
+        "clients",
         signs=(
             *classes("java.security.cert.CertificateException", "java.security.cert.CertificateExpiredException"),
             *words(
@@ -131,16 +132,16 @@ _REFUSALS: Final = (
         code="certificate_unusable",
         what="a certificate or key cannot be used",
         curable=False,
-        next_step="a certificate or key of the broker's connection cannot be used: PEM files, the key in PKCS #8, with "
-        "ssl.key.password if it is encrypted",
+        next_step="a certificate or key of the broker's connection cannot be used: both have to be PEM files, the key "
+        "in PKCS #8, with ssl.key.password if it is encrypted",
         signs=words(r"Invalid PEM", r"entries in PEM file", r"Private key could not be loaded"),
     ),
     Cause(
         code="broker_access_denied",
-        what="the broker does not let the user in",
+        what="the broker denies the user access",
         curable=False,
-        next_step="the broker does not let this user in: correct the user, password or certificate of the connection, "
-        "or its rights on the topic",
+        next_step="the broker denies this user access: correct the user, password or certificate of the connection, or "
+        "the user's rights on the topic",
         signs=classes(
             f"{KAFKA_ERRORS}SaslAuthenticationException",
             f"{KAFKA_ERRORS}SslAuthenticationException",
@@ -151,10 +152,10 @@ _REFUSALS: Final = (
     ),
     Cause(
         code="object_store_access_denied",
-        what="the object store does not let the key in",
+        what="the object store denies the key access",
         curable=False,
-        next_step="the object store does not let this key in: correct the login and password of the connection that "
-        "storage.connection names, or what the key may do in the bucket",
+        next_step="the object store denies this key access: correct the login and password of the connection that "
+        "storage.connection names, or the key's rights in the bucket",
         signs=(
             Sign(kind="AccessDeniedException", words=r"s3a:"),
             *classes(f"{S3A}auth.NoAuthWithAWSException", f"{S3A}CredentialInitializationException"),
@@ -166,10 +167,10 @@ _REFUSALS: Final = (
     ),
     Cause(
         code="bucket_missing",
-        what="there is no such bucket",
+        what="the bucket does not exist",
         curable=False,
-        next_step="there is no such bucket: create it, or correct the s3a:// paths, or the region and the endpoint of "
-        "the connection that storage.connection names",
+        next_step="the bucket does not exist: create it, or correct the s3a:// paths, or the region and the endpoint "
+        "of the connection that storage.connection names",
         signs=(*classes(f"{S3A}UnknownStoreException"), *words(r"NoSuchBucket\b")),
     ),
     Cause(
@@ -186,8 +187,8 @@ _REAL_TIME: Final = (
         code="checkpoint_not_real_time",
         what="the checkpoint was written in micro-batches",
         curable=False,
-        next_step="this checkpoint was written in micro-batches: real-time mode needs a separate one, so give the "
-        "stream a new checkpoint path (and say with startingOffsets in source.options where it begins)",
+        next_step="this checkpoint was written in micro-batches, and real-time mode needs another format: give the "
+        "stream a new checkpoint path, and set startingOffsets in source.options to where it should begin",
         signs=(
             *conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
             *words(r"CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
@@ -195,10 +196,10 @@ _REAL_TIME: Final = (
     ),
     Cause(
         code="real_time_unsupported",
-        what="real-time mode does not know an operator of the query",
+        what="real-time mode does not support an operator of the query",
         curable=False,
-        next_step="real-time mode knows projections, filters, groupBy().agg() and dropDuplicates, and no "
-        "transformWithState, session windows or joins of streams: change the job, or take trigger.processing_time",
+        next_step="real-time mode supports projections, filters, groupBy().agg() and dropDuplicates, but neither "
+        "transformWithState nor session windows nor joins of streams: change the job, or use trigger.processing_time",
         signs=conditions(
             "STREAMING_REAL_TIME_MODE", "*REAL_TIME_MODE_TRIGGER_INTERVAL*", "*PIPELINED_SHUFFLE_UNSUPPORTED*"
         ),
@@ -207,9 +208,9 @@ _REAL_TIME: Final = (
         code="cores_insufficient",
         what="there are fewer cores than tasks that run at the same time",
         curable=True,
-        next_step="in real-time mode a task for each partition of topic and state runs at the same time, and "
-        "one for the quarantine: raise spark.master of the stream to local[N], N at least all of them together (or "
-        "the cluster's cores), or lower state.shuffle_partitions",
+        next_step="in real-time mode a task for each partition of topic and state, and one for the quarantine, run at "
+        "the same time: raise spark.master of the stream to local[N], where N is at least their number (or the "
+        "cluster's cores), or lower state.shuffle_partitions",
         signs=conditions("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
     ),
 )
@@ -223,9 +224,9 @@ _CHECKPOINT: Final = (
         code="state_field_incompatible",
         what="a field of the state changed in a way that Avro does not allow",
         curable=False,
-        next_step="a field of Avro-encoded state may come, go, move or widen (INT to BIGINT), nothing else: undo the "
-        "change, or give the field a new name and read the old one while it is there, or start with a new checkpoint "
-        "path",
+        next_step="a field of Avro-encoded state may be added, removed, moved or widened (INT to BIGINT), but not "
+        "changed otherwise: undo the change, or give the field a new name and read the old field while it exists, or "
+        "start with a new checkpoint path",
         signs=conditions("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"),
     ),
     Cause(
@@ -243,7 +244,7 @@ _CHECKPOINT: Final = (
         code="state_incompatible",
         what="the job's state no longer fits the checkpoint",
         curable=False,
-        next_step="the job's state no longer fits the checkpoint: undo the change of the job or the state settings, "
+        next_step="the job's state no longer fits the checkpoint: undo the change of the job or of the state settings, "
         "or start with a new checkpoint path",
         signs=conditions(
             "STATE_STORE_*SCHEMA_*",
@@ -255,7 +256,7 @@ _CHECKPOINT: Final = (
     ),
     Cause(
         code="operators_changed",
-        what="the stateful operators are not those of the checkpoint",
+        what="the job's stateful operators differ from those of the checkpoint",
         curable=False,
         next_step="stateful operators were added, removed or reordered: undo that, or start with a new checkpoint path",
         signs=conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
@@ -323,13 +324,13 @@ _JOB: Final = (
         code="input_malformed",
         what="an input record cannot be parsed",
         curable=False,
-        next_step="declare `quarantine:` in the stream's file, so that rows that do not fit are kept aside, or correct "
-        "the input file",
+        next_step="declare `quarantine:` in the stream's file, so that malformed rows are kept aside, or correct the "
+        "input file",
         signs=(*conditions("MALFORMED_RECORD_IN_PARSING"), *words(r"JsonParseException")),
     ),
     Cause(
         code="job_wrong",
-        what="the job or the stream's settings are wrong",
+        what="the job or the stream's settings are invalid",
         curable=False,
         next_step="correct the job or the stream's YAML file, then start the stream again",
         signs=(
@@ -349,10 +350,11 @@ _JOB: Final = (
     ),
     Cause(
         code="job_file_missing",
-        what="a file or a class that the job names is not there",
+        what="a file or a class that the job names does not exist",
         curable=False,
         before_start=True,
-        next_step="put it there or correct its name in the job or the stream's YAML file, then start the stream again",
+        next_step="create the file or class, or correct its name in the job or the stream's YAML file, then start the "
+        "stream again",
         signs=(
             *classes("FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "PermissionError"),
             *classes("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError"),
@@ -374,7 +376,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
 )
 
 
-def cause_of(chain: Sequence[Link], *, started: bool = True) -> Cause | None:
+def cause_of(chain: Sequence[ErrorLink], *, started: bool = True) -> Cause | None:
     """The first row that fits a link of the chain; None: the cause is not known, and a restart may help.
 
     Args:

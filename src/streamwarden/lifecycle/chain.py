@@ -30,7 +30,7 @@ _OURS: Final = frozenset(name for name in dir(errors) if name[0].isupper())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ErrorLink:
     """One exception of a chain.
 
     Args:
@@ -45,7 +45,7 @@ class Link:
     frames: tuple[str, ...] = ()
 
 
-Chain = tuple[Link, ...]
+Chain = tuple[ErrorLink, ...]
 """From the exception that was raised to the first cause."""
 
 
@@ -60,27 +60,27 @@ def same_class(one: str, other: str) -> bool:
     return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
 
 
-def quoted(message: str) -> Iterator[Link]:
+def quoted(message: str) -> Iterator[ErrorLink]:
     """The links that a message of Spark's quotes: a failed task keeps the text of its exception, not always the object,
     and a Python worker keeps a traceback."""
     for condition in CONDITION.findall(message):
-        yield Link(condition=condition)
+        yield ErrorLink(condition=condition)
     for kind in _QUOTED.findall(message):
-        yield Link(kind=kind)
+        yield ErrorLink(kind=kind)
     _, _, traceback = message.partition(TRACEBACK)
     for kind, said in PYTHON_ERROR.findall(traceback):
-        yield Link(kind=kind, message=said)
+        yield ErrorLink(kind=kind, message=said)
     for part in _CAUSED_BY.split(traceback)[1:]:
         yield from _links_of_part(part)
 
 
-def of_java(kind: str, message: str, condition: str | None, frames: tuple[str, ...] = ()) -> Iterator[Link]:
+def of_java(kind: str, message: str, condition: str | None, frames: tuple[str, ...] = ()) -> Iterator[ErrorLink]:
     """The link of an exception of the JVM, then those that its message quotes.
 
-    A traceback in the message is no part of the link: it holds the words of a job or of Streamwarden, by which nothing
-    is decided.
+    A traceback in the message is not part of the link: it holds the words of a job or of Streamwarden, which decide
+    nothing.
     """
-    yield Link(kind=kind, message=message.partition(TRACEBACK)[0], condition=condition, frames=frames)
+    yield ErrorLink(kind=kind, message=message.partition(TRACEBACK)[0], condition=condition, frames=frames)
     yield from quoted(message)
 
 
@@ -91,17 +91,17 @@ def chain_of_text(text: str, given: str | None = None) -> Chain:
         given: an error condition or a class name that came with the text.
     """
     if given is not None and is_ours(given):
-        return (Link(kind=given, message=text),)
-    links: list[Link] = []
+        return (ErrorLink(kind=given, message=text),)
+    links: list[ErrorLink] = []
     if given:
         is_condition = CONDITION.fullmatch(f"[{given}]") is not None
-        links.append(Link(condition=given) if is_condition else Link(kind=given))
+        links.append(ErrorLink(condition=given) if is_condition else ErrorLink(kind=given))
     for part in _CAUSED_BY.split(text):
         links += _links_of_part(part)
     return tuple(links)
 
 
-def _links_of_part(part: str) -> Iterator[Link]:
+def _links_of_part(part: str) -> Iterator[ErrorLink]:
     head = re.split(r"\n\s*at ", part, maxsplit=1)[0]
     named = _JAVA_LINK.match(head)
     condition = CONDITION.search(head)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process that can be told from every other one: a pid alone is reused by the kernel.
+    """Identifies one process among all: the kernel reuses a pid.
 
     Args:
         host: host name, boot id and pid namespace, so that a container or a reboot is another host.

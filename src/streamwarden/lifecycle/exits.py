@@ -47,13 +47,13 @@ def failure(
 ) -> ExitRecord:
     """The record of a query or job that raised.
 
-    A cause that is not known is curable, before the query starts as after it: whatever the job needs may be away, and
-    the restart budget bounds what that costs. Only what is known to come again stays down.
+    An unknown cause is curable, whether or not the query had started: a service that the job needs may be unavailable,
+    and the restart budget limits what the attempts cost. Only a cause that would recur keeps the stream down.
 
     Args:
         built: the query had started.
-        chain: the chain of causes; empty: what the message and the error class tell.
-        away: what was found to be away when an error came that tells of no known cause.
+        chain: the chain of causes; empty: it is read from the message and the error class.
+        away: the unavailable server that was found for an error without a known cause.
     """
     cause = cause_of(chain or chain_of_text(message, error_class), started=built) or away
     return ExitRecord(
@@ -70,15 +70,15 @@ def failure(
 
 _UNKNOWN: Final = {
     True: "read driver.log; a restart repeats the batch",
-    False: "read driver.log: the job failed before its query started. If it is the job, correct it and start the "
-    "stream again; if something that it needs was away, the next start finds it",
+    False: "read driver.log: the job failed before its query started. If the job is wrong, correct it and start the "
+    "stream again; if a service that it needs was unavailable, the next start succeeds once it is back",
 }
 
 
 def _headed(cause: Cause | None, message: str) -> str:
-    """The message, which begins with what a person has to know first."""
+    """The message, beginning with what a person has to know first."""
     change = state_change(message)
-    if change is not None:  # Spark prints both schemas whole and leaves it to the reader to compare them
+    if change is not None:  # Spark prints both schemas in full and leaves the comparison to the reader
         return f"{change}: {message}"
     if cause is not None and cause.outage and not cause.ours:
         return f"{cause.what}: {message}"
@@ -87,8 +87,8 @@ def _headed(cause: Cause | None, message: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExit:
-    """How the process ended, as its keeper saw it. `error`: it could not even be started; `errno`: the number of that
-    error."""
+    """How the process ended, as its supervisor process saw it. `error`: why it could not be started; `errno`: the
+    number of that error."""
 
     ended_at: float
     exit_code: int | None = None
@@ -106,10 +106,10 @@ def compose(
     log_tail: str = "",
     cut_batch: bool | None = None,
 ) -> ExitRecord:
-    """One record from what the runner said and what the keeper saw; either may be missing.
+    """One record from the runner's outcome and from what the supervisor process saw; either may be missing.
 
-    The runner's word on *why* wins. Without it the process's end tells: a signal, or the exit code 128 + N with which
-    spark-submit reports that its Python half was ended by signal N.
+    The runner's reason wins. Without it the end of the process decides: a signal, or the exit code 128 + N with which
+    spark-submit reports that signal N ended its Python half.
     """
     if outcome is not None:
         # A runner that was being killed could not know whether its last batch would still commit.
@@ -121,9 +121,9 @@ def compose(
         return ExitRecord(
             kind=ExitKind.KILLED,
             ended_at=now,
-            message="the driver vanished, and so did its keeper: both were killed, or the host went down",
+            message="the driver and its supervisor process vanished: both were killed, or the host went down",
             cut_batch=cut_batch,
-            next_step="look for the out-of-memory killer or a reboot in the system's journal",
+            next_step="check the system's journal for the out-of-memory killer or a reboot",
         )
     if process.error is not None:
         return ExitRecord(
@@ -153,7 +153,7 @@ def compose(
 
 
 def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> ExitRecord:
-    """The record of a driver whose runner wrote none: spark-submit itself failed, as a rule."""
+    """The record of a driver whose runner wrote no outcome: usually spark-submit itself failed."""
     message = last_error(log_tail) or f"the driver ended with exit code {process.exit_code} and gave no reason"
     _, fatal, last_words = log_tail.rpartition(_FATAL)
     cause = cause_of(chain_of_text(f"{fatal}{last_words}")) if fatal else None
@@ -172,16 +172,16 @@ def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> Ex
 def _killed(signum: int, process: ProcessExit, stop: StopRequest | None, cut_batch: bool | None) -> ExitRecord:
     if stop is not None and process.ended_at >= stop.batch_deadline:
         message = (
-            f"a stop was requested by {stop.requested_by} ({stop.reason}); the batch did not end in time, so the "
-            f"driver was ended by signal {signum}"
+            f"a stop was requested by {stop.requested_by} ({stop.reason}); the batch did not end in time, so "
+            f"signal {signum} ended the driver"
         )
-        next_step = "nothing is lost: the cut batch runs again at the next start"
+        next_step = "nothing is lost: the interrupted batch runs again at the next start"
     else:
-        message = f"the driver was ended by signal {signum}"
+        message = f"signal {signum} ended the driver"
         next_step = (
-            "look for the out-of-memory killer in the system's journal, or ask who sent it"
+            "check the system's journal for the out-of-memory killer, or find out what sent the signal"
             if signum == 9
-            else "ask who sent the signal"
+            else "find out what sent the signal"
         )
     return ExitRecord(
         kind=ExitKind.KILLED,

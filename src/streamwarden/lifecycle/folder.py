@@ -5,10 +5,10 @@
     driver.log         stdout and stderr of spark-submit
     keeper.json        identity of the supervisor process
     lease.json         the lease that the launcher took for the driver
-    process.json       identity of the JVM, written by the keeper
+    process.json       identity of the JVM, written by the supervisor process
     outcome.json       why the driver ended, written by the runner
-    exit.json          how the process ended, written by the keeper
-    unresponsive.json  the runner's word that the JVM has not answered for too long: the keeper kills the driver
+    exit.json          how the process ended, written by the supervisor process
+    unresponsive.json  the runner's report that the JVM is unresponsive: the supervisor process kills the driver
     stop.json          the stop request, mirrored to the driver's host
     queries.json       the queries that the driver has started
     events.jsonl       what happened to the driver
@@ -37,7 +37,7 @@ from streamwarden.stream import TriggerSpec
 SPEC: Final = "spec.json"
 PROPERTIES: Final = "spark.properties"
 LOG: Final = "driver.log"
-KEEPER: Final = "keeper.json"
+SUPERVISOR: Final = "keeper.json"
 PROCESS: Final = "process.json"
 OUTCOME: Final = "outcome.json"
 EXIT: Final = "exit.json"
@@ -68,7 +68,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """The JSON object in `path`; None if there is no such file or it holds none."""
+    """The JSON object in `path`; None if there is no such file or it holds no JSON object."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -92,7 +92,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_process(folder: Path, process: ProcessIdentity) -> None:
-    """The JVM's identity, for whoever looks after it on this host."""
+    """The JVM's identity, for the processes of this host that observe it."""
     write_document(folder / PROCESS, dataclasses.asdict(process))
 
 
@@ -129,12 +129,12 @@ def read_stop(folder: Path) -> StopRequest | None:
 
 
 def write_outcome(folder: Path, record: ExitRecord) -> None:
-    """The runner's word on why it ended."""
+    """Why the driver ended, as the runner reports it."""
     write_document(folder / OUTCOME, dataclasses.asdict(record))
 
 
 def read_outcome(folder: Path) -> ExitRecord | None:
-    """The runner's word; None if it had no chance to write it."""
+    """Why the driver ended, as the runner reports it; None if the runner could not write it."""
     document = read_document(folder / OUTCOME)
     return ExitRecord.from_document(document) if document else None
 

@@ -56,9 +56,9 @@ def pulse(silent: Seconds, unresponsive_after: Seconds) -> Pulse:
 
 
 def silent_since(events: Sequence[DriverEvent]) -> float | None:
-    """Since when a driver's JVM has not answered (Unix seconds), by what the driver said; None if it answers."""
-    said = [event for event in events if event.kind in (JVM_SILENT, JVM_ANSWERS)]
-    newest = max(said, key=lambda event: event.at, default=None)
+    """Since when a driver's JVM has not answered (Unix seconds), by the driver's events; None if it answers."""
+    reported = [event for event in events if event.kind in (JVM_SILENT, JVM_ANSWERS)]
+    newest = max(reported, key=lambda event: event.at, default=None)
     if newest is None or newest.kind == JVM_ANSWERS:
         return None
     return newest.at - float(newest.detail["silent_for"])
@@ -68,7 +68,7 @@ def killed_unresponsive(silent: Seconds, *, at: float, by: str, stopped: bool = 
     """The record of a driver that was killed because its JVM did not answer.
 
     Args:
-        by: who killed it, for people.
+        by: the process that killed it, for people.
         stopped: the kernel had stopped the process (SIGSTOP).
     """
     how = "was stopped (SIGSTOP)" if stopped else "did not answer"
@@ -78,7 +78,7 @@ def killed_unresponsive(silent: Seconds, *, at: float, by: str, stopped: bool = 
         signal=9,
         error_class=UNRESPONSIVE_CLASS,
         message=f"the driver's JVM {how} for {format_duration(round(silent))}: {by} killed it with SIGKILL",
-        next_step="nothing is lost: a cut batch runs again at the next start. If it happens again, look for long "
-        "pauses of the garbage collector (give the driver more memory) or for who stops the process; "
-        "restart.unresponsive_after in the stream's file says how long a silence is waited for",
+        next_step="nothing is lost: an interrupted batch runs again at the next start. If it happens again, check for "
+        "long pauses of the garbage collector (give the driver more memory) or for a program that stops the process; "
+        "restart.unresponsive_after in the stream's file sets how long the JVM may stay silent",
     )

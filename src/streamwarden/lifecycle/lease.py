@@ -95,7 +95,7 @@ class LeaseRepository(Protocol):
         """Push the expiry to `now + ttl`. Raises LeaseLost if a claim was replaced, StoreError if the store is down."""
 
     def release(self, lease: Lease, *, now: float) -> None:
-        """Give back every claim of the holder, those that were added later too; no effect on what it holds no more."""
+        """Give back every claim of the holder, those that were added later too; no effect on a claim that it lost."""
 
     def current(self, resource: str) -> Lease | None:
         """The newest lease on `resource`, live or not, with every claim that its holder has."""
@@ -109,9 +109,10 @@ def stream_resource(stream: str) -> str:
 def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:
     """Whether `lease` still excludes another writer.
 
-    A process that can be seen decides: alive holds even past the expiry (the store may have been down, and the holder
-    goes on), dead does not hold even before it. Where it cannot be seen, the expiry decides; after an outage that would
-    be too early, so whoever means to act on a lapse looks for longer (`adapters.lapses`).
+    A process that can be seen decides: a living one holds the lease even past its expiry (the store may have been down,
+    and the holder continues), a dead one does not hold it even before. If the process cannot be seen, the expiry
+    decides. After an outage that would be too early, so an observer that acts on an expired lease waits longer
+    (`services.fleet.lease_grace`).
     """
     if lease is None or lease.released_at is not None:
         return False
@@ -120,7 +121,7 @@ def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:
 
 
 def whereabouts(lease: Lease) -> str:
-    """Where the driver of `lease` is, and what it writes to: host, pid and checkpoints, for people. Pure."""
+    """Host, pid and checkpoints of the driver that holds `lease`, for people. Pure."""
     place = "(not launched yet)"
     if lease.process is not None:
         place = f"on host {lease.process.host} as pid {lease.process.pid}"

@@ -1,8 +1,8 @@
-"""The queries of a stream: as a rule one, which bears the stream's name; of a script that starts several, each its own.
+"""The queries of a stream: usually one, which has the stream's name; if a script starts several, each has its own name.
 
 A query among several is called `STREAM/QUERY`. Under that name its batches, measurements, verdicts and incidents are
-kept, so that whatever looks at a stream looks at a query in the same way. What the driver as a whole does (its memory,
-its restarts) stays under the stream's name.
+kept, so that checks and commands treat a query like a stream. What concerns the driver as a whole (its memory,
+its restarts) is kept under the stream's name.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ STARTS_WITHIN: Final = 300.0
 """Seconds after a driver's launch in which a query that its predecessor ran may still be missing."""
 
 _GENERIC: Final = frozenset({"checkpoint", "checkpoints", "checkpointlocation", "cp", "ckpt", "chk"})
-"""Names of folders that say nothing of the query: the folder above them does."""
+"""Names of folders that do not identify a query; the folder above them does."""
 
 _LONGEST: Final = 63
 """Characters of a name, as `NAME_PATTERN` has it."""
 
 
 class Part(StrEnum):
-    """What of a stream is looked at."""
+    """The part of a stream that is judged."""
 
     WHOLE = "whole"  # a stream with one query: the stream is its query
     DRIVER = "driver"  # what the several queries of a stream share
@@ -48,7 +48,7 @@ class QueryRecord:
         trigger: as the query itself has it, whatever the stream's file says.
         driver_id: the driver of the newest run.
         first_at: when the query was first seen; started_at: when the newest run started.
-        ended_at: when that run ended, as far as its driver could tell; a killed driver could not.
+        ended_at: when that run ended, as its driver reported it; a killed driver reports nothing.
         error: why it ended; None if it was stopped or came to its end.
     """
 
@@ -66,7 +66,7 @@ class QueryRecord:
 
     @property
     def identity(self) -> str:
-        """Under what the store keeps what is known of the query."""
+        """The name under which the store keeps the query's batches and verdicts."""
         return identity(self.stream, self.name)
 
 
@@ -81,7 +81,7 @@ class QueryRepository(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class StreamPart:
     """What is judged and listed under one name: a stream, or a query among several.
 
     Args:
@@ -137,8 +137,8 @@ def _slug(text: str) -> str:
     return plain[:_LONGEST].rstrip("_")
 
 
-def units(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple[Unit, ...]:
-    """What there is to judge of a stream: itself, or its driver and each of its queries, by name.
+def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple[StreamPart, ...]:
+    """The parts of a stream to judge: the stream itself, or its driver and each of its queries, by name.
 
     Its queries are those that its file declares; if it declares none, those that its newest driver started, and until
     that one has had the time to start them all those of the driver before it.
@@ -152,8 +152,8 @@ def units(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple
     if named and (alone is None or alone.started_at <= several):  # else the script starts one again, as it once did
         return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
     if alone is None:
-        return (Unit(spec=spec),)
-    return (Unit(spec=replace(spec, trigger=alone.trigger), query=alone),)
+        return (StreamPart(spec=spec),)
+    return (StreamPart(spec=replace(spec, trigger=alone.trigger), query=alone),)
 
 
 def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
@@ -164,24 +164,24 @@ def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
             yield name
 
 
-def _driver(spec: StreamSpec) -> Unit:
-    return Unit(spec=spec, part=Part.DRIVER)
+def _driver(spec: StreamSpec) -> StreamPart:
+    return StreamPart(spec=spec, part=Part.DRIVER)
 
 
-def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> Unit:
+def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> StreamPart:
     if record is not None:
         return _query(spec, record)
     place = spec.queries[name] or posixpath.join(spec.checkpoint, name)
-    return Unit(spec=_of_query(spec, name, place), part=Part.QUERY)
+    return StreamPart(spec=_of_query(spec, name, place), part=Part.QUERY)
 
 
-def _query(spec: StreamSpec, record: QueryRecord) -> Unit:
+def _query(spec: StreamSpec, record: QueryRecord) -> StreamPart:
     own = replace(_of_query(spec, record.name, record.checkpoint), trigger=record.trigger)
-    return Unit(spec=own, part=Part.QUERY, query=record)
+    return StreamPart(spec=own, part=Part.QUERY, query=record)
 
 
 def _of_query(spec: StreamSpec, name: str, checkpoint: str) -> StreamSpec:
-    """Source and sink of the stream's file say nothing of one of several queries: the script has them."""
+    """The spec of one of several queries. Source and sink of the stream's file do not apply: the script has them."""
     return replace(
         spec,
         name=identity(spec.name, name),

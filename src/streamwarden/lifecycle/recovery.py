@@ -1,9 +1,9 @@
 """How long a restart should take: two predictions, each term with its source.
 
-The field's theorem: recovery time is proportional to (N_current - N_checkpoint) x T_batch. It takes each batch since
-the snapshot for a whole one to be redone (an upper bound of the state's part) and leaves out the start-up, which
-dominates small streams. The sharper one: start-up + snapshot copy + rows changed since the last uploaded snapshot x
-cost per row + the redone batch.
+The field's theorem: recovery time is proportional to (N_current - N_checkpoint) x T_batch. It assumes that each batch
+since the snapshot is redone as a whole (an upper bound of the state's part) and omits the start-up, which dominates
+small streams. The sharper prediction: start-up + snapshot copy + rows changed since the last uploaded snapshot x cost
+per row + the redone batch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class RecoveryPrediction:
     """`seconds` is the sum of the terms; None if one of them is not known (then `missing` says which)."""
 
     formula: str
@@ -58,7 +58,7 @@ class Prediction:
         return None if self.missing else sum(term.seconds for term in self.terms)
 
 
-def predict_theorem(current: int | None, snapshot: SnapshotFacts, batch_seconds: float | None) -> Prediction:
+def predict_theorem(current: int | None, snapshot: SnapshotFacts, batch_seconds: float | None) -> RecoveryPrediction:
     """(N_current - N_checkpoint) x T_batch.
 
     Args:
@@ -67,11 +67,11 @@ def predict_theorem(current: int | None, snapshot: SnapshotFacts, batch_seconds:
     """
     formula = "(N_current - N_checkpoint) x T_batch"
     if current is None or batch_seconds is None:
-        return Prediction(formula=formula, terms=(), missing=("no committed batch to take T_batch from",))
+        return RecoveryPrediction(formula=formula, terms=(), missing=("no committed batch to take T_batch from",))
     covered = -1 if snapshot.version is None else snapshot.version - 1
     distance = max(current - covered, 0)
     source = f"planned batch {current}, last batch in an uploaded snapshot {covered}, T_batch {batch_seconds:.2f} s"
-    return Prediction(
+    return RecoveryPrediction(
         formula=formula, terms=(Term(name="batches to redo", seconds=distance * batch_seconds, source=source),)
     )
 
@@ -82,7 +82,7 @@ def predict_restart(
     snapshot: SnapshotFacts,
     rows_changed: Sequence[int | None],
     redone_batch: float | None,
-) -> Prediction:
+) -> RecoveryPrediction:
     """Start-up + snapshot copy + rows changed since the last uploaded snapshot x cost per row + redone batch.
 
     Args:
@@ -101,12 +101,12 @@ def predict_restart(
     else:
         terms.append(Term(name="redone batch", seconds=redone_batch, source="first batch of an earlier life (cold)"))
     formula = "start-up + snapshot copy + rows changed since the last uploaded snapshot x cost per row + redone batch"
-    return Prediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
+    return RecoveryPrediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
 
 
 def predict_new_executor(
     *, snapshot: SnapshotFacts, rows_changed: Sequence[int | None], first_batch: float | None
-) -> Prediction:
+) -> RecoveryPrediction:
     """Snapshot copy + rows changed since the last uploaded snapshot x cost per row + a batch on a new executor.
 
     Args:
@@ -119,15 +119,15 @@ def predict_new_executor(
         source = "first batch of this life (it waited for its executor)"
         terms.append(Term(name="batch on a new executor", seconds=first_batch, source=source))
     formula = "snapshot copy + rows changed since the last uploaded snapshot x cost per row + a batch on a new executor"
-    return Prediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
+    return RecoveryPrediction(formula=formula, terms=tuple(terms), missing=tuple(missing))
 
 
-def predict_batch(batch_seconds: float | None) -> Prediction:
-    """T_batch: a driver that lived through the fault does the next batch, or the one that hung, on the state it has."""
+def predict_batch(batch_seconds: float | None) -> RecoveryPrediction:
+    """T_batch: a driver that survived the fault runs the next batch, or the one that hung, on the state that it has."""
     if batch_seconds is None:
-        return Prediction(formula="T_batch", terms=(), missing=("no committed batch to take T_batch from",))
+        return RecoveryPrediction(formula="T_batch", terms=(), missing=("no committed batch to take T_batch from",))
     term = Term(name="one batch", seconds=batch_seconds, source="median duration of a committed batch")
-    return Prediction(formula="T_batch", terms=(term,))
+    return RecoveryPrediction(formula="T_batch", terms=(term,))
 
 
 def _state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> tuple[list[Term], list[str]]:

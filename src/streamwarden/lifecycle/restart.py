@@ -1,4 +1,4 @@
-"""When a stream whose driver ended is started again, and when it stays down.
+"""Decides whether a stream whose driver ended is started again, when, or whether it stays down.
 
 Pure: the same history, policy and time give the same decision, in an Airflow task, in the CLI and in a test.
 """
@@ -34,15 +34,15 @@ class GiveUp:
 Decision = Restart | GiveUp
 
 _BURNS = frozenset({ExitKind.FAILED, ExitKind.KILLED})
-_UNRECORDED = "the driver vanished and nobody recorded its exit"
+_UNRECORDED = "the driver vanished and its exit was not recorded"
 
 
 def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
     """What to do after the newest driver of `history` ended.
 
-    Only FAILED and KILLED burn the budget and lengthen the back-off: the n-th failure in a row waits
+    Only FAILED and KILLED use up the budget and lengthen the back-off: the n-th failure in a row waits
     `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a supervisor that was itself restarted
-    does not wait twice. The first failure waits for nothing if the stream worked until then: a batch was committed
+    does not wait twice. The first failure does not wait if the stream worked until then: a batch was committed
     since the failure before, or the query ran for `healthy_after` seconds. It counts all the same, so a crash loop
     skips only its first wait. A driver whose query lived `healthy_after` seconds forgives every failure before it. More
     than `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays
@@ -59,11 +59,11 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     if not last.curable and last.kind in _BURNS:
         return GiveUp(
             reason=f"a restart cannot cure this: {describe(last)}",
-            next_step=last.next_step or "mend the cause, then start the stream again",
+            next_step=last.next_step or "fix the cause, then start the stream again",
             exhausted=False,
         )
     if last.kind is ExitKind.FENCED:
-        # Somebody else writes: there is nothing to hurry for, and an immediate launch would fence them back.
+        # Another driver writes: there is no hurry, and an immediate launch would fence that driver in turn.
         return Restart(after=max(0.0, last.ended_at + policy.initial - now), attempt=0, reason=describe(last))
     if last.kind not in _BURNS:
         return Restart(after=0.0, attempt=0, reason=describe(last))
@@ -72,9 +72,9 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     recent = [exit for exit in failures if exit.ended_at > now - policy.budget.per]
     if len(recent) > policy.budget.count:
         return GiveUp(
-            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, the budget is "
-            f"{policy.budget.count} restarts; the last: {describe(last)}",
-            next_step=last.next_step or "read the driver's log, mend the cause, then start the stream again",
+            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, but the budget is "
+            f"{policy.budget.count} restarts; the last failure: {describe(last)}",
+            next_step=last.next_step or "read the driver's log, fix the cause, then start the stream again",
             exhausted=True,
         )
     if len(failures) == 1 and _worked(lives, policy):

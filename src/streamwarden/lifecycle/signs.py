@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from streamwarden.lifecycle.chain import Link, is_ours, same_class
+from streamwarden.lifecycle.chain import ErrorLink, is_ours, same_class
 
 KAFKA_ERRORS: Final = "org.apache.kafka.common.errors."
 S3A: Final = "org.apache.hadoop.fs.s3a."
@@ -34,7 +34,7 @@ class Sign:
     words: str = ""
     client: str = ""
 
-    def fits(self, link: Link) -> bool:
+    def fits(self, link: ErrorLink) -> bool:
         return (
             (not self.condition or _covers(self.condition, link.condition))
             and (not self.kind or same_class(self.kind, link.kind))
@@ -42,7 +42,7 @@ class Sign:
             and (not self.client or any(frame.startswith(self.client) for frame in link.frames))
         )
 
-    def _is_said(self, link: Link) -> bool:
+    def _is_said(self, link: ErrorLink) -> bool:
         return not is_ours(link.kind) and re.search(self.words, f"{link.kind}: {link.message}") is not None
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Cause:
         code: the cause for programs: it is stored with the exit and never changes.
         what: the cause in words, as a clause: it begins the exit's message, unless the error says it itself.
         curable: whether a restart may help. What is not curable stays down until a person acts.
-        outage: whether something that the stream needs is away.
+        outage: whether a service that the stream needs is unavailable.
         fenced: whether another driver has taken over.
         before_start: counts only for a job whose query has not started: the same error of a batch may pass.
     """
@@ -79,7 +79,7 @@ class Cause:
 
     @property
     def ours(self) -> bool:
-        """Whether an error of Streamwarden's own shows it, which says in its message what is the case."""
+        """Whether one of Streamwarden's own errors shows it; its message already says what happened."""
         return any(is_ours(sign.kind) for sign in self.signs)
 
 
@@ -98,7 +98,7 @@ def words(*patterns: str) -> tuple[Sign, ...]:
     return tuple(Sign(words=pattern) for pattern in patterns)
 
 
-def first_shown(causes: Iterable[Cause], chain: Sequence[Link], *, started: bool) -> Cause | None:
+def first_shown(causes: Iterable[Cause], chain: Sequence[ErrorLink], *, started: bool) -> Cause | None:
     """The first cause of which any link of the chain shows a sign; None if there is no such cause.
 
     Args:
@@ -108,5 +108,5 @@ def first_shown(causes: Iterable[Cause], chain: Sequence[Link], *, started: bool
     return next((cause for cause in rows if _shows(cause, chain)), None)
 
 
-def _shows(cause: Cause, chain: Sequence[Link]) -> bool:
+def _shows(cause: Cause, chain: Sequence[ErrorLink]) -> bool:
     return any(sign.fits(link) for sign in cause.signs for link in chain)

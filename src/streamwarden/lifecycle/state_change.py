@@ -27,22 +27,22 @@ _WIDENED: Final = {
 
 
 def state_change(message: str) -> str | None:
-    """`the state's field shop is STRING in the checkpoint and INT in the job`; None: it tells of no such change.
+    """`the state's field shop is STRING in the checkpoint and INT in the job`; None: there is no such change.
 
-    A field of a field is written `outer.inner`. Of Avro-encoded state only what Avro does not allow is told.
+    A field of a field is written `outer.inner`. Of Avro-encoded state only what Avro does not allow is reported.
     """
     before, after = _BEFORE.search(message), _AFTER.search(message)
     if before is None or after is None:
         return None
     old, new = dict(_fields(message[before.end() :])), dict(_fields(message[after.end() :]))
-    told = [*_changed(old, new), *_missing(old, new, "the job"), *_missing(new, old, "the checkpoint")]
+    changes = [*_changed(old, new), *_missing(old, new, "the job"), *_missing(new, old, "the checkpoint")]
     if "INVALID_VALUE_SCHEMA_EVOLUTION" in message:  # Spark's error condition, which its message quotes
         allowed = {name for name, kind in old.items() if new.get(name) in _WIDENED.get(kind, ())}
-        told = _changed({name: kind for name, kind in old.items() if name not in allowed}, new) or told
-    if not told and list(old) != list(new):
-        told = [f"order is {', '.join(old)} in the checkpoint and {', '.join(new)} in the job"]
+        changes = _changed({name: kind for name, kind in old.items() if name not in allowed}, new) or changes
+    if not changes and list(old) != list(new):
+        changes = [f"order is {', '.join(old)} in the checkpoint and {', '.join(new)} in the job"]
     what = "key" if before.group(1) == "key" else "state"
-    return f"the {what}'s {'; '.join(told)}" if told else None
+    return f"the {what}'s {'; '.join(changes)}" if changes else None
 
 
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Stop requests: an explicit, owned wish that a stream ends at a batch boundary, or that it runs."""
+"""Stop requests, and the desired state of a stream: each is explicit and names the person or program that asked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
-    """What people want of a stream; survives drivers and Airflow. A stream nobody spoke about is wanted running."""
+    """Whether a stream should run; it survives drivers and Airflow. Without a record the stream should run."""
 
     stream: str
     desired: Desired
@@ -50,14 +50,15 @@ class StopRepository(Protocol):
     def desired(self, stream: str) -> DesiredState | None: ...
 
 
-def overtaken(
-    asked_at: float, *, wish: Desired, restart: bool, state: DesiredState | None, latest: DriverRecord | None
+def superseded(
+    asked_at: float, *, desired: Desired, restart: bool, state: DesiredState | None, latest: DriverRecord | None
 ) -> str | None:
-    """Why a wish of `asked_at` (Unix seconds) that is carried out again, since its first try died, is left alone.
+    """Why a request of `asked_at` (Unix seconds), retried because its first try died, must not be carried out again.
 
-    None: it still stands. A restart asked for a newer driver, whoever launched it; and a newer wish wins.
+    None: it is still to be carried out. A restart is done once any newer driver was launched, and a newer desired state
+    wins.
     """
-    if state is not None and state.changed_at > asked_at and state.desired is not wish:
+    if state is not None and state.changed_at > asked_at and state.desired is not desired:
         return f"{state.changed_by} wanted it {state.desired} since: {state.reason}"
     if restart and latest is not None and latest.launched_at > asked_at:
         return f"driver {latest.driver_id} was launched since"

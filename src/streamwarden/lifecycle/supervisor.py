@@ -42,7 +42,7 @@ class Launched(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts drivers and looks at them. `start` finds a living driver instead of starting a second one."""
+    """Starts and observes drivers. `start` finds a living driver instead of starting a second one."""
 
     def start(self, spec: StreamSpec, *, launched_by: str) -> Launched: ...
     def observe(self, driver_id: str) -> Observed: ...
@@ -51,14 +51,14 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """A driver lives: follow it."""
+    """A driver is alive: follow it."""
 
     driver_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """No driver lives and one should: launch now. `attempt`: failures in a row before this launch."""
+    """No driver is alive and one should be: launch now. `attempt`: failures in a row before this launch."""
 
     reason: str
     attempt: int = 0
@@ -75,14 +75,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """People want the stream stopped: do nothing until they want it running."""
+    """The stream should be stopped: do nothing until its desired state is running."""
 
     state: DesiredState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Down:
-    """The stream stays down until a person acts; so it was decided at `at` (Unix seconds)."""
+    """The stream stays down until a person acts; this was decided at `at` (Unix seconds)."""
 
     driver_id: str
     verdict: GiveUp
@@ -99,7 +99,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blind:
-    """The store does not answer: nothing is decided, and a driver that lives goes on."""
+    """The store does not answer: nothing is decided, and a living driver continues."""
 
     reason: str
 
@@ -118,13 +118,14 @@ def next_move(
     since: float,
     watched: str | None = None,
 ) -> Move:
-    """Decide about `stream`. Raises StoreError if the store is down: nothing is decided on half the truth.
+    """Decide about `stream`. Raises StoreError if the store is down: no decision is made on incomplete facts.
 
     Args:
-        observe: looks at a driver and records its exit if it has ended.
-        since: when the caller's supervision began (Unix seconds), whoever carried it out until now. That the stream
-            stays down holds for it until a person starts the stream; for one that begins later it is the start.
-        watched: the driver that the caller was following when it ended; None for a caller that just came.
+        observe: observes a driver and records its exit if it has ended.
+        since: when the caller's supervision began (Unix seconds), whichever process carried it out until now. A
+            decision that the stream stays down is valid until a person starts the stream; a supervision that begins
+            later is such a start.
+        watched: the driver that the caller was following when it ended; None for a new caller.
     """
     latest = drivers.latest(stream)
     if latest is not None and latest.exit is None:
@@ -156,7 +157,7 @@ def unforgiven(
 ) -> Sequence[DriverRecord]:
     """The drivers that count: those launched after a person last started the stream, or after it was last left down.
 
-    A `restart` of a running stream is no change of what is desired, so it forgives nothing.
+    A `restart` of a running stream does not change the desired state, so it forgives nothing.
     """
     ordered = sorted(history, key=lambda driver: driver.launched_at)
     if state is not None and state.desired is Desired.RUNNING:
@@ -179,7 +180,7 @@ def gave_up(down: Down) -> DriverEvent:
 
 
 def _left_down(driver_id: str, drivers: DriverRepository, since: float) -> Down | None:
-    """What was decided after this driver, later than `since`: the next try of the one who decided it repeats it."""
+    """The decision that was made after this driver, later than `since`: a retry of the same supervision repeats it."""
     events = [event for event in drivers.events(driver_id) if event.kind == GAVE_UP and event.at > since]
     if not events:
         return None
@@ -193,10 +194,10 @@ def _left_down(driver_id: str, drivers: DriverRepository, since: float) -> Down 
 
 
 def missed_stop(stream: str, driver_id: str, stops: StopRepository) -> DesiredState | None:
-    """The wish to stop that a living driver was not told of: it was being launched, and nobody was there to be told.
+    """The desired state `stopped` that did not reach a living driver, because the driver was still being launched.
 
-    To be looked at after each launch. Who asks writes the wish and then looks for a driver, who launches writes the
-    driver and then looks for a wish: one of them sees the other.
+    Call this after each launch. A stop records the desired state and then looks for a driver; a launch records the
+    driver and then reads the desired state: one of them sees the other.
     """
     state = stops.desired(stream)
     wanted_stopped = state is not None and state.desired is Desired.STOPPED
@@ -215,14 +216,14 @@ def supervise(
     announce: Callable[[Move | Blind], None],
     poll: float = 1.0,
 ) -> Down | Finished:
-    """Keep `spec` running in the foreground until it finished or stays down; a store that is down is waited for.
+    """Keep `spec` running in the foreground until it finished or stays down; waits while the store is down.
 
     Raises ConfigError or ProcessError for a driver that cannot be launched.
 
     Args:
         sleep: sleeps for so many seconds, or until the driver that was announced last has ended.
-        announce: told of each move that differs from the one before.
-        poll: seconds between two looks; a dead driver is noticed within two of them.
+        announce: receives each move that differs from the one before.
+        poll: seconds between two observations; a dead driver is noticed within two of them.
     """
     began, watched = clock(), None
     before: Move | Blind | None = None
@@ -250,11 +251,11 @@ def supervise(
                 watched = launcher.start(spec, launched_by=launched_by).record.driver_id
             elif isinstance(move, Watch):
                 watched = move.driver_id
-                wish = missed_stop(spec.name, watched, stops)
-                if wish is not None:
-                    launcher.request_stop(spec.name, requested_by=wish.changed_by, reason=wish.reason)
+                missed = missed_stop(spec.name, watched, stops)
+                if missed is not None:
+                    launcher.request_stop(spec.name, requested_by=missed.changed_by, reason=missed.reason)
         except LeaseHeld:
-            # A claim whose launch is still under way, or a driver that another host follows: look again.
+            # A claim whose launch is still under way, or a driver that another host follows: decide again.
             watched = None
         except StoreError as error:
             move = Blind(reason=str(error))

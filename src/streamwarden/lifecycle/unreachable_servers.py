@@ -1,6 +1,6 @@
-"""Causes of failures, the rows for a server that does not answer or lacks what the stream needs of it.
+"""The causes of failures that lie in a server: it does not answer, or lacks what the stream needs.
 
-A restart may cure each of them: what is away comes back.
+A restart may cure each of them, because an unavailable server comes back.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ _NO_CONNECTION: Final = (
     "java.net.SocketTimeoutException",
     "org.apache.hadoop.net.ConnectTimeoutException",
 )
-_GOES_ON: Final = "the stream goes on where it stood"
+_CONTINUES: Final = "the stream then continues where it stopped"
 
 MASTER_AWAY: Final = Cause(
     code="master_unavailable",
     what="the Spark master does not answer",
     curable=True,
     outage=True,
-    next_step=f"bring the master back, or correct spark.master; {_GOES_ON}",
+    next_step=f"bring the master back, or correct spark.master; {_CONTINUES}",
     signs=words(r"All masters are unresponsive", r"Master removed our application"),
 )
-"""Spark's exception says no more than that the context was stopped: the driver asks the master itself, too."""
+"""Spark's exception often says only that the context was stopped, so the driver probes the master itself too."""
 
 FORGOTTEN: Final = "ApplicationForgotten"
-"""Error class of a driver that ended because the master does not know its application any more."""
+"""Error class of a driver that ended because the master no longer knows its application."""
 
 API_SERVER_AWAY: Final = Cause(
     code="api_server_unavailable",
     what="the API server of Kubernetes does not answer",
     curable=True,
     outage=True,
-    next_step=f"see that the cluster's API server runs and that spark.master names it; {_GOES_ON}",
+    next_step=f"check that the cluster's API server runs and that spark.master names it; {_CONTINUES}",
     signs=(
         Sign(kind="java.io.IOException", client="io.fabric8.kubernetes"),
         *classes(*_NO_CONNECTION, client="io.fabric8.kubernetes"),
@@ -47,8 +47,8 @@ HOST_UNKNOWN: Final = Cause(
     what="the name of a host cannot be resolved",
     curable=True,
     outage=True,
-    next_step="see that the name server answers on the driver's host and that the host in the message is spelled "
-    f"right; {_GOES_ON}",
+    next_step="check that the name server answers on the driver's host and that the host in the message is spelled "
+    f"correctly; {_CONTINUES}",
     signs=(
         *classes("java.net.UnknownHostException", "java.nio.channels.UnresolvedAddressException", "socket.gaierror"),
         *words(r"No resolvable bootstrap urls", r"UnknownHostException: "),
@@ -60,10 +60,10 @@ UNREACHABLE: Final = (
     MASTER_AWAY,
     Cause(
         code="application_unregistered",
-        what="the Spark master was restarted and does not know the application any more",
+        what="the Spark master was restarted and no longer knows the application",
         curable=True,
-        next_step="nothing to do: the next driver registers with the new master. With spark.deploy.recoveryMode a "
-        "master keeps its applications through a restart",
+        next_step="nothing to do: the next driver registers with the new master. Set spark.deploy.recoveryMode so that "
+        "the master keeps its applications through a restart",
         signs=classes(FORGOTTEN),
     ),
     API_SERVER_AWAY,
@@ -72,8 +72,8 @@ UNREACHABLE: Final = (
         what="the ResourceManager of YARN does not answer",
         curable=True,
         outage=True,
-        next_step="see that the ResourceManager runs and that the Hadoop configuration of the driver's host names it; "
-        f"{_GOES_ON}",
+        next_step="check that the ResourceManager runs and that the driver host's Hadoop configuration names it; "
+        f"{_CONTINUES}",
         signs=classes(*_NO_CONNECTION, client="org.apache.hadoop.yarn"),
     ),
     Cause(
@@ -81,7 +81,7 @@ UNREACHABLE: Final = (
         what="the NameNode of HDFS does not answer",
         curable=True,
         outage=True,
-        next_step=f"see that the NameNode runs, is active and has left its safe mode; {_GOES_ON}",
+        next_step=f"check that the NameNode runs, is active and has left its safe mode; {_CONTINUES}",
         signs=(
             *classes(*_NO_CONNECTION, client="org.apache.hadoop.hdfs"),
             *classes("org.apache.hadoop.ipc.StandbyException"),
@@ -93,8 +93,7 @@ UNREACHABLE: Final = (
         what="the object store does not answer",
         curable=True,
         outage=True,
-        next_step="the object store does not answer: see that it runs and that the connection's endpoint_url is right; "
-        f"{_GOES_ON}",
+        next_step=f"check that the object store runs and that the connection's endpoint_url is correct; {_CONTINUES}",
         signs=(
             *classes("software.amazon.awssdk.core.exception.SdkClientException", f"{S3A}AWSClientIOException"),
             *words(
@@ -106,7 +105,7 @@ UNREACHABLE: Final = (
     ),
     Cause(
         code="topic_missing",
-        what="the topic is not there",
+        what="the topic does not exist",
         curable=True,
         next_step="create the topic, or correct source.topic or sink.topic",
         signs=(
@@ -119,8 +118,7 @@ UNREACHABLE: Final = (
         what="the Kafka broker does not answer",
         curable=True,
         outage=True,
-        next_step="the broker does not answer: see that it runs and that the connection names its host and port; "
-        f"{_GOES_ON}",
+        next_step=f"check that the broker runs and that the connection names its host and port; {_CONTINUES}",
         signs=(
             *classes(
                 f"{KAFKA_ERRORS}TimeoutException",
@@ -139,7 +137,7 @@ UNREACHABLE: Final = (
         what="the database does not answer",
         curable=True,
         outage=True,
-        next_step=f"look at the database server: is it up, does it take connections; {_GOES_ON}",
+        next_step=f"check that the database server runs and accepts connections; {_CONTINUES}",
         signs=(
             *classes(
                 "java.sql.SQLTransientConnectionException",
@@ -154,9 +152,9 @@ UNREACHABLE: Final = (
     ),
     Cause(
         code="jvm_gone",
-        what="the driver's JVM is gone",
+        what="the driver's JVM has ended",
         curable=True,
-        next_step="read driver.log for what ended the JVM, and the system's journal for the out-of-memory killer",
+        next_step="read in driver.log what ended the JVM, and check the system's journal for the out-of-memory killer",
         signs=classes("py4j.protocol.Py4JNetworkError"),
     ),
     Cause(
@@ -164,7 +162,7 @@ UNREACHABLE: Final = (
         what="a server that the job calls does not answer",
         curable=True,
         outage=True,
-        next_step=f"the message and driver.log name the server: see that it runs; {_GOES_ON}",
+        next_step=f"check that the server that the message and driver.log name runs; {_CONTINUES}",
         signs=classes(
             *_NO_CONNECTION,
             "java.net.http.HttpConnectTimeoutException",

@@ -12,19 +12,19 @@ _HEAD: Final = """\
 # Why a driver ended, and what a restart can do about it
 
 When a driver fails, Streamwarden reads the whole chain of exceptions, in Python and in the JVM, and compares it with
-this table from top to bottom. The first row that fits decides, and the sink makes no difference: files, a topic, a
-database, a function of `foreachBatch` in a script.
+this table from top to bottom. The first row that fits decides, whatever the sink is: files, a topic, a database, or a
+function of `foreachBatch` in a script. The exit record stores the code of that row as `cause`.
 
 - **Restarted**: the stream is started again after its back-off, within its `restart.budget`.
-- **Stays down**: a restart would end the same. The stream waits for a person, with the incident *Restart loop*, which
-  carries the next step.
-- **No row fits**: the stream is restarted, before its query has started as after it. Something that it needs may be
-  away, and the budget bounds what trying again costs.
+- **Stays down**: a restart would fail in the same way. The stream waits for a person; the incident *Restart loop*
+  contains the next step.
+- **No row fits**: the stream is restarted, whether or not its query had started. A service that it needs may be
+  unavailable, and the budget limits what the attempts cost.
 
-If the cause is not known and the stream runs on a standalone cluster or on Kubernetes, the driver also asks whether the
-master or the API server answers, and names it if it does not. A standalone master that was restarted without recovery
+If the cause is not known and the stream runs on a standalone cluster or on Kubernetes, the driver also probes the
+master or the API server, and names it if it does not answer. A standalone master that was restarted without recovery
 (`spark.deploy.recoveryMode`) no longer knows the application: the driver notices that it has no executor left and that
-the master does not know it, and ends, so that the next one registers with the new master.
+the master does not know it, and ends, so that the next driver registers with the new master.
 
 """
 

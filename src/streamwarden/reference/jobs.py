@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.config.loading import load_catalog
-from streamwarden.sources.files import FilesSource
-from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.sources.rate import RateSource
+from streamwarden.sources.base import Source
 from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration, format_size
 
@@ -18,13 +16,14 @@ _HEAD: Final = """\
 # Jobs
 
 Patterns to copy. Each job is one PySpark file, each stream one YAML file, and each oracle answers the job's question
-anew, from its definition, without Spark. The tests kill a job in mid-batch and hold its output against the oracle.
+independently, from its definition, without Spark. The tests kill a job in mid-batch and compare its output with the
+oracle's.
 
 """
 
 
 def page(project: Path) -> str:
-    """The whole page, in Markdown. Raises ConfigError for a project that is none."""
+    """The whole page, in Markdown. Raises ConfigError if `project` is not a project."""
     streams = load_catalog(project, project / "var").streams
     names = sorted(streams)
     index = [f"- [{name}](#{name}): {_first_paragraph(_docstring(Path(streams[name].job)))}" for name in names]
@@ -44,7 +43,7 @@ def _section(spec: StreamSpec, project: Path) -> str:
 
 def _settings(spec: StreamSpec, project: Path) -> list[str]:
     data = project / "var"
-    trigger = "what is there, then the end" if spec.trigger.available_now else "each batch after the last"
+    trigger = "the input that is there, then the end" if spec.trigger.available_now else "each batch after the last"
     if spec.trigger.real_time:
         trigger = f"real-time mode, batches of {format_duration(spec.trigger.real_time)}"
     elif spec.trigger.interval:
@@ -63,14 +62,7 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
 
 def _source(spec: StreamSpec, data: Path) -> str:
     source = spec.source
-    if isinstance(source, RateSource):
-        return f"Spark's rate source, {source.options.get('rowsPerSecond', '1')} rows a second"
-    if isinstance(source, KafkaSource):
-        return f"{source.format} records of the topic `{source.topic}` (connection `{source.connection}`)"
-    if isinstance(source, FilesSource):
-        folders = " and ".join(f"`{_below(folder, data)}`" for folder in source.folders)
-        return f"{source.format} files in {folders}"
-    return "the job's own"
+    return source.describe(lambda path: _below(path, data)) if isinstance(source, Source) else "the job's own"
 
 
 def _below(path: str | None, data: Path) -> str:

@@ -11,25 +11,26 @@ from streamwarden.lint.rules import RULES
 _HEAD: Final = """\
 # Rules of `streamwarden lint`
 
-Ten practices of state management, and one of scripts with several queries. `streamwarden lint` holds all streams
-against them, or one; `validate` and the page of each stream's DAG show what its file and its job alone reveal.
+Ten rules of state management, and one for scripts with several queries. `streamwarden lint` checks all streams, or
+one, against them. `validate` and the page of each stream's DAG show the findings that need only its file and its job.
 
-An **error** is something that will fail, lose or double rows, or outgrow its memory. A **warning** works and will hurt
-one day. **Unknown** is neither: nothing that was read says whether the rule is kept. `lint` exits with 1 if there is an
-error, or with `--strict` if there is a warning. `validate` never fails for a finding: the file can be used.
+An **error** will fail, lose or duplicate rows, or outgrow its memory. A **warning** works now and will cause trouble
+later. **Unknown** is neither: nothing that was read shows whether the stream follows the rule. `lint` exits with 1 if
+there is an error, or with `--strict` if there is a warning. `validate` never fails for a finding: the file is usable.
 
 ## What is read
 
 | source | what it is |
 |---|---|
 | declaration | the stream's YAML file, the drills', and the Spark settings that follow |
-| job file | its text, parsed and never run: frames are followed from the source to the result |
+| job file | its text, parsed and never run: the names of the methods that it calls |
 | logical plan | with `--plan`: the job's query is built in a local Spark, analyzed, and not started |
 | checkpoint | operators, watermark and bytes, if the query has run |
 | history | batches and drills in the store |
 
-Operators are taken from the best source there is: the plan, else the job's text if every step of it could be followed,
-else the checkpoint. Each finding names its source and the place in it.
+Operators are taken from the best source there is: the plan, else the checkpoint of a query that has run, else the job's
+text. The text shows which stateful methods a job calls, but not what bounds their state: without a plan or checkpoint,
+the rules that depend on that report `unknown`. Each finding names its source and the place in it.
 """
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
-from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, units
+from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 
-if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
+if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to import: only its users import it
     from types import TracebackType
     from typing import Self
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to 
     from streamwarden.config.loading import Catalog
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.faults import Fault
-    from streamwarden.drills.spec import DrillSpec, FaultKind
+    from streamwarden.drills.parts import FaultKind
+    from streamwarden.drills.spec import DrillSpec
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.services.fleet.fleet import Fleet
     from streamwarden.services.monitoring.health_monitor import HealthMonitor
@@ -60,14 +61,14 @@ class Workspace:
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Workspace:
-        """An argument wins over the environment, the environment over the default. Touches no file but to look.
+        """An argument wins over the environment, the environment over the default. Reads no file, and writes none.
 
         Raises ConfigError, with every place that was tried, if there is no project.
         """
         env = os.environ if environ is None else environ
         here = Path.cwd() if cwd is None else cwd
-        home = _project(project or env.get(PROJECT_VARIABLE), here)
-        root = Path(os.path.normpath(here / (data or env.get(DATA_VARIABLE) or home / "var")))
+        home = find_project(project or env.get(PROJECT_VARIABLE), here)
+        root = find_data(home, data, environ=env, here=here)
         url = store_url or env.get(STORE_VARIABLE) or f"sqlite:///{root / 'streamwarden.db'}"
         return cls(home, root, url)
 
@@ -92,7 +93,7 @@ class Workspace:
         }
 
     def catalog(self) -> Catalog:
-        """All streams, read anew: a file that was added or corrected counts at once."""
+        """All streams, read again: a file that was added or corrected counts at once."""
         from streamwarden.config.loading import load_catalog
 
         return load_catalog(self.project, self.data)
@@ -105,7 +106,7 @@ class Workspace:
         """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
 
         A store that is down hides only what no file declares. Raises ConfigError if there is none of this name, or
-        several of which none is named; StoreError if only the store could say.
+        several and none is named; StoreError if only the store knows it.
         """
         from streamwarden.config.loading import unknown
 
@@ -116,14 +117,14 @@ class Workspace:
         except StoreError:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
-        parts = {part.spec.name: part for part in units(spec, records, time.time())}
+        parts = {part.spec.name: part for part in stream_parts(spec, records, time.time())}
         queries = [each for each, part in parts.items() if part.part is Part.QUERY]
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec
 
     def _has_store(self) -> bool:
-        """Whether something has been kept yet: a look at a checkpoint makes no store."""
+        """Whether the store exists yet: reading a checkpoint must not create one."""
         embedded = self.store_url.removeprefix("sqlite:///")
         return embedded == self.store_url or Path(embedded).exists()
 
@@ -170,7 +171,7 @@ class Workspace:
         return Fleet(self.store, self.data)
 
     def health_monitor(self) -> HealthMonitor:
-        """Looks at streams and judges them. Raises ConfigError for a broken thresholds file, StoreError."""
+        """Observes streams and judges them. Raises ConfigError for a broken thresholds file, StoreError."""
         from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
         return HealthMonitor(self.store, thresholds=self.thresholds())
@@ -200,7 +201,7 @@ class Workspace:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"the folder cannot be made: {error.strerror}",
+                f"the folder cannot be created: {error.strerror}",
                 expected="a folder that this user may write to",
                 where=str(folder),
                 next_step=f"correct its permissions or set {DATA_VARIABLE}",
@@ -218,12 +219,16 @@ class Workspace:
             store.close()
 
 
-def _project(given: Path | str | None, here: Path) -> Path:
+def find_project(given: Path | str | None, here: Path) -> Path:
+    """The project's folder: `given` (relative to `here`), or the nearest folder from `here` upward that is a project.
+
+    Raises ConfigError, with every place that was tried, if there is no project.
+    """
     if given is not None:
         home = Path(os.path.normpath(here / Path(given)))
         if not (home / "config" / "streams").is_dir():
             raise ConfigError(
-                "this is no project: it has no folder config/streams",
+                "this folder is not a project: it has no folder config/streams",
                 expected="a folder that holds config/streams",
                 where=str(home),
                 next_step=f"correct --project or {PROJECT_VARIABLE}",
@@ -238,3 +243,15 @@ def _project(given: Path | str | None, here: Path) -> Path:
         where=f"{PROJECT_VARIABLE} is not set",
         next_step=f"change into the project's folder, or set {PROJECT_VARIABLE}",
     )
+
+
+def find_data(
+    project: Path,
+    given: Path | str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    here: Path | None = None,
+) -> Path:
+    """The data folder: `given`, STREAMWARDEN_DATA (both relative to `here`), or `var` in the project."""
+    named = given or (os.environ if environ is None else environ).get(DATA_VARIABLE)
+    return Path(os.path.normpath((here or Path.cwd()) / (named or project / "var")))

@@ -18,7 +18,7 @@ from streamwarden.lifecycle.chain import (
     PYTHON_ERROR,
     TRACEBACK,
     Chain,
-    Link,
+    ErrorLink,
     chain_of_text,
     of_java,
     same_class,
@@ -87,7 +87,7 @@ def is_of_function(chain: Chain) -> bool:
 
 
 def run_of(error: BaseException) -> str | None:
-    """The run of the query whose end `error`, or what caused it, reports; None if it does not tell."""
+    """The run of the query whose end `error`, or what caused it, reports; None if it does not name one."""
     raised: BaseException | None = error
     for _ in range(LONGEST_CHAIN):
         if raised is None:
@@ -104,7 +104,7 @@ def java_chain(exception: Any) -> Chain:
     return tuple(_java_links(exception))
 
 
-def _python_links(error: BaseException) -> Iterator[Link]:
+def _python_links(error: BaseException) -> Iterator[ErrorLink]:
     """`raise … from` and what was being handled, as a traceback shows them."""
     raised: BaseException | None = error
     for _ in range(LONGEST_CHAIN):
@@ -118,25 +118,25 @@ def _behind(raised: BaseException) -> BaseException | None:
     return raised.__cause__ or (None if raised.__suppress_context__ else raised.__context__)
 
 
-def _links_of(error: BaseException) -> Iterator[Link]:
+def _links_of(error: BaseException) -> Iterator[ErrorLink]:
     java = _java(error)
     if java is not None:
-        yield Link(kind=_name(type(error)))
+        yield ErrorLink(kind=_name(type(error)))
         yield from _java_links(java)
         return
     if _is_spark(error):  # made of a text, as by `query.exception()`
-        yield Link(kind=_name(type(error)))
+        yield ErrorLink(kind=_name(type(error)))
         yield from chain_of_text(str(error))
         return
-    yield Link(kind=_name(type(error)), message=str(error))
+    yield ErrorLink(kind=_name(type(error)), message=str(error))
     if isinstance(error, StreamwardenError):  # each has a row of the table, or none on purpose
         return
     for base in type(error).__mro__[1:]:
         if base not in (Exception, BaseException, object):
-            yield Link(kind=_name(base))
+            yield ErrorLink(kind=_name(base))
 
 
-def _java_links(exception: Any) -> Iterator[Link]:
+def _java_links(exception: Any) -> Iterator[ErrorLink]:
     try:
         for _ in range(LONGEST_CHAIN):
             if exception is None:
@@ -161,7 +161,7 @@ def _java_condition(exception: Any) -> str | None:
 
 
 def _java(error: BaseException | None) -> Any:
-    """The exception of the JVM that a Python one stands for: PySpark's own, or py4j's where PySpark knows no better."""
+    """The JVM's exception behind a Python one: from PySpark, or from py4j where PySpark does not translate it."""
     if error is None:
         return None
     return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -184,7 +184,7 @@ def _what_happened(text: str) -> str:
 
 
 def _parameters(error: BaseException) -> Mapping[str, str]:
-    """The parameters of Spark's message; none of another error, or when the JVM is gone."""
+    """The parameters of Spark's message; none of another error, or if the JVM has ended."""
     getter: Any = getattr(error, "getMessageParameters", None)
     if getter is None:
         return {}

@@ -8,7 +8,6 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.postgresql.sink import Batch
-from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.services.drilling.database import ForkDatabase
@@ -32,7 +31,7 @@ def view(folder: Path) -> ForkView:
         unseen=1,
         batches_left=1,
         input_digest="",
-        spec=spec_to_dict(spec),
+        spec=spec,
     )
 
 

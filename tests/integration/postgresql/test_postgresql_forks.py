@@ -14,7 +14,7 @@ from streamwarden.adapters.postgresql.table import Column, Target
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.drills.spec import ForkSpec
+from streamwarden.drills.parts import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed

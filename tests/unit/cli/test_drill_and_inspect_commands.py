@@ -9,22 +9,10 @@ from streamwarden.cli.exits import Exit
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
+from support.stored_journals import facts_with
 
 
 def finished(cli: CommandLine, status: DrillStatus, deviated: bool | None) -> str:
-    facts = {
-        "drill": {"recovery": {"target": 90.0}},
-        "reconciliation": {
-            "lost": 1,
-            "duplicated": 0,
-            "unexpected": 0,
-            "wrong": 0,
-            "actual": 9,
-            "expected": 10,
-            "records": 100,
-            "samples": {},
-        },
-    }
     run = DrillRun(
         run_id="kill-1",
         drill="kill",
@@ -34,7 +22,7 @@ def finished(cli: CommandLine, status: DrillStatus, deviated: bool | None) -> st
         status=status,
         deviated=deviated,
         reason="this is why",
-        facts=facts,
+        facts=facts_with("kill_driver", lost=1),
     )
     with cli.store() as store:
         store.journals.save(run)
@@ -193,7 +181,7 @@ def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monk
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--limit", "400", "--speedup", "60")
     assert answer.code == Exit.OK
-    assert "2 files written, 1 were there; 600 flights" in answer.out
+    assert "2 files written, 1 existed; 600 flights" in answer.out
     options = {"parts": (), "speedup": 60.0, "rows_per_file": ROWS_PER_FILE, "limit": 400}
     assert asked == [(cli.project.data / "input/a", options)]
 

@@ -17,7 +17,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.folder import QUARANTINE_GAP
 from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.spark.executor_metrics import Executor
+from streamwarden.spark.executor_metrics import SparkExecutor
 from streamwarden.spark.executors import measurements
 from streamwarden.stream import TriggerSpec
 from support.command_line import CommandLine
@@ -167,8 +167,8 @@ def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: 
     assert cli("status", "a", "--json").json["streams"][0]["executors"] is None
     with cli.store() as store:
         found = [
-            Executor(id="0", host="h:1", active=False, reason="exited with 137"),
-            Executor(id="1", host="h:2", active=True),
+            SparkExecutor(id="0", host="h:1", active=False, reason="exited with 137"),
+            SparkExecutor(id="1", host="h:2", active=True),
         ]
         store.measurements.add(measurements(found, stream="a", limit=1, at=time.time()))
     stream = cli("status", "a", "--json").json["streams"][0]

@@ -60,7 +60,7 @@ def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
     answer = cli("validate")
     assert answer.code == Exit.USAGE
     for kind in ("partitions_added", "retention_passed", "topic_recreated"):
-        assert f"{kind} is not applicable: the source of a is of the kind files, which is no topic" in answer.out
+        assert f"{kind} is not applicable: the source of a is of the kind files, not a topic" in answer.out
         assert f"{kind}.yaml: fault" in answer.out
     assert "drill this stream with `kill_driver`" in answer.out
     assert "✗ drill executor" in answer.out

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.config.loading import load_drill, load_drills
-from streamwarden.drills.spec import (
-    DrillSpec,
+from streamwarden.drills.codec import decode, encode
+from streamwarden.drills.parts import (
     FaultKind,
     FaultSpec,
     ForkSpec,
@@ -19,9 +19,8 @@ from streamwarden.drills.spec import (
     RecoverySpec,
     SteadyStateSpec,
     VerificationSpec,
-    drill_from_dict,
-    drill_to_dict,
 )
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 
 PROJECT = Path(__file__).parents[3]
@@ -78,7 +77,7 @@ def test_a_drill_survives_the_way_through_json() -> None:
         schedule="@daily",
         tags=("a", "b"),
     )
-    assert drill_from_dict(json.loads(json.dumps(drill_to_dict(spec)))) == spec
+    assert decode(DrillSpec, json.loads(json.dumps(encode(spec)))) == spec
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_an_outage_is_data_too_and_survives_the_way_through_json(tmp_path: Path)
         service=OutageService.SOURCE, down=("docker", "stop", "kafka"), up=("docker", "start", "kafka"), lasts=20.0
     )
     assert spec.fault == FaultSpec(kind=FaultKind.SERVICE_OUTAGE, outage=outage)
-    assert drill_from_dict(json.loads(json.dumps(drill_to_dict(spec)))) == spec
+    assert decode(DrillSpec, json.loads(json.dumps(encode(spec)))) == spec
 
 
 @pytest.mark.parametrize(
@@ -150,8 +149,8 @@ def test_a_fork_whose_topic_is_a_copy_cannot_be_rewound(tmp_path: Path) -> None:
     path.write_text("name: night\nstream: flights\nfault: {kind: retention_passed}\nfork: {rewind: 3}\n")
     with pytest.raises(ConfigError) as error:
         load_drill(path, project=tmp_path)
-    told = "night.yaml:4: fork.rewind: 3; expected `all`: the topic that retention_passed breaks begins anew"
-    assert str(error.value) == told
+    expected = "night.yaml:4: fork.rewind: 3; expected `all`: the topic that retention_passed breaks is a new copy"
+    assert str(error.value) == expected
 
 
 def test_another_target_than_a_fork_is_refused_with_what_is_allowed(tmp_path: Path) -> None:

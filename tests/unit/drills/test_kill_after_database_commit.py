@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.spec import FaultKind, FaultSpec
+from streamwarden.drills.parts import FaultKind, FaultSpec
 from support.drill_world import World, drill
 
 DATABASE = FaultKind.KILL_AFTER_DATABASE_COMMIT

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.parts import FaultKind, FaultSpec, OutageSpec
 from streamwarden.drills.ports import CommandResult
 from streamwarden.drills.report import verdict_word
-from streamwarden.drills.spec import FaultKind, FaultSpec, OutageSpec
 from support.drill_world import OUTAGE, Killed, World, drill
 
 KIND = FaultKind.SERVICE_OUTAGE
@@ -97,7 +97,7 @@ def test_an_outage_that_the_stream_never_felt_is_a_miss() -> None:
     world = World(outage_felt=False, total_batches=400)
     result = run(world, attempts=1)
     assert result.status is DrillStatus.FAILED
-    assert "commits stood still for" in result.reason
+    assert "no batch was committed for" in result.reason
     assert_brought_back(world)
 
 
@@ -116,8 +116,8 @@ def test_an_outage_in_which_the_input_runs_out_is_a_miss() -> None:
 
 def test_a_service_that_is_away_before_the_fault_is_a_miss() -> None:
     world = World(total_batches=60)
-    look = world.service.look
-    world.service.look = lambda fork, service: replace(look(fork, service), answers=False)  # type: ignore[method-assign]
+    probe = world.service.probe
+    world.service.probe = lambda fork, service: replace(probe(fork, service), answers=False)  # type: ignore[method-assign]
     result = run(world, attempts=1)
     assert "did not answer before the fault: refused" in result.reason
     assert world.service.commands == []
@@ -127,10 +127,10 @@ def test_a_service_that_is_not_brought_back_fails_the_drill_and_its_healing() ->
     world = World(up_failures=99, total_batches=60)
     result = run(world)
     assert result.status is DrillStatus.FAILED
-    assert "the service was not brought back: `up` ended with status 1: up said this" in result.reason
-    assert "by hand, now" in result.reason
+    assert "the service was not started again: `up` ended with status 1: up said this" in result.reason
+    assert "by hand now" in result.reason
     assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "failed"
-    assert "was not brought back" in result.facts["heal"]["message"]
+    assert "was not started again" in result.facts["heal"]["message"]
     assert not result.facts["heal"]["clean"]
     assert world.service.commands == ["down", "up", "up"], "the healing tried it once more"
     assert world.drivers["d1"].exit is not None, "the driver is ended all the same"

@@ -9,15 +9,15 @@ import pytest
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec, RecoverySpec
 from streamwarden.drills.report import verdict_word
-from streamwarden.drills.spec import DrillSpec, FaultKind, FaultSpec, ForkSpec, RecoverySpec
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from support.drill_topics import TOPIC, UNIT
-from support.drill_world import World, drill
+from support.drill_world import World, declared, drill
 
 ADDED, PASSED, RECREATED = FaultKind.PARTITIONS_ADDED, FaultKind.RETENTION_PASSED, FaultKind.TOPIC_RECREATED
 REFUSED = pytest.mark.parametrize("kind", [PASSED, RECREATED])
@@ -44,13 +44,13 @@ def assert_deviated(result: DrillRun, words: str) -> None:
 @pytest.mark.parametrize("source", ["files", "rate", "script"])
 def test_a_stream_that_reads_no_topic_is_refused_with_what_to_do_instead(kind: FaultKind, source: str) -> None:
     with pytest.raises(DrillAborted, match=f"{kind} is not applicable.*kind {source}.*kill_driver"):
-        FAULTS[kind].require("flights", {"source": {"kind": source}}, FaultSpec(kind=kind))
-    FAULTS[kind].require("flights", {"source": {"kind": "kafka"}}, FaultSpec(kind=kind))
+        FAULTS[kind].require("flights", declared(source=source), FaultSpec(kind=kind))
+    FAULTS[kind].require("flights", declared(source="kafka"), FaultSpec(kind=kind))
 
 
 @EVERY
 def test_a_topic_of_its_own_has_other_offsets_so_the_fork_begins_anew(kind: FaultKind) -> None:
-    assert kind.feed is not Feed.ORIGIN
+    assert FAULTS[kind].feed is not Feed.ORIGIN
     with pytest.raises(ValueError, match=r"fork\.rewind is 3, allowed is `all`"):
         DrillSpec(name="d", stream="s", fault=FaultSpec(kind=kind), fork=ForkSpec(rewind=3))
 
@@ -81,7 +81,7 @@ def test_a_stream_that_never_reads_the_new_partitions_never_came_back() -> None:
     world = World()
     result = run(world, ADDED, knob("sees_partitions", False), recovery=RecoverySpec(target=30.0, deadline=200.0))
     assert_deviated(result, "never came back")
-    assert "no batch reads of them yet" in result.facts["fault"]["message"]
+    assert "no batch reads from them yet" in result.facts["fault"]["message"]
 
 
 @EVERY
@@ -104,14 +104,14 @@ def test_a_loss_that_is_told_to_the_record_passes_with_the_way_out() -> None:
     assert result.facts["reconciliation"]["records"] == 12 * 2 * UNIT - sum(lost.values()) == proof["records"]
     kinds = [driver.exit.kind for driver in world.drivers.values()]  # type: ignore[union-attr]
     assert kinds == [ExitKind.STOPPED, ExitKind.FAILED, ExitKind.STOPPED]
-    options = [fork.spec["source"]["options"] for fork in world.input.forks.values()]
+    options = [fork.spec.source.options for fork in world.input.forks.values()]
     assert options == [{}, {}, {"failOnDataLoss": "false"}], "for the start that goes on alone"
-    assert recovery["recovery_seconds"] == pytest.approx(12.0, abs=0.2), "from the launch of the way out"
+    assert recovery["recovery_seconds"] == pytest.approx(12.0, abs=0.2), "from the launch of the remediated fork"
     assert result.facts["predicted"]
     assert "supervision leaves it down" in result.reason
     report = world.summaries[result.run_id]
-    assert "| told | yes: the driver ended 10.0 s after its launch and said why" in report
-    assert "after the way out was taken" in report
+    assert "| refusal | yes: the driver ended 10.0 s after its launch and reported why" in report
+    assert "after the remediation was applied" in report
 
 
 def test_a_topic_that_was_made_anew_passes_with_a_new_checkpoint() -> None:
@@ -123,7 +123,7 @@ def test_a_topic_that_was_made_anew_passes_with_a_new_checkpoint() -> None:
     assert proof["records"] == result.facts["reconciliation"]["records"] == 12 * 2 * UNIT * 9 // 10
     assert result.facts["told"]["check"]["evidence"]["made_anew"] == [f"{TOPIC}-0", f"{TOPIC}-1"]
     assert recovery["first_new_batch"] == 0
-    assert ForkView.from_dict(result.facts["way_out"]["fork"]).checkpoint.endswith("checkpoint-anew")
+    assert result.facts["way_out"]["fork"]["checkpoint"].endswith("checkpoint-anew")
     assert world.input.renewals == 1
     assert "predicted" not in result.facts, "what a restart on the old checkpoint takes says nothing of this one"
 
@@ -133,7 +133,7 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
     """Which is what failOnDataLoss: "false" in its spec makes of it, although nothing after that is wrong."""
     result = run(World(), kind, knob("silent", True))
     if kind is PASSED:
-        assert_deviated(result, "the stream went on and said nothing: batch")
+        assert_deviated(result, "the stream went on in silence: batch")
     else:  # nothing new came, so it waits
         assert_deviated(result, "the stream did not end within 90.0 s after its launch: the driver is still alive")
     assert "told" in result.facts
@@ -146,16 +146,16 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("names_reason", False, "the driver's exit: it names another reason, or none: the driver's exit was failed"),
+        ("names_reason", False, "the driver's exit: it names another cause, or none: the driver's exit was failed"),
         ("curable", True, "supervision: it would start the stream again"),
-        ("counts_wrong", 1, "the check input_lost: it tells of"),
+        ("counts_wrong", 1, "the check input_lost: it reports"),
         ("check_status", Status.OK, "the check input_lost: it is OK"),
     ],
 )
 def test_a_loss_that_is_told_in_part_only_deviates(kind: FaultKind, name: str, value: object, words: str) -> None:
     world = World()
     assert_deviated(run(world, kind, knob(name, value)), words)
-    assert "| told | no: the fault was not told in full" in next(iter(world.summaries.values()))
+    assert "| refusal | no: the fault was not reported in full" in next(iter(world.summaries.values()))
 
 
 @REFUSED

@@ -14,7 +14,7 @@ from streamwarden.health.checks import (
 from streamwarden.health.series import cores
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
-from streamwarden.spark.executor_metrics import Executor
+from streamwarden.spark.executor_metrics import SparkExecutor
 from streamwarden.spark.executors import measurements
 from streamwarden.stream import ExecutorsSpec, SparkSpec
 from support.health_windows import NOW, STREAM, judge, measured, report, resident, spec, window
@@ -188,7 +188,7 @@ def _executors(*peaks: float, until: float = NOW, limit: float = 1000.0) -> tupl
     for index, peak in enumerate(peaks):
         at = until - 10 * (len(peaks) - 1 - index)
         found = [
-            Executor(id=name, host="h:1", active=True, peak_bytes=int(size), resident=True)
+            SparkExecutor(id=name, host="h:1", active=True, peak_bytes=int(size), resident=True)
             for name, size in (("1", peak), ("2", 10))
         ]
         looks += measurements(found, stream=STREAM, limit=int(limit), at=at)

@@ -9,16 +9,16 @@ import pytest
 
 from streamwarden import errors
 from streamwarden.lifecycle.causes import CAUSES, cause_of
-from streamwarden.lifecycle.chain import Chain, Link, chain_of_text, of_java
+from streamwarden.lifecycle.chain import Chain, ErrorLink, chain_of_text, of_java
 from streamwarden.lifecycle.exits import failure
 from streamwarden.lifecycle.signs import Cause, Sign
 
 
-def shown(sign: Sign) -> Link:
+def shown(sign: Sign) -> ErrorLink:
     """A link that shows the sign; words are shown by the first of the alternatives that a person would write."""
     words = EXAMPLES.get(sign.words, sign.words)
     condition = sign.condition.strip("*").replace("*", "X") or None
-    return Link(kind=sign.kind, message=words, condition=condition, frames=(f"{sign.client}.Client",))
+    return ErrorLink(kind=sign.kind, message=words, condition=condition, frames=(f"{sign.client}.Client",))
 
 
 EXAMPLES = {
@@ -50,7 +50,7 @@ EXAMPLES = {
 SIGNS = [(cause, sign) for cause in CAUSES for sign in cause.signs]
 
 
-def rendered(link: Link) -> str:
+def rendered(link: ErrorLink) -> str:
     """The link as Java prints it."""
     condition = f"[{link.condition}] " if link.condition else ""
     frames = "".join(f"\n\tat {frame}.call(Client.java:1)" for frame in link.frames if frame[0] != ".")
@@ -59,7 +59,10 @@ def rendered(link: Link) -> str:
 
 def failed(cause: Chain) -> Chain:
     """As a query ends whose sink is one of Spark's own (parquet, a topic, memory …): the cause behind its exception."""
-    return (Link(kind="org.apache.spark.sql.streaming.StreamingQueryException", condition="STREAM_FAILED"), *cause)
+    return (
+        ErrorLink(kind="org.apache.spark.sql.streaming.StreamingQueryException", condition="STREAM_FAILED"),
+        *cause,
+    )
 
 
 def in_a_task(cause: Chain) -> Chain:
@@ -71,9 +74,9 @@ def in_a_task(cause: Chain) -> Chain:
 
 def of_function(cause: Chain) -> Chain:
     """As it ends when a function of foreachBatch raised: behind Spark's exception comes what the function raised."""
-    callback = Link(kind="py4j.Py4JException", message="An exception was raised by the Python Proxy.")
-    function = Link(kind="org.apache.spark.SparkException", condition="FOREACH_BATCH_USER_FUNCTION_ERROR")
-    raised = Link(kind="py4j.protocol.Py4JJavaError")
+    callback = ErrorLink(kind="py4j.Py4JException", message="An exception was raised by the Python Proxy.")
+    function = ErrorLink(kind="org.apache.spark.SparkException", condition="FOREACH_BATCH_USER_FUNCTION_ERROR")
+    raised = ErrorLink(kind="py4j.protocol.Py4JJavaError")
     return failed((function, callback, raised, *cause))
 
 
@@ -116,9 +119,13 @@ def test_every_row_can_be_reached() -> None:
 def test_what_passes_wins_over_the_damage_that_it_looks_like() -> None:
     """An object store that is away for a minute makes a state store unreadable for as long."""
     chain = (
-        Link(kind="org.apache.spark.SparkException", condition="CANNOT_LOAD_STATE_STORE.UNCATEGORIZED"),
-        Link(kind="java.net.ConnectException", message="getFileStatus on s3a://b/c: Unable to execute HTTP request"),
-        Link(kind="software.amazon.awssdk.core.exception.SdkClientException", message="Connect to 127.0.0.1:9 failed"),
+        ErrorLink(kind="org.apache.spark.SparkException", condition="CANNOT_LOAD_STATE_STORE.UNCATEGORIZED"),
+        ErrorLink(
+            kind="java.net.ConnectException", message="getFileStatus on s3a://b/c: Unable to execute HTTP request"
+        ),
+        ErrorLink(
+            kind="software.amazon.awssdk.core.exception.SdkClientException", message="Connect to 127.0.0.1:9 failed"
+        ),
     )
     found = cause_of(chain)
     assert found is not None
@@ -126,10 +133,10 @@ def test_what_passes_wins_over_the_damage_that_it_looks_like() -> None:
 
 
 def test_a_script_that_hides_its_failure_behind_a_status_is_judged_by_what_it_hid() -> None:
-    status = Link(kind="streamwarden.errors.ScriptFailed", message="the script ended with status 1")
-    hidden = Link(kind="org.apache.spark.SparkException", condition="CANNOT_LOAD_STATE_STORE.UNCATEGORIZED")
+    status = ErrorLink(kind="streamwarden.errors.ScriptFailed", message="the script ended with status 1")
+    hidden = ErrorLink(kind="org.apache.spark.SparkException", condition="CANNOT_LOAD_STATE_STORE.UNCATEGORIZED")
     assert cause_of((status,)) is None, "not known: a restart may help"
-    found = cause_of((status, Link(kind="builtins.SystemExit"), hidden))
+    found = cause_of((status, ErrorLink(kind="builtins.SystemExit"), hidden))
     assert found is not None
     assert not found.curable
 
@@ -139,10 +146,10 @@ def test_no_word_of_our_own_messages_decides(kind: type[errors.StreamwardenError
     """A message of ours may quote anything: the class alone counts."""
     loud = "No space left on device; KAFKA_DATA_LOSS; AnalysisException; java.net.UnknownHostException: db"
     name = f"streamwarden.errors.{kind.__name__}"
-    assert cause_of((Link(kind=name, message=loud),)) is cause_of((Link(kind=name),))
-    assert cause_of(chain_of_text(loud, kind.__name__)) is cause_of((Link(kind=name),))
+    assert cause_of((ErrorLink(kind=name, message=loud),)) is cause_of((ErrorLink(kind=name),))
+    assert cause_of(chain_of_text(loud, kind.__name__)) is cause_of((ErrorLink(kind=name),))
     traceback = f'Traceback (most recent call last):\n  File "job.py", line 3, in each\n{name}: No space left on device'
-    assert cause_of(tuple(of_java("py4j.Py4JException", traceback, None))) is cause_of((Link(kind=name),))
+    assert cause_of(tuple(of_java("py4j.Py4JException", traceback, None))) is cause_of((ErrorLink(kind=name),))
 
 
 REFUSED = """io.fabric8.kubernetes.client.KubernetesClientException: An error has occurred.

@@ -149,7 +149,7 @@ def test_another_writer_on_the_logs_is_a_fence() -> None:
     assert record.kind is ExitKind.FENCED
 
 
-def test_the_runners_word_wins_and_the_keepers_facts_are_added() -> None:
+def test_the_runners_reason_wins_and_the_supervisor_processs_facts_are_added() -> None:
     outcome = ExitRecord(kind=ExitKind.STOPPED, ended_at=5, message="stopped by ann: deploy", cut_batch=False)
     record = compose(outcome, ProcessExit(ended_at=6, exit_code=0), now=9, cut_batch=True)
     assert (record.kind, record.exit_code, record.ended_at, record.cut_batch) == (ExitKind.STOPPED, 0, 5, False)
@@ -181,10 +181,10 @@ def test_a_kill_before_a_stops_deadline_is_not_the_stops() -> None:
     assert "ann" not in record.message
 
 
-def test_a_driver_and_keeper_that_both_vanished() -> None:
+def test_a_driver_and_its_supervisor_process_that_both_vanished() -> None:
     record = compose(None, None, now=9)
     assert (record.kind, record.ended_at) == (ExitKind.KILLED, 9)
-    assert "keeper" in record.message
+    assert "supervisor process" in record.message
 
 
 def test_a_jvm_out_of_memory() -> None:

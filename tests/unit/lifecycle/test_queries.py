@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.lifecycle.queries import Part, identity, is_name, name_of, owner, units
+from streamwarden.lifecycle.queries import Part, identity, is_name, name_of, owner, stream_parts
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream import NAME_PATTERN, StreamSpec, TriggerSpec
 from support.queries import query_record
@@ -64,14 +64,16 @@ def test_a_name_leads_back_to_its_stream() -> None:
 
 
 def test_a_stream_with_one_query_is_its_query_with_its_own_trigger() -> None:
-    assert [(unit.spec, unit.part) for unit in units(spec(), (), NOW)] == [(spec(), Part.WHOLE)]
-    (unit,) = units(spec(), [record("", checkpoint="/data/pair")], NOW)
+    assert [(unit.spec, unit.part) for unit in stream_parts(spec(), (), NOW)] == [(spec(), Part.WHOLE)]
+    (unit,) = stream_parts(spec(), [record("", checkpoint="/data/pair")], NOW)
     assert unit.spec == replace(spec(), trigger=TriggerSpec(processing_time=7.0))
     assert unit.part is Part.WHOLE
 
 
 def test_each_of_several_has_name_checkpoint_and_trigger_and_none_has_the_streams_source() -> None:
-    driver, left, right = units(spec(), [record("left"), record("right", trigger=TriggerSpec(real_time=5.0))], NOW)
+    driver, left, right = stream_parts(
+        spec(), [record("left"), record("right", trigger=TriggerSpec(real_time=5.0))], NOW
+    )
     assert (driver.spec, driver.part) == (spec(), Part.DRIVER)
     assert [(each.spec.name, each.spec.checkpoint, each.part) for each in (left, right)] == [
         ("pair/left", "/data/left", Part.QUERY),
@@ -84,7 +86,7 @@ def test_each_of_several_has_name_checkpoint_and_trigger_and_none_has_the_stream
 
 def test_a_declared_query_is_there_before_it_was_ever_seen() -> None:
     declared = spec(queries={"left": "/data/left", "right": None})
-    _, left, right = units(declared, [record("left")], NOW)
+    _, left, right = stream_parts(declared, [record("left")], NOW)
     assert left.query is not None
     assert right.query is None
     assert right.spec.checkpoint == "/data/pair/right"
@@ -92,17 +94,17 @@ def test_a_declared_query_is_there_before_it_was_ever_seen() -> None:
 
 def test_a_query_that_the_script_no_longer_starts_is_no_longer_judged() -> None:
     old, new = record("old", driver="pair-1", at=NOW - 5000), record("new", driver="pair-2", at=NOW - 1000)
-    assert [unit.spec.name for unit in units(spec(), [old, new], NOW)] == ["pair", "pair/new"]
+    assert [unit.spec.name for unit in stream_parts(spec(), [old, new], NOW)] == ["pair", "pair/new"]
 
 
 def test_while_a_driver_starts_its_queries_those_of_the_last_one_stay() -> None:
     old, new = record("old", driver="pair-1", at=NOW - 5000), record("new", driver="pair-2", at=NOW - 10)
-    assert [unit.spec.name for unit in units(spec(), [old, new], NOW)] == ["pair", "pair/new", "pair/old"]
+    assert [unit.spec.name for unit in stream_parts(spec(), [old, new], NOW)] == ["pair", "pair/new", "pair/old"]
 
 
 def test_a_script_that_starts_one_query_again_is_its_query_again() -> None:
     two = [record(name, at=NOW - 5000) for name in ("left", "right")]
-    (unit,) = units(spec(), [*two, record("", driver="pair-2", at=NOW - 1000)], NOW)
+    (unit,) = stream_parts(spec(), [*two, record("", driver="pair-2", at=NOW - 1000)], NOW)
     assert (unit.spec.name, unit.part) == ("pair", Part.WHOLE)
-    since = units(spec(), [record("", at=NOW - 9000), *two], NOW)
+    since = stream_parts(spec(), [record("", at=NOW - 9000), *two], NOW)
     assert [unit.spec.name for unit in since] == ["pair", "pair/left", "pair/right"]

@@ -19,9 +19,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path, to_uri
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
@@ -226,8 +225,8 @@ def test_a_folder_that_is_not_the_runs_is_never_removed(
 ) -> None:
     view = forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
     for other in (origin, replace(origin, checkpoint=f"{AT}/{RUN}2/fork/checkpoint")):
-        with pytest.raises(CheckpointError, match="it is no folder of the drill run"):
-            forks.clear(RUN, replace(view, spec=spec_to_dict(other)))
+        with pytest.raises(CheckpointError, match="it is not a folder of the drill run"):
+            forks.clear(RUN, replace(view, spec=other))
     assert any(key.startswith(f"lake/drills/{RUN}/fork/checkpoint/") for key in elsewhere(lake))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.drills.codec import decode, encode
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
@@ -114,7 +114,7 @@ def test_what_was_copied_survives_the_way_through_json_and_is_summed() -> None:
         for number in range(2)
     ]
     copied = CopiedTopic(origin="events", topic=f"{PLACES.schema}_source", partitions=tuple(parts))
-    assert CopiedTopic.from_dict(json.loads(json.dumps(asdict(copied)))) == copied
+    assert decode(CopiedTopic, encode(copied)) == copied
     assert (copied.records, copied.held) == (10, 4)
     assert [copied.source_of(number) for number in range(4)] == [(0, 5, 8), (1, 5, 8), (0, 8, 11), (1, 8, 11)]
     longer = replace(copied, partitions=(parts[0], replace(parts[1], end=12)))

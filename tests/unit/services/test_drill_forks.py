@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import ForkView
-from streamwarden.drills.spec import ForkSpec
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
@@ -36,7 +36,7 @@ def test_a_fork_keeps_all_its_logs_whatever_its_stream_retains(origin: StreamSpe
     conf = {RETAIN: "20", "spark.sql.shuffle.partitions": "2"}
     frugal = replace(origin, spark=replace(origin.spark, conf=conf))
     view = make(frugal, ForkSpec(rewind="all"), tmp_path / "data")
-    assert view.spec["spark"]["conf"] == {RETAIN: "100000", "spark.sql.shuffle.partitions": "2"}
+    assert view.spec.spark.conf == {RETAIN: "100000", "spark.sql.shuffle.partitions": "2"}
 
 
 def test_a_fork_that_begins_behind_batches_whose_offsets_are_gone_is_refused(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.config.loading import spec_to_dict
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.codec import decode, encode
+from streamwarden.drills.ports import ForkRecord, ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
@@ -22,6 +21,7 @@ from streamwarden.services.drilling.judging import ForkVerifier, of_others, unco
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka import reading_back
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
@@ -59,7 +59,7 @@ def view(origin: StreamSpec, *, batch: int | None, **changes: Any) -> ForkView:
         unseen=500,
         batches_left=1,
         input_digest="",
-        spec=spec_to_dict(spec),
+        spec=spec,
     )
 
 
@@ -117,7 +117,7 @@ def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
     def lag(*_: object, **__: object) -> tuple[PartitionLag, ...]:
         return tuple(PartitionLag(partition=p, planned=0, committed=0, first=at, last=900) for p, at in oldest.items())
 
-    monkeypatch.setattr(judging, "topic_lag", lag)
+    monkeypatch.setattr(reading_back, "lag_of", lag)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
     topic = KafkaSource(connection="kafka", topic="flights")
     verifier = ForkVerifier(store, lambda name: origin)
@@ -133,10 +133,10 @@ def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
 
 def test_what_a_fork_has_to_read_of_a_topic_is_kept_with_it(origin: StreamSpec) -> None:
     fork = replace(view(origin, batch=None), ranges=RANGES)
-    again = json.loads(json.dumps(asdict(fork)))
-    assert ForkView.from_dict(again).ranges == RANGES
-    del again["ranges"]
-    assert ForkView.from_dict(again).ranges == (), "an earlier version made it"
+    stored = encode(fork)
+    assert decode(ForkRecord, stored).ranges == RANGES
+    del stored["ranges"]
+    assert decode(ForkRecord, stored).ranges == (), "an earlier version made it"
 
 
 def test_a_broker_that_does_not_answer_leaves_no_verdict(
@@ -145,14 +145,14 @@ def test_a_broker_that_does_not_answer_leaves_no_verdict(
     monkeypatch.delenv("AIRFLOW_CONN_KAFKA", raising=False)
     topic = KafkaSource(connection="kafka", topic="flights")
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
-    with pytest.raises(VerificationError, match="what the topic still keeps is not known"):
+    with pytest.raises(VerificationError, match="it is unknown which records the topic still keeps"):
         ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
 
 
 def test_records_of_a_batch_that_never_was_are_a_problem_of_a_fork_that_ended_by_itself(origin: StreamSpec) -> None:
     fork = view(origin, batch=None)
     stray = replace(RIGHT, notes={"uncommitted_records": 2})
-    assert uncommitted(stray, fork) == ["2 records in the fork's topic are of batches that it never committed"]
+    assert uncommitted(stray, fork) == ["2 records in the fork's topic are from batches that it never committed"]
     assert uncommitted(replace(RIGHT, notes={"uncommitted_records": 0}), fork) == uncommitted(RIGHT, fork) == []
     assert uncommitted(stray, replace(fork, bounded=False)) == [], "it was asked to stop, maybe within a batch"
 
@@ -170,4 +170,4 @@ def test_records_of_another_query_in_the_topic_of_a_fork_are_a_problem() -> None
     assert of_others(RIGHT) == []
     assert of_others(replace(RIGHT, notes={"records_of_others": 0})) == []
     [problem] = of_others(replace(RIGHT, notes={"records_of_others": 3}))
-    assert problem.startswith("3 records in the fork's topic are not of its query")
+    assert problem.startswith("3 records in the fork's topic are not from its query")

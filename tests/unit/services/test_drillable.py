@@ -42,7 +42,7 @@ def refusal(stream: StreamSpec, feed: Feed = Feed.ORIGIN) -> DrillAborted:
 
 def test_a_stream_with_an_oracle_and_a_build_can_be_drilled(stream: StreamSpec) -> None:
     forks = DrillForks(DrillArchive(Path(stream.checkpoint).parent), lambda _: stream)
-    assert forks.declared(stream.name, Feed.ORIGIN)["name"] == "flights"
+    assert forks.declared(stream.name, Feed.ORIGIN).name == "flights"
 
 
 def test_a_stream_without_an_oracle_is_refused(stream: StreamSpec) -> None:

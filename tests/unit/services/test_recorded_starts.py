@@ -90,13 +90,13 @@ def test_logs_that_cannot_be_read_for_a_moment_are_read_again(
 ) -> None:
     monkeypatch.setattr(recorded_starts, "PAUSE", 0.0)
     failures = [OSError("503 Slow Down"), CheckpointError("it vanished", expected="", where="", next_step="")]
-    reading = recorded_starts.look
+    reading = recorded_starts.read_start
 
     def failing(spec: StreamSpec, *, at: float) -> Start:
         if failures:
             raise failures.pop()
         return reading(spec, at=at)
 
-    monkeypatch.setattr(recorded_starts, "look", failing)
+    monkeypatch.setattr(recorded_starts, "read_start", failing)
     launch(store, spec, "one", 1.0)
     assert starts_of(store, spec.name, spec.checkpoint) == (Start(at=1.0, planned=None, committed=None),)

@@ -16,7 +16,13 @@ import pytest
 from streamwarden.errors import ProcessError
 from streamwarden.health.executors import BYTES, LIMIT, LOST, latest_snapshot
 from streamwarden.health.window import Measurement
-from streamwarden.spark.executor_metrics import Executor, addresses, executor_limit, parse_executors, read_executors
+from streamwarden.spark.executor_metrics import (
+    SparkExecutor,
+    addresses,
+    executor_limit,
+    parse_executors,
+    read_executors,
+)
 from streamwarden.spark.executors import EXECUTOR_LOST, ExecutorWatch, measurements
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data" / "executors" / "spark-4.3.0.json").read_text())
@@ -63,7 +69,7 @@ def test_an_executor_that_has_told_nothing_yet_has_no_memory() -> None:
     ],
 )
 def test_an_executor_that_spark_gave_back_itself_is_not_lost(reason: str, lost: bool) -> None:
-    assert Executor(id="0", host="h", active=False, reason=reason).lost is lost
+    assert SparkExecutor(id="0", host="h", active=False, reason=reason).lost is lost
 
 
 @pytest.mark.parametrize("answer", [{}, None, [{}], [{"id": "0"}], ["driver"]])

@@ -14,7 +14,7 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.heartbeat import JVM_ANSWERS, JVM_SILENT, NOTICED_AFTER
-from streamwarden.spark.heartbeat import KEEPER_GRACE, Heartbeat
+from streamwarden.spark.heartbeat import SUPERVISOR_GRACE, Heartbeat
 from support.drivers import until
 
 BOUND = 30.0
@@ -30,7 +30,9 @@ class Patient:
         self.folder, self.jvm = folder, jvm
         identity = processes.identity(jvm.pid)
         assert identity is not None
-        self.heartbeat = Heartbeat(lambda: None, folder, identity, bound=BOUND, tell=self.tell, clock=lambda: self.now)
+        self.heartbeat = Heartbeat(
+            lambda: None, folder, identity, bound=BOUND, report=self.tell, clock=lambda: self.now
+        )
 
     def tell(self, kind: str, **detail: str) -> None:
         self.events.append((kind, detail["silent_for"]))
@@ -40,7 +42,7 @@ class Patient:
             self.now += STEP
             if answers:
                 self.heartbeat._answered.set()
-            self.heartbeat.look()
+            self.heartbeat.probe()
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_past_the_bound_the_lease_is_not_renewed_and_the_keeper_gets_word(patien
 
 
 def test_without_a_keeper_the_python_half_kills_the_jvm_and_records_it(patient: Patient) -> None:
-    patient.pass_time(BOUND + KEEPER_GRACE, answers=False)
+    patient.pass_time(BOUND + SUPERVISOR_GRACE, answers=False)
     assert patient.jvm.wait(10) == -signal.SIGKILL
     outcome = files.read_outcome(patient.folder)
     assert outcome is not None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.queries import units
+from streamwarden.lifecycle.queries import stream_parts
 from streamwarden.spark.roster import Admission, Roster
 from streamwarden.spark.sessions import StartedQuery
 from streamwarden.stream import StreamSpec, TriggerSpec
@@ -143,5 +143,5 @@ def test_a_script_that_was_reduced_to_one_query_has_the_streams_name_for_it(kwar
     mine.learn(old)
     record = admit(mine, query("/cp")).record
     assert record.identity == "pair"
-    (unit,) = units(StreamSpec(name="pair", job="/j.py", checkpoint="/cp"), [*old, record], now=6.0)
+    (unit,) = stream_parts(StreamSpec(name="pair", job="/j.py", checkpoint="/cp"), [*old, record], now=6.0)
     assert unit.query == record

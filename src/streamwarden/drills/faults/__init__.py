@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Refused, Strike
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, RefusalFault, Strike
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
@@ -15,7 +15,7 @@ from streamwarden.drills.faults.partitions_added import PartitionsAdded
 from streamwarden.drills.faults.retention_passed import RetentionPassed
 from streamwarden.drills.faults.service_outage import ServiceOutage
 from streamwarden.drills.faults.topic_recreated import TopicRecreated
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 
 FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.CONTROLLED_RESTART: ControlledRestart(),
@@ -41,7 +41,7 @@ __all__ = [
     "KillExecutor",
     "PartitionsAdded",
     "Proof",
-    "Refused",
+    "RefusalFault",
     "RetentionPassed",
     "ServiceOutage",
     "Strike",

@@ -1,4 +1,4 @@
-"""A fault: what a drill does to a driver, and how it proves afterwards that it really happened."""
+"""A fault: what a drill does to a driver, and how it proves afterwards that the fault landed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import (
     CheckpointReader,
     Clock,
@@ -20,17 +21,18 @@ from streamwarden.drills.ports import (
     SinkProbe,
     SourceTopic,
 )
-from streamwarden.drills.spec import FaultSpec
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause
+from streamwarden.stream import StreamSpec
 
 
 class Aftermath(StrEnum):
-    """What becomes of the struck driver, if all is as it should be. It says what a recovery is."""
+    """What becomes of the struck driver, if all is as it should be. It defines the recovery."""
 
     ENDS = "ends"  # the recovery is the start that follows
-    LIVES = "lives"  # nobody starts it again: its end is a deviation
-    MAY_END = "may_end"  # it lives, or fails in a way that a restart cures and is started again, as supervision does
-    REFUSES = "refuses"  # it ends, and the one that follows must refuse to go on: see Refused
+    LIVES = "lives"  # it is not started again: its end is a deviation
+    MAY_END = "may_end"  # it goes on, or it fails in a way that a restart cures and is started again, as by supervision
+    REFUSES = "refuses"  # it ends, and the driver that follows must refuse to go on: see RefusalFault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class FaultContext:
     """One driver of one fork, about to be struck.
 
     Args:
-        marked: when a strike that its process did not live to tell of was begun, in Unix seconds; None: not known.
+        marked: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
         keep: writes that moment to the journal.
     """
 
@@ -61,8 +63,8 @@ class FaultContext:
         return self.drivers.observe(self.driver_id)
 
     def mark(self) -> float:
-        """The moment of the strike, now, in Unix seconds: in the journal before anything is done, for the process that
-        takes the strike up if this one is killed. It costs a write to the store. Raises StoreError."""
+        """The moment of the strike: now, in Unix seconds. It is written to the journal before anything is done, for the
+        process that continues the strike if this one is killed. That costs a write to the store. Raises StoreError."""
         moment = self.clock.now()
         self.keep(moment)
         return moment
@@ -92,8 +94,9 @@ class Proof:
         planned, committed: last batch in `offsets/` and in `commits/` when it had happened.
         message: one sentence; for a miss, what was found instead.
         evidence: the facts that the sentence rests on.
-        lost: records that the fault took before any batch had read them: to be told, and to be missed by nobody else.
-        records: how many records the fork's topic has for it in all, without those; None: the topic is not its own.
+        lost: records that the fault removed before any batch had read them: they must be reported, and no others may be
+            missing.
+        records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
     """
 
     landed: bool
@@ -108,45 +111,55 @@ class Proof:
 
 
 class Fault(Protocol):
+    """One kind of fault. Everything that other modules need to know about the kind is declared here.
+
+    Args:
+        aftermath: what becomes of the struck driver.
+        feed: where the fork has its input from: a topic that is broken is the fork's own copy.
+        needs_outage: the drill's file must say how a service is stopped (`fault.outage`), which no other fault allows.
+    """
+
     aftermath: ClassVar[Aftermath]
+    feed: ClassVar[Feed] = Feed.ORIGIN
+    needs_outage: ClassVar[bool] = False
 
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
-        """Before anything is started: raises DrillAborted if this fault cannot hit such a stream.
-
-        Args:
-            declared: the stream's StreamSpec, as JSON.
-        """
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
+        every stream."""
+        return
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         """Wait for the moment, strike, and wait until it is done, all before `deadline` (Unix seconds)."""
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        """Judge by what is left. `strike` is None if the process that struck died before it could tell: the evidence
-        alone must do."""
+        """Judge by what is left. `strike` is None if the process that struck died before it recorded the strike: then
+        only the evidence counts."""
 
     def undo(self, context: FaultContext) -> str | None:
-        """Take back what a strike may have left in place; may run again. Returns what was done, None: nothing stays.
+        """Undo what a strike may have left in place; may run again. Returns what was done, None: nothing was left, as
+        by default.
 
-        Raises DrillError if it stays.
+        Raises DrillError if it cannot be undone.
         """
+        return None
 
 
 @runtime_checkable
-class Refused(Protocol):
-    """A fault after which going on would be wrong: the stream has to end and say why, supervision has to leave it down,
-    and a person takes the way out that the documentation tells."""
+class RefusalFault(Protocol):
+    """A fault after which going on would be wrong: the stream has to end and report why, supervision has to leave it
+    down, and an operator applies the documented remediation."""
 
     cause: ClassVar[Cause]
-    """What the exit must be known as."""
+    """The cause that the exit must be recognised as."""
 
-    def untold(self, proof: Mapping[str, Any], evidence: Mapping[str, Any]) -> str | None:
-        """What the check `input_lost` fails to tell of this fault; None: it tells all of it.
+    def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
+        """What the check `input_lost` fails to report about this fault; None: it reports all of it.
 
         Args:
-            proof: the fault's Proof as JSON; evidence: the verdict's.
+            evidence: the verdict's.
         """
 
-    def way_out(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
+    def remediate(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
         """The fork as the documentation lets it go on."""
 
 
@@ -175,14 +188,14 @@ def prove_as_seen(context: FaultContext, strike: Strike | None, judge: Callable[
         moment=context.clock.now(),
         planned=position.planned,
         committed=position.committed,
-        message=strike.message if strike else "the process that struck died before it could tell what it had done",
+        message=strike.message if strike else "the process that struck died before it recorded what it had done",
         evidence=dict(strike.evidence) if strike else {},
     )
 
 
 def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) -> float:
-    """When the fault struck, in Unix seconds. Of a strike that was killed: as it was marked; else when the driver
-    ended, or now if it lives."""
+    """When the fault struck, in Unix seconds. For a strike whose process was killed: as it was marked, or else when the
+    driver ended, or now if it runs."""
     if strike is not None and strike.moment is not None:
         return strike.moment
     if context.marked is not None:
@@ -191,7 +204,7 @@ def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) ->
 
 
 def await_exit(context: FaultContext, *, deadline: float) -> DriverView:
-    """The driver as last seen: with its recorded exit, or without one if the deadline passed first."""
+    """The driver as last observed: with its recorded exit, or without one if the deadline passed first."""
     while True:
         late = context.clock.now() >= deadline
         view = context.observe()

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, await_exit, describe_exit, moment_of
-from streamwarden.drills.spec import FaultSpec
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    await_exit,
+    describe_exit,
+    moment_of,
+)
 from streamwarden.lifecycle.driver import ExitKind
 
 
 @dataclass(frozen=True, slots=True)
-class ControlledRestart:
+class ControlledRestart(Fault):
     """Proof: the driver obeyed the stop request, every planned batch is committed, none was cut, and input is left.
 
-    The moment is the request: the recovery time is what a person waits from asking for the stop to the next new batch.
+    The moment is the request: the recovery time is what an operator waits from the stop request to the next new batch.
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
 
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
-        """Every stream has a driver."""
-
-    def undo(self, context: FaultContext) -> str | None:
-        """The recovery is the start that follows; nothing else stays."""
-        return None
-
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
-        # A request may have reached the driver before the process that made it died: the first one counts.
+        # The request of a process that was killed may have reached the driver: the first one counts.
         moment = context.mark() if context.marked is None else context.marked
         reason = f"drill {context.run_id}: controlled restart"
         context.drivers.request_stop(context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=reason)
@@ -51,7 +51,7 @@ class ControlledRestart:
         elif not whole:
             message = f"the stop cut batch {position.planned}: the last commit is {position.committed}"
         elif not left:
-            message = "the stop was obeyed only at the end of the input: no batch is left that a restart could commit"
+            message = "the driver stopped only at the end of the input: no batch is left that a restart could commit"
         else:
             message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
         return Proof(

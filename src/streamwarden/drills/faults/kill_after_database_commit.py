@@ -1,19 +1,19 @@
 """kill_after_database_commit: SIGKILL after the sink's database has the batch and before Spark's `commits/N`.
 
-The worst moment for a sink that does not know its batches: the batch runs again, and its rows are there already.
+The worst moment for a sink that does not know its batches: the batch runs again, and its rows are already there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from streamwarden.drills.faults.base import FaultContext, Proof, Strike
 from streamwarden.drills.faults.kill_driver import OBSERVE_EVERY, KillDriver
+from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import SinkProbe
-from streamwarden.drills.spec import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted
+from streamwarden.stream import StreamSpec
 
 FITTING: Final = {"postgresql": FaultKind.KILL_AFTER_DATABASE_COMMIT, "kafka": FaultKind.KILL_AFTER_TOPIC_WRITE}
 """Kind of a sink -> the fault that strikes between its write and Spark's commit."""
@@ -27,9 +27,9 @@ class KillAfterDatabaseCommit(KillDriver):
     place: ClassVar[str] = "database"
     sink: ClassVar[str] = "postgresql"
 
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
-        """The sink must be one that writes to such a place."""
-        given = str(declared["sink"]["kind"])
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """The sink must write to such a place."""
+        given = str(declared.sink.kind)
         if given != self.sink:
             raise DrillAborted(
                 f"{fault.kind} is not applicable: the sink of {stream} is of the kind {given}, which has no "
@@ -40,12 +40,12 @@ class KillAfterDatabaseCommit(KillDriver):
             )
 
     def sink_probe(self, context: FaultContext) -> SinkProbe:
-        """Where the sink writes to."""
+        """Probes where the sink writes."""
         return context.database
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
-        """Wait until a batch is where the sink writes to, and not in `commits/`; its id, or None if the driver ended or
-        time is up."""
+        """Wait until a batch has arrived where the sink writes, and not in `commits/`; its id, or None if the driver
+        ended or time is up."""
         with self.sink_probe(context).listen(context.fork) as arrivals:
             while (left := deadline - context.clock.now()) > 0:
                 batch = arrivals.next(min(left, OBSERVE_EVERY))
@@ -56,7 +56,7 @@ class KillAfterDatabaseCommit(KillDriver):
         return None
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        proof = KillDriver.prove(self, context, strike)  # without super(): a class with slots is made anew
+        proof = KillDriver.prove(self, context, strike)  # without super(): a dataclass with slots is created twice
         written = self.sink_probe(context).newest(context.fork)
         message = proof.message
         if proof.landed and written == proof.planned:

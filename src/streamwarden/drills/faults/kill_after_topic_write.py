@@ -1,7 +1,7 @@
-"""kill_after_topic_write: SIGKILL when first records of a batch are in the sink's topic and `commits/N` is not there.
+"""kill_after_topic_write: SIGKILL when the first records of a batch are in the sink's topic and `commits/N` is absent.
 
-The batch runs again, and what is in the topic of it is written a second time: so the drill shows what readers that drop
-event ids have, and how many records the others have twice.
+The batch runs again and writes its records a second time. The drill shows what readers that drop repeated event ids
+get, and how many records other readers get twice.
 """
 
 from __future__ import annotations

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, await_exit, describe_exit, moment_of
-from streamwarden.drills.spec import FaultSpec
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    await_exit,
+    describe_exit,
+    moment_of,
+)
 
 POLL = 0.003
-"""Seconds between two looks at the logs: the window is some hundred milliseconds wide."""
+"""Seconds between two reads of the logs: the window is some hundred milliseconds wide."""
 
 OBSERVE_EVERY = 0.5
-"""Seconds between two looks at the process, which cost more than a look at the logs."""
+"""Seconds between two checks of the process, which cost more than reading the logs."""
 
 
 @dataclass(frozen=True, slots=True)
-class KillDriver:
+class KillDriver(Fault):
     """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not."""
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
-
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
-        """Every stream has a driver."""
-
-    def undo(self, context: FaultContext) -> str | None:
-        """The recovery is the start that follows; nothing else stays."""
-        return None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         batch = self.aim(context, deadline=deadline)

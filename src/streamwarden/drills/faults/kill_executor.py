@@ -1,42 +1,43 @@
 """kill_executor: SIGKILL of one executor while a batch is running, between `offsets/N` and `commits/N`.
 
-The driver is to live on: Spark gives the lost tasks to another executor, which loads the state from the checkpoint, and
-batch N commits. Nobody starts anything again.
+The driver is to go on: Spark gives the lost tasks to another executor, which loads the state from the checkpoint, and
+batch N commits. Nothing is started again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, prove_as_seen
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_seen
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
+from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import ExecutorProcess
-from streamwarden.drills.spec import FaultSpec
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
+from streamwarden.stream import StreamSpec
 
 GONE_WITHIN = 10.0
 """Seconds from SIGKILL until the process must be gone; more means that it hangs in the kernel."""
 
 LOOK_EVERY = 0.1
-"""Seconds between two looks for executors, each of which goes through all processes of the host."""
+"""Seconds between two searches for executors, each of which reads all processes of the host."""
 
 
 @dataclass(frozen=True, slots=True)
-class KillExecutor:
-    """Proof: an executor of this very driver, named by pid and start time, lived before and not after, and when it was
-    gone `offsets/N` was there and `commits/N` was not.
+class KillExecutor(Fault):
+    """Proof: an executor of this driver, named by pid and start time, ran before the strike and not after it, and when
+    it was gone `offsets/N` was there and `commits/N` was not.
 
-    The strike alone can see that: batch N commits soon afterwards.
+    Only the strike itself can observe that: batch N commits soon afterwards.
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
 
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """In local mode the driver does the executors' work."""
-        master = str(declared["spark"]["master"])
+        master = declared.spark.master
         if master.startswith("local"):
             raise DrillAborted(
                 f"kill_executor is not applicable: {stream} runs on the master {master}, which has no executors",
@@ -44,10 +45,6 @@ class KillExecutor:
                 where=f"the drill of {stream}",
                 next_step="drill this stream with `kill_driver`: its tasks run in the driver",
             )
-
-    def undo(self, context: FaultContext) -> str | None:
-        """The cluster replaces the executor by itself."""
-        return None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         while (batch := await_running_batch(context, deadline=deadline)) is not None:
@@ -79,9 +76,8 @@ class KillExecutor:
             deadline=moment + GONE_WITHIN,
             every=POLL,
         )
-        position = context.checkpoint.position(
-            context.fork
-        )  # after its death: what is not there now was not there then
+        # Read after the executor's end: what is absent now was absent then.
+        position = context.checkpoint.position(context.fork)
         return Strike(
             moment=moment,
             message=f"SIGKILL to executor {struck.id} (pid {struck.process.pid}) while batch {batch} was running",

@@ -1,28 +1,28 @@
-"""What the faults have in common that break the topic that a fork reads: a copy, which is nobody else's."""
+"""Shared by the faults that break the topic that a fork reads: a copy, which no other stream reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from streamwarden.drills.faults.base import FaultContext, await_exit
-from streamwarden.drills.spec import FaultKind
+from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.stream import StreamSpec
 
 LOOK_EVERY = 0.5
-"""Seconds between two questions to the broker."""
+"""Seconds between two requests to the broker."""
 
 
-def require_topic(kind: FaultKind, stream: str, declared: Mapping[str, Any]) -> None:
-    """Raises DrillAborted for a stream that reads no topic."""
-    given = str(declared["source"]["kind"])
-    if given != "kafka":
+def require_topic(kind: FaultKind, stream: str, declared: StreamSpec) -> None:
+    """Raises DrillAborted for a stream that does not read a topic."""
+    given = declared.source.kind
+    if not declared.source.OFFSETS:
         raise DrillAborted(
-            f"{kind} is not applicable: the source of {stream} is of the kind {given}, which is no topic",
+            f"{kind} is not applicable: the source of {stream} is of the kind {given}, not a topic",
             expected="source.kind kafka",
             where=f"the drill of {stream}",
             next_step="drill this stream with `kill_driver`, or with another fault of docs/how-to/drills.md",
@@ -30,10 +30,10 @@ def require_topic(kind: FaultKind, stream: str, declared: Mapping[str, Any]) -> 
 
 
 def copy_of(context: FaultContext) -> CopiedTopic:
-    """What the fork's topic was filled with. Raises DrillError if it has none of its own."""
+    """What the fork's own topic was filled with. Raises DrillError if it has none."""
     if context.fork.copied is None:
         raise DrillError(
-            f"{context.fork.stream} has no topic of its own",
+            f"{context.fork.stream} does not have its own topic",
             expected="a fork that was made for this fault",
             where=context.fork.checkpoint,
             next_step="run the drill again from its first step",
@@ -59,7 +59,7 @@ def await_all_read(context: FaultContext, *, deadline: float) -> str | None:
 
 
 def stop_between_batches(context: FaultContext, *, why: str, deadline: float) -> str | None:
-    """End the driver at a batch boundary. Returns why that did not come to pass, None if it did."""
+    """End the driver at a batch boundary. Returns why that failed, None if it succeeded."""
     if not context.observe().alive:
         return "the driver's process was already gone"
     context.drivers.request_stop(
@@ -70,7 +70,7 @@ def stop_between_batches(context: FaultContext, *, why: str, deadline: float) ->
 
 
 def why_not_between_batches(context: FaultContext) -> str | None:
-    """Why the driver is not over with every planned batch committed; None if it is."""
+    """Why the driver has not ended with every planned batch committed; None if it has."""
     view, position = context.observe(), context.checkpoint.position(context.fork)
     if view.exit is None:
         return "the driver is still alive"
@@ -82,7 +82,7 @@ def why_not_between_batches(context: FaultContext) -> str | None:
 
 
 def parts(lags: Sequence[PartitionLag], topic: str) -> dict[str, dict[str, int]]:
-    """The partitions as evidence: the checkpoint's offsets beside the topic's."""
+    """The partitions as evidence: the offsets of the checkpoint and those of the topic."""
     return {
         f"{topic}-{lag.partition}": {
             "first": lag.first,

@@ -1,37 +1,35 @@
-"""partitions_added: the topic gets more partitions, and new records come in them, while the driver runs.
+"""partitions_added: the topic gets more partitions, and new records arrive in them, while the driver runs.
 
-The second half of each partition's records is held back when the topic is copied. When the fork has read the first, as
-many partitions are added as there were, and what is left of each comes in one of them: what has one key stays in order.
+The copy of the topic holds back the second half of each partition's records. When the fork has read the first half, the
+partitions are doubled and the rest of each partition goes to one new partition: records of one key stay in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
-from streamwarden.drills.spec import FaultKind, FaultSpec
+from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.waiting import wait_for
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionsAdded:
-    """Proof: the topic has more partitions than when it was made, and each new one all records that were held back for
-    it. The first batch that was planned with some of them is named: the recovery counts up to its commit.
+class PartitionsAdded(Fault):
+    """Proof: the topic has more partitions than when it was made, and each new one has all records that were held back
+    for it. The proof names the first batch that was planned with some of them: the recovery ends with its commit.
 
     A stream that never plans such a batch does not come back.
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    feed: ClassVar[Feed] = Feed.GROWING
 
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         require_topic(FaultKind.PARTITIONS_ADDED, stream, declared)
-
-    def undo(self, context: FaultContext) -> str | None:
-        """The topic goes as a whole when the drill is healed."""
-        return None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         if len(context.source.lags(context.fork)) == len(copy_of(context).partitions):
@@ -39,10 +37,10 @@ class PartitionsAdded:
             if missed is not None:
                 return Strike(moment=None, message=missed)
             moment = context.mark()
-        elif context.marked is not None:  # its process died in the midst of it: what came since then is part of it
+        elif context.marked is not None:  # its process was killed: what arrived since then belongs to this strike
             moment = context.marked
         else:
-            return Strike(moment=None, message="an attempt before this one had added them")
+            return Strike(moment=None, message="an earlier attempt had already added the partitions")
         context.source.grow(context.fork)
         new = _new_partitions(context)
         wait_for(
@@ -64,13 +62,15 @@ class PartitionsAdded:
         whole = [lag.last for lag in new] == [each.held for each in copied.partitions]
         batch = context.source.first_reach(context.fork, _new_partitions(context)) if new else None
         position = context.checkpoint.position(context.fork)
-        reached = "no batch reads of them yet" if batch is None else f"batch {batch} is the first that reads of them"
-        told = f": {strike.message}" if strike else ""
+        reached = (
+            "no batch reads from them yet" if batch is None else f"batch {batch} is the first that reads from them"
+        )
+        detail = f": {strike.message}" if strike else ""
         if not new:
-            message = f"the topic has {before} partitions, as before{told}"
+            message = f"the topic has {before} partitions, as before{detail}"
         elif not whole:
             sent = sum(lag.last for lag in new)
-            message = f"the new partitions have {sent:,} of {copied.held:,} records{told}"
+            message = f"the new partitions have {sent:,} of {copied.held:,} records{detail}"
         else:
             message = f"{before} partitions became {len(lags)}, the new ones with {copied.held:,} records; {reached}"
         return Proof(

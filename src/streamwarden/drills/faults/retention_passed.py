@@ -1,9 +1,9 @@
 """retention_passed: records that no batch has read are removed from the topic, while the stream is down.
 
-The driver is stopped at a batch boundary first. A stream that is down for longer than the retention is how this
-happens; and a driver that runs may have fetched ahead what is removed, and would read it all the same: then nobody
-could say which records are lost. Removed are records before an offset (Kafka's DeleteRecords): that moves the oldest
-offset of a partition, as the broker does when a retention has passed.
+The driver is stopped at a batch boundary first. In production this happens to a stream that is down for longer than the
+retention. A running driver may also have fetched the removed records already and would read them all the same: then it
+would be unknown which records are lost. The fault removes the records before an offset (Kafka's DeleteRecords), which
+moves the oldest offset of a partition, as the broker does when a retention has passed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.faults.base import Aftermath, FaultContext, Proof, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
 from streamwarden.drills.faults.own_topic import (
     copy_of,
     parts,
@@ -22,35 +22,34 @@ from streamwarden.drills.faults.own_topic import (
     stop_between_batches,
     why_not_between_batches,
 )
+from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import Forks, ForkView
-from streamwarden.drills.spec import FaultKind, FaultSpec
 from streamwarden.lifecycle.causes import LOST_INPUT
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause
+from streamwarden.stream import StreamSpec
 
 SHARE = 4
-"""Of the records of a partition that no batch has read, one in so many goes: the rest is left to go on with."""
+"""One in so many of a partition's unread records is removed: the rest is left to read."""
 
 OPTION = "failOnDataLoss"
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionPassed:
+class RetentionPassed(Fault):
     """Proof: the driver stopped with every planned batch committed, and the oldest offsets of the topic lie beyond
-    those of the checkpoint. What lies between them is lost, and is named partition by partition.
+    those of the checkpoint. The records between them are lost; the proof lists them by partition.
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = LOST_INPUT
 
-    def require(self, stream: str, declared: Mapping[str, Any], fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         require_topic(FaultKind.RETENTION_PASSED, stream, declared)
 
-    def undo(self, context: FaultContext) -> str | None:
-        """What is removed stays so; the topic goes as a whole when the drill is healed."""
-        return None
-
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        missed = stop_between_batches(context, why="the retention is to pass the stream", deadline=deadline)
+        missed = stop_between_batches(context, why="its unread records are to be removed", deadline=deadline)
         if missed is not None:
             return Strike(moment=None, message=missed)
         before = {
@@ -72,9 +71,9 @@ class RetentionPassed:
         if missed is not None:
             message = missed
         elif not lost:
-            message = "every record that no batch has read is kept" + (f": {strike.message}" if strike else "")
+            message = "every unread record is still there" + (f": {strike.message}" if strike else "")
         elif not left:
-            message = f"{gone:,} unread records were removed, and none is left to go on with"
+            message = f"{gone:,} unread records were removed, and none is left to read"
         else:
             each = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
             message = f"{gone:,} records were removed that no batch had read ({each}); {left:,} are left to read"
@@ -90,14 +89,14 @@ class RetentionPassed:
             records=copied.records - gone,
         )
 
-    def untold(self, proof: Mapping[str, Any], evidence: Mapping[str, Any]) -> str | None:
+    def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
         """The number of each partition has to be right."""
-        gone = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
-        told = dict(evidence.get("lost_by_partition", {}))
-        return None if told == gone else f"it tells of {told}, and gone are {gone}"
+        lost = {f"{each.topic}-{each.partition}": each.end - each.start for each in proof.lost}
+        reported = dict(evidence.get("lost_by_partition", {}))
+        return None if reported == lost else f"it reports {reported}, but the lost records are {lost}"
 
-    def way_out(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
+    def remediate(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
         """`failOnDataLoss: "false"` in source.options, for one start."""
-        source = fork.spec["source"]
-        options = {key: value for key, value in source["options"].items() if key.lower() != OPTION.lower()}
-        return replace(fork, spec={**fork.spec, "source": {**source, "options": {**options, OPTION: "false"}}})
+        source = fork.spec.source
+        options = {key: value for key, value in source.options.items() if key.lower() != OPTION.lower()}
+        return replace(fork, spec=replace(fork.spec, source=replace(source, options={**options, OPTION: "false"})))

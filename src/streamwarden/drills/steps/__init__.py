@@ -1,4 +1,5 @@
-"""The steps of a drill, one module each. A step reads and writes facts through the recorder and may be repeated."""
+"""The steps of a drill, one module each. A step reads and writes the run's state through the recorder and may be
+repeated."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ class StepContext:
 
     Args:
         park: end the fork's driver gracefully after the steady state, because the next step is another process and the
-            bounded input must not run out while nobody looks.
+            bounded input must not run out until that process has started.
     """
 
     recorder: RunRecorder

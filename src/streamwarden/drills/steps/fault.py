@@ -8,6 +8,7 @@ from dataclasses import asdict
 from streamwarden.drills.faults.base import Proof
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.ports import DriverView, ForkView
+from streamwarden.drills.state import AnnouncedStrike, LandedFault
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
     await_commit,
@@ -26,25 +27,24 @@ from streamwarden.lifecycle.driver import ExitKind
 def fault(context: StepContext) -> StepResult:
     """Strike until a proof holds or the attempts are used up; a fault that never landed fails the drill."""
     recorder, spec = context.recorder, context.recorder.spec
-    fork = recorder.require_fork()
-    if "fault" in recorder.facts:
-        return StepResult(ok=True, message=recorder.facts["fault"]["message"])
-    misses: list[str] = list(recorder.facts.get("misses", []))
+    fork, state = recorder.require_fork(), recorder.state
+    if state.fault is not None:
+        return StepResult(ok=True, message=state.fault.message)
+    misses = list(state.misses)
     while len(misses) < spec.fault.attempts:
-        announced = recorder.facts.get("strike")
+        announced = recorder.state.strike
+        resumed = announced is not None
         if announced is None:
             obstacle = _make_strikeable(context, fork)
             if obstacle is not None:
                 return _missed(context, [*misses, obstacle])
-            announced = {"driver_id": require_latest(context, fork).driver_id, "attempt": len(misses) + 1}
+            announced = AnnouncedStrike(driver_id=require_latest(context, fork).driver_id, attempt=len(misses) + 1)
             recorder.put(strike=announced, undo_due=True)
-            proof = _strike(context, fork, announced["driver_id"], resumed=False)
-        else:
-            proof = _strike(context, fork, announced["driver_id"], resumed=True)
-        recorder.put(undo_due=False)  # a strike undoes what it did before it tells of it
+        proof = _strike(context, fork, announced.driver_id, resumed=resumed)
+        recorder.put(undo_due=False)  # a strike undoes what it did before it returns
         recorder.note(DrillStep.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
         if proof.landed:
-            recorder.put(fault={**asdict(proof), "kind": spec.fault.kind.value, "attempts": len(misses) + 1})
+            recorder.put(fault=LandedFault.of(proof, spec.fault.kind, len(misses) + 1))
             return StepResult(ok=True, message=proof.message)
         misses.append(proof.message)
         recorder.put(misses=misses, strike=None)
@@ -52,8 +52,8 @@ def fault(context: StepContext) -> StepResult:
 
 
 def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
-    """Strike and prove. Resumed: what the process before this one left in place is undone; a driver that is over was
-    struck by it: only prove."""
+    """Strike and prove. A resumed strike first undoes what the killed process left in place; if the driver has ended,
+    that process struck it, and only the proof is missing."""
     clock, within = context.ports.clock, context.recorder.spec.fault.within
     target = fault_context(context, fork, driver_id)
     undone = context.fault.undo(target) if resumed else None
@@ -68,7 +68,7 @@ def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bo
 
 
 def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
-    """See that the fork's driver runs and commits. Returns why it cannot be struck, or None if it can.
+    """Make sure that the fork's driver runs and commits. Returns why it cannot be struck, or None if it can.
 
     A driver that was parked, or that a strike ended at the wrong moment, is started again first.
     """
@@ -85,14 +85,14 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
     position = ports.checkpoint.position(fork)
     record = start_driver(context, fork, DrillStep.FAULT)
     if not fork.bounded and has_read_all(context, fork):
-        return None  # it waits for more: there is no batch to wait for
+        return None  # it waits for more input: there is no batch to wait for
     next_batch = (-1 if position.committed is None else position.committed) + 1
     deadline = record.launched_at + spec.steady_state.within
     late = await_commit(context, fork, record.driver_id, next_batch, deadline=deadline)
     if late is None:
         return None
     note_exit(context, DrillStep.FAULT, late)
-    return f"started again before the strike, it committed no batch: {describe(late)}"
+    return f"the driver was started again before the strike and committed no batch: {describe(late)}"
 
 
 def _not_restartable(view: DriverView) -> str | None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
 from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.ports import DriverView, ForkView
+from streamwarden.drills.state import AnnouncedStrike
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 
-LOOK_EVERY = 0.1
+POLL_EVERY = 0.1
 OBSERVE_EVERY = 0.5
 
 
 def start_driver(context: StepContext, fork: ForkView, step: DrillStep) -> DriverRecord:
-    """Start the fork and note it."""
+    """Start the fork's driver and record it."""
     record = context.ports.drivers.start(fork, context.recorder.run.run_id)
     context.recorder.note(
         step,
@@ -31,11 +34,11 @@ def start_driver(context: StepContext, fork: ForkView, step: DrillStep) -> Drive
 def await_commit(
     context: StepContext, fork: ForkView, driver_id: str, batch: int, *, deadline: float
 ) -> DriverView | None:
-    """Wait until `commits/batch` exists. None: it does. Else the driver as it ended, or as it lives at the deadline."""
+    """Wait until `commits/batch` exists. None: it does. Else the driver as it ended, or as it runs at the deadline."""
     clock, checkpoint = context.ports.clock, context.ports.checkpoint
     next_observation = clock.now()
 
-    def look() -> DriverView | bool | None:
+    def probe() -> DriverView | bool | None:
         nonlocal next_observation
         if checkpoint.is_committed(fork, batch):
             return True
@@ -45,29 +48,29 @@ def await_commit(
         view = context.ports.drivers.observe(driver_id)
         return view if view.exit is not None else None
 
-    seen = wait_for(look, clock=clock, deadline=deadline, every=LOOK_EVERY)
-    if seen is True or checkpoint.is_committed(fork, batch):  # the last commit may be younger than the last look
+    view = wait_for(probe, clock=clock, deadline=deadline, every=POLL_EVERY)
+    if view is True or checkpoint.is_committed(fork, batch):  # the last commit may be newer than the last probe
         return None
-    return seen if isinstance(seen, DriverView) else context.ports.drivers.observe(driver_id)
+    return view if isinstance(view, DriverView) else context.ports.drivers.observe(driver_id)
 
 
 def await_end(context: StepContext, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
-    """The driver with its exit, or as it lives at the deadline."""
+    """The driver with its exit, or as it runs at the deadline."""
     return await_exit(fault_context(context, fork, driver_id), deadline=deadline)
 
 
 def await_input_end(context: StepContext, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
-    """The driver with its exit after the end of its input, or as it lives at the deadline. One that does not end by
-    itself is asked to stop when all is read."""
+    """The driver with its exit after the end of its input, or as it runs at the deadline. A driver that does not end by
+    itself is asked to stop when it has read all its input."""
     ports = context.ports
 
-    def look() -> DriverView | bool | None:
+    def probe() -> DriverView | bool | None:
         if has_read_all(context, fork):
             return True
         view = ports.drivers.observe(driver_id)
         return view if view.exit is not None else None
 
-    ended = fork.bounded or wait_for(look, clock=ports.clock, deadline=deadline, every=OBSERVE_EVERY) is not True
+    ended = fork.bounded or wait_for(probe, clock=ports.clock, deadline=deadline, every=OBSERVE_EVERY) is not True
     if not ended and ports.drivers.observe(driver_id).exit is None:
         by = f"drill:{context.recorder.run.run_id}"
         ports.drivers.request_stop(fork, driver_id, by=by, reason="all input is read")
@@ -75,7 +78,7 @@ def await_input_end(context: StepContext, fork: ForkView, driver_id: str, *, dea
 
 
 def has_read_all(context: StepContext, fork: ForkView) -> bool:
-    """Whether a committed batch has each record of the fork's own topic."""
+    """Whether every record of the fork's own topic is in a committed batch."""
     if any(lag.behind for lag in context.ports.source.lags(fork)):
         return False
     return context.ports.checkpoint.position(fork).gap == 0
@@ -92,7 +95,7 @@ def is_complete(context: StepContext, fork: ForkView, view: DriverView) -> bool:
 
 def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> FaultContext:
     """The driver as a fault sees it."""
-    announced = context.recorder.facts.get("strike") or {}
+    announced = context.recorder.state.strike or AnnouncedStrike(driver_id=driver_id)
     return FaultContext(
         run_id=context.recorder.run.run_id,
         fork=fork,
@@ -106,23 +109,23 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         executors=context.ports.executors,
         services=context.ports.services,
         clock=context.ports.clock,
-        marked=announced.get("moment"),
-        keep=lambda moment: context.recorder.put(strike={**announced, "moment": moment}),
+        marked=announced.moment,
+        keep=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
     )
 
 
 def describe(view: DriverView) -> str:
     """`exit failed (SOME_CLASS): message` or `still alive`, in one line."""
     if view.exit is None:
-        return "the driver is still alive" if view.alive else "the driver is gone and left no exit record"
+        return "the driver is still alive" if view.alive else "the driver is gone and has no exit record"
     error = f" ({view.exit.error_class})" if view.exit.error_class else ""
     message = f": {view.exit.message}" if view.exit.message else ""
     return f"the driver's exit was {view.exit.kind.value}{error}{message}"
 
 
 def may_start_again(context: StepContext, view: DriverView) -> bool:
-    """Whether the driver failed as the fault allows it to, in a way that a restart cures: supervision would start it
-    again, so the drill does."""
+    """Whether the driver failed as the fault allows, in a way that a restart cures: supervision would start it again,
+    so the drill does."""
     failed = view.exit is not None and view.exit.kind is ExitKind.FAILED and view.exit.curable
     return failed and context.fault.aftermath is Aftermath.MAY_END
 

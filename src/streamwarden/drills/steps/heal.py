@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.ports import ForkView
+from streamwarden.drills.state import Healing
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_end, fault_context, note_exit
 from streamwarden.errors import DrillError, StoreError, StreamwardenError
 
 END_WITHIN = 30.0
-"""Seconds from SIGKILL until the driver's keeper must have recorded its end."""
+"""Seconds from SIGKILL until the driver's supervisor process must have recorded the exit."""
 
 
 def heal(context: StepContext) -> StepResult:
     """Leave nothing broken, nothing running and no scratch; what is evidence stays. Raises StoreError.
 
-    What cannot be done is told, and may be done by healing again. A service that stays away keeps nothing else from
-    being done; a driver that does not end keeps its scratch.
+    The result names what could not be done; healing again tries it again. The rest is healed although a service stays
+    unavailable; a driver that does not end keeps its scratch.
     """
     recorder, fork, keep = context.recorder, context.recorder.fork, context.recorder.spec.fork.keep
     left = _undo(context, fork)
@@ -30,7 +31,7 @@ def heal(context: StepContext) -> StepResult:
     message = f"driver ended: {ended or 'none was left'}; removed: {', '.join(removed) or 'nothing'}"
     if left is not None:
         return _unclean(context, f"{left}; {message}")
-    recorder.put(heal={"clean": True, "message": message, "kept": keep, "removed": removed})
+    recorder.put(healing=Healing(clean=True, message=message, kept=keep, removed=tuple(removed)))
     recorder.note(DrillStep.HEAL, "healed", message)
     return StepResult(ok=True, message=message)
 
@@ -41,7 +42,7 @@ def _end_driver(context: StepContext, fork: ForkView | None) -> str | None:
     record = ports.drivers.latest(fork) if fork else None
     if fork is None or record is None or ports.drivers.observe(record.driver_id).exit is not None:
         return None
-    ports.drivers.kill(record.driver_id)  # a fork's work is worth nothing: no batch boundary is waited for
+    ports.drivers.kill(record.driver_id)  # the work of a fork is not kept, so no batch boundary is awaited
     view = await_end(context, fork, record.driver_id, deadline=ports.clock.now() + END_WITHIN)
     note_exit(context, DrillStep.HEAL, view)
     if view.alive:
@@ -49,21 +50,21 @@ def _end_driver(context: StepContext, fork: ForkView | None) -> str | None:
             f"driver {record.driver_id} is still alive {END_WITHIN:.0f} s after SIGKILL",
             expected="a process that ends",
             where=record.folder,
-            next_step="look whether it hangs in the kernel (`ps`: state D), then heal again",
+            next_step="check whether it hangs in the kernel (`ps`: state D), then heal again",
         )
     return record.driver_id
 
 
 def _undo(context: StepContext, fork: ForkView | None) -> str | None:
-    """Take back what a strike left in place that never came to tell of it. Returns why it stays, None if it does not.
+    """Undo what a strike whose process was killed left in place. Returns why it could not; None if nothing is left.
 
-    Only then, whatever stays: the driver must still be ended.
+    Errors are returned, not raised: the driver must be ended all the same.
     """
-    announced = context.recorder.facts.get("strike")
-    if fork is None or not announced or not context.recorder.facts.get("undo_due"):
+    state = context.recorder.state
+    if fork is None or state.strike is None or not state.undo_due:
         return None
     try:
-        undone = context.fault.undo(fault_context(context, fork, announced["driver_id"]))
+        undone = context.fault.undo(fault_context(context, fork, state.strike.driver_id))
     except StreamwardenError as error:
         return str(error)
     context.recorder.put(undo_due=False)
@@ -74,5 +75,5 @@ def _undo(context: StepContext, fork: ForkView | None) -> str | None:
 
 def _unclean(context: StepContext, message: str) -> StepResult:
     context.recorder.note(DrillStep.HEAL, "unhealed", message)
-    context.recorder.put(heal={"clean": False, "message": message})
+    context.recorder.put(healing=Healing(clean=False, message=message))
     return StepResult(ok=False, message=message)

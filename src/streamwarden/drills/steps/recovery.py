@@ -1,16 +1,16 @@
-"""Start the fork again if the fault ended it, measure until the first new batch commits, see the steady state, and let
-it run to the end of its input."""
+"""Start the fork again if the fault ended it, measure until the first new batch commits, observe the steady state, and
+let the fork run to the end of its input."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
-from streamwarden.drills.faults import Aftermath, Refused
+from streamwarden.drills.faults import Aftermath, RefusalFault
 from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.outcome import REMEDIATED
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView
+from streamwarden.drills.state import LandedFault, Recovery, SteadyState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
     await_commit,
@@ -22,11 +22,11 @@ from streamwarden.drills.steps.fork_driver import (
     require_latest,
     start_driver,
 )
-from streamwarden.drills.steps.refusal import see_refusal, take_way_out
-from streamwarden.drills.steps.steady_state import describe_held, observe_health
+from streamwarden.drills.steps.refusal import observe_refusal, remediate
+from streamwarden.drills.steps.steady_state import as_observed, observe_health
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
-    Prediction,
+    RecoveryPrediction,
     predict_batch,
     predict_new_executor,
     predict_restart,
@@ -37,17 +37,17 @@ from streamwarden.lifecycle.recovery import (
 def recovery(context: StepContext) -> StepResult:
     """Predict, restart what the fault ended, measure, and wait for the end of the input."""
     recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
-    fork, fault = recorder.require_fork(), recorder.facts["fault"]
-    since, after = fault["moment"], "the fault"
-    if isinstance(context.fault, Refused):
-        told = see_refusal(context, context.fault, fork)
-        if not told["holds"]:
-            return StepResult(ok=False, message=told["message"])
-        way = take_way_out(context, context.fault, fork)
-        if way.fork.checkpoint == fork.checkpoint:
-            _predict_once(context, fork, ports.drivers.observe(fault["driver_id"]).record, over=True)
-        fork, record, first_new = way.fork, way.record, way.first_new
-        since, after = record.launched_at, "the way out was taken"  # until then a person has to read what was told
+    fork, fault = recorder.require_fork(), recorder.state.landed
+    since, after = fault.moment, "the fault"
+    if isinstance(context.fault, RefusalFault):
+        refusal = observe_refusal(context, context.fault, fork)
+        if not refusal.holds:
+            return StepResult(ok=False, message=refusal.message)
+        onward = remediate(context, context.fault, fork)
+        if onward.fork.checkpoint == fork.checkpoint:
+            _predict_once(context, fork, ports.drivers.observe(fault.driver_id).record, over=True)
+        fork, record, first_new = onward.fork, onward.record, onward.first_new
+        since, after = record.launched_at, REMEDIATED  # until then an operator has to read the report
         late = await_commit(context, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
     else:
         record, first_new, late = _await_return(context, fork, fault)
@@ -56,44 +56,44 @@ def recovery(context: StepContext) -> StepResult:
         note_exit(context, DrillStep.RECOVERY, late)
         return _never_came_back(context, fork, record, first_new, late)
     measured = _measure(context, fork, record, since, first_new)
-    recorder.put(recovery={**measured, "completed": False, "message": "running"})
-    recorder.note(DrillStep.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **measured)
-    if "steady_after" not in recorder.facts:
-        _observe_steady(context, fork, record.driver_id, first_new, deadline)
+    seconds = measured.recovery_seconds or 0.0
+    recorder.put(recovery=measured)
+    recorder.note(
+        DrillStep.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **asdict(measured)
+    )
+    steady = recorder.state.steady_after or _observe_steady(context, fork, record.driver_id, first_new, deadline)
     end = await_input_end(context, fork, record.driver_id, deadline=deadline)
     note_exit(context, DrillStep.RECOVERY, end)
     completed = is_complete(context, fork, end)
     recorder.put(
-        recovery={**measured, "completed": completed, "message": describe(end)},
-        batches=[asdict(batch) for batch in ports.checkpoint.batches(fork)],
+        recovery=replace(measured, completed=completed, message=describe(end)),
+        batches=ports.checkpoint.batches(fork),
     )
-    in_time = measured["recovery_seconds"] <= spec.recovery.target
-    ok = completed and in_time and recorder.facts["steady_after"]["holds"]
     message = (
-        f"batch {first_new} committed {measured['recovery_seconds']:.1f} s after {after}"
-        f" (target {spec.recovery.target:.1f} s); {describe(end)}; {recorder.facts['steady_after']['message']}"
+        f"batch {first_new} committed {seconds:.1f} s after {after}"
+        f" (target {spec.recovery.target:.1f} s); {describe(end)}; {steady.message}"
     )
-    return StepResult(ok=ok, message=message)
+    return StepResult(ok=completed and seconds <= spec.recovery.target and steady.holds, message=message)
 
 
 def _await_return(
-    context: StepContext, fork: ForkView, fault: Mapping[str, Any]
+    context: StepContext, fork: ForkView, fault: LandedFault
 ) -> tuple[DriverRecord, int, DriverView | None]:
     """Start again what the fault ended, as supervision does, and wait for the first new commit.
 
     Returns the driver, the batch, and why it was not committed (None: it was).
     """
     record = require_latest(context, fork)
-    struck = record.driver_id == fault["driver_id"]  # nobody has started it again, not even a killed try of this step
+    struck = record.driver_id == fault.driver_id  # it was not started again, not even by a killed try of this step
     if struck:
         over = context.fault.aftermath is Aftermath.ENDS or _failed(context, record)
         _predict_once(context, fork, record, over=over)
         if over:
             record = start_driver(context, fork, DrillStep.RECOVERY)
-    first_new = (-1 if fault["committed"] is None else fault["committed"]) + 1
-    deadline = fault["moment"] + context.recorder.spec.recovery.deadline
+    first_new = (-1 if fault.committed is None else fault.committed) + 1
+    deadline = fault.moment + context.recorder.spec.recovery.deadline
     late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
-    if late is not None and struck and record.driver_id == fault["driver_id"] and may_start_again(context, late):
+    if late is not None and struck and record.driver_id == fault.driver_id and may_start_again(context, late):
         note_exit(context, DrillStep.RECOVERY, late)  # it had not given up yet when this step began
         record = start_driver(context, fork, DrillStep.RECOVERY)
         late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
@@ -101,17 +101,18 @@ def _await_return(
 
 
 def _predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
-    if "predicted" not in context.recorder.facts:
-        found = [describe_prediction(each) for each in predict(context, fork, record, over=over)]
-        context.recorder.put(predicted=found)
+    if not context.recorder.state.predicted:
+        context.recorder.put(predicted=predict(context, fork, record, over=over))
 
 
-def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool) -> tuple[Prediction, ...]:
-    """What a recovery should take, from what was known at the fault: the logs, the snapshots and the life that was
-    struck.
+def predict(
+    context: StepContext, fork: ForkView, struck: DriverRecord, *, over: bool
+) -> tuple[RecoveryPrediction, ...]:
+    """How long a recovery should take, from what was known at the fault: the logs, the snapshots and the life of the
+    struck driver.
 
     Args:
-        over: the driver is started again. Otherwise it lives on: with a new executor, or as it was.
+        over: the driver is started again. Otherwise it goes on, with a new executor or as it was.
     """
     checkpoint = context.ports.checkpoint
     batches = checkpoint.batches(fork)
@@ -135,11 +136,6 @@ def predict(context: StepContext, fork: ForkView, struck: DriverRecord, *, over:
     return theorem, predict_restart(startup=startup, snapshot=snapshot, rows_changed=changed, redone_batch=cold)
 
 
-def describe_prediction(prediction: Prediction) -> dict[str, Any]:
-    """The prediction as JSON, with its sum."""
-    return {**asdict(prediction), "seconds": prediction.seconds}
-
-
 def _failed(context: StepContext, record: DriverRecord) -> bool:
     return may_start_again(context, context.ports.drivers.observe(record.driver_id))
 
@@ -151,39 +147,41 @@ def _duration(batch: BatchFact) -> float | None:
     return max(batch.committed_at - batch.planned_at, 0.0)
 
 
-def _measure(
-    context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int
-) -> dict[str, Any]:
-    """`recovery_seconds` (from `since`) is what a user waits, with noticing and scheduling; `restart_seconds` is what
-    is predicted: the same, where the struck driver lives on."""
+def _measure(context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> Recovery:
+    """The recovery from `since`, in Unix seconds, up to the commit of the first new batch."""
     committed_at = context.ports.checkpoint.commit_time(fork, first_new)
     at = context.ports.clock.now() if committed_at is None else committed_at
-    lives = record.driver_id == context.recorder.facts["fault"]["driver_id"]
-    return {
-        "driver_id": record.driver_id,
-        "launched_at": record.launched_at,
-        "first_new_batch": first_new,
-        "first_commit_at": at,
-        # A batch may come in before the drill has seen that the service is back.
-        "recovery_seconds": max(at - since, 0.0),
-        "restart_seconds": max(at - (since if lives else record.launched_at), 0.0),
-        "restarted": not lives,
-    }
+    lives = record.driver_id == context.recorder.state.landed.driver_id
+    return Recovery(
+        driver_id=record.driver_id,
+        launched_at=record.launched_at,
+        first_new_batch=first_new,
+        first_commit_at=at,
+        # A batch may be committed before the drill has observed that the service answers again.
+        recovery_seconds=max(at - since, 0.0),
+        restart_seconds=max(at - (since if lives else record.launched_at), 0.0),
+        restarted=not lives,
+        completed=False,
+        message="running",
+    )
 
 
-def _observe_steady(context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float) -> None:
-    """The hypothesis again, as soon as enough new batches committed, while the driver still runs."""
+def _observe_steady(
+    context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float
+) -> SteadyState:
+    """Observe the hypothesis again, as soon as enough new batches committed, while the driver still runs."""
     ports, spec = context.ports, context.recorder.spec
     wanted = first_new + spec.steady_state.min_batches - 1
     late = await_commit(context, fork, driver_id, wanted, deadline=deadline)
     committed = ports.checkpoint.position(fork).committed
     held = observe_health(context, fork, spec)
-    described = describe_held(held, committed, ports.clock.now())
+    steady = as_observed(held, committed, ports.clock.now())
     if late is not None:
         message = f"batch {wanted} was not committed after the fault: {describe(late)}"
-        described = {**described, "holds": False, "message": message}
-    context.recorder.put(steady_after=described)
-    context.recorder.note(DrillStep.RECOVERY, "steady_state", described["message"], holds=described["holds"])
+        steady = replace(steady, holds=False, message=message)
+    context.recorder.put(steady_after=steady)
+    context.recorder.note(DrillStep.RECOVERY, "steady_state", steady.message, holds=steady.holds)
+    return steady
 
 
 def _never_came_back(
@@ -191,16 +189,16 @@ def _never_came_back(
 ) -> StepResult:
     message = f"batch {first_new} was never committed after the fault: {describe(view)}"
     context.recorder.put(
-        recovery={
-            "driver_id": record.driver_id,
-            "launched_at": record.launched_at,
-            "first_new_batch": first_new,
-            "first_commit_at": None,
-            "recovery_seconds": None,
-            "restart_seconds": None,
-            "completed": False,
-            "message": message,
-        },
-        batches=[asdict(batch) for batch in context.ports.checkpoint.batches(fork)],
+        recovery=Recovery(
+            driver_id=record.driver_id,
+            launched_at=record.launched_at,
+            first_new_batch=first_new,
+            first_commit_at=None,
+            recovery_seconds=None,
+            restart_seconds=None,
+            completed=False,
+            message=message,
+        ),
+        batches=context.ports.checkpoint.batches(fork),
     )
     return StepResult(ok=False, message=f"the stream never came back: {message}")

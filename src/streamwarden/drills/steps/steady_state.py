@@ -1,15 +1,15 @@
-"""Make the fork, start it, and see that the hypothesis holds before anything is broken."""
+"""Make the fork, start it, and check that the hypothesis holds before anything is broken."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
-from streamwarden.drills.hypothesis import Held, judge_health
+from streamwarden.drills.hypothesis import Judged, judge_health
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.state import SteadyState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_commit, await_end, describe, note_exit, start_driver
 from streamwarden.drills.waiting import wait_for
@@ -37,51 +37,45 @@ def steady_state(context: StepContext) -> StepResult:
         note_exit(context, DrillStep.STEADY_STATE, late)
         reason = f"the steady state was never reached: batch {wanted} was not committed within its time"
         return _abort(context, f"{reason}; {describe(late)}")
-    if "steady_before" not in recorder.facts:
+    before = recorder.state.steady_before
+    if before is None:
         held = observe_health(context, fork, spec)
-        recorder.put(steady_before=describe_held(held, ports.checkpoint.position(fork).committed, ports.clock.now()))
-        recorder.note(DrillStep.STEADY_STATE, "steady_state", held.message, holds=held.holds)
-    before = recorder.facts["steady_before"]
-    if not before["holds"]:
-        return _abort(context, f"the steady state does not hold before the fault: {before['message']}")
+        before = as_observed(held, ports.checkpoint.position(fork).committed, ports.clock.now())
+        recorder.put(steady_before=before)
+        recorder.note(DrillStep.STEADY_STATE, "steady_state", before.message, holds=before.holds)
+    if not before.holds:
+        return _abort(context, f"the steady state does not hold before the fault: {before.message}")
     if context.park:
         _park(context, fork, record)
-    return StepResult(ok=True, message=f"batch {wanted} committed; {before['message']}")
+    return StepResult(ok=True, message=f"batch {wanted} committed; {before.message}")
 
 
-def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> Held:
-    """What health says now; while it is blind, look again for a short time."""
+def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> Judged:
+    """The hypothesis judged by health now; while health is blind, it is evaluated again for a short time."""
     clock = context.ports.clock
-    held: list[Held] = []
+    held: list[Judged] = []
 
-    def look() -> Held | None:
+    def probe() -> Judged | None:
         verdicts: Sequence[Verdict] = context.ports.health.evaluate(fork)
         held[:] = [judge_health(spec.steady_state, verdicts)]
         return None if held[0].blind else held[0]
 
-    wait_for(look, clock=clock, deadline=clock.now() + HEALTH_GRACE, every=0.5)
+    wait_for(probe, clock=clock, deadline=clock.now() + HEALTH_GRACE, every=0.5)
     return held[0]
 
 
-def describe_held(held: Held, committed: int | None, at: float) -> dict[str, Any]:
-    """What was observed, as JSON."""
-    return {
-        "holds": held.holds,
-        "message": held.message,
-        "committed": committed,
-        "at": at,
-        "verdicts": [
-            {**asdict(verdict), "status": verdict.status.value, "evidence": dict(verdict.evidence)}
-            for verdict in held.verdicts
-        ],
-    }
+def as_observed(judged: Judged, committed: int | None, at: float) -> SteadyState:
+    """What the journal keeps of an observation at `at`, in Unix seconds."""
+    verdicts = tuple(asdict(verdict) for verdict in judged.verdicts)
+    return SteadyState(holds=judged.holds, message=judged.message, committed=committed, at=at, verdicts=verdicts)
 
 
 def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
-    """Refuses a drill that cannot work before it makes anything."""
-    context.fault.require(spec.stream, context.ports.forks.declared(spec.stream, spec.fault.kind.feed), spec.fault)
-    fork = context.ports.forks.make(context.recorder.run.run_id, spec.stream, spec.fork, spec.fault.kind.feed)
-    context.recorder.put(fork=asdict(fork))
+    """Refuse a drill that cannot work before anything is made."""
+    feed = context.fault.feed
+    context.fault.require(spec.stream, context.ports.forks.declared(spec.stream, feed), spec.fault)
+    fork = context.ports.forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed)
+    context.recorder.put(fork=fork)
     start = "nothing" if fork.batch is None else f"batch {fork.batch}"
     context.recorder.note(
         DrillStep.STEADY_STATE,
@@ -109,12 +103,12 @@ def _require_work(fork: ForkView, spec: DrillSpec) -> None:
             f"the fork has {fork.batches_left} batches left to do ({fork.unseen:,} input {fork.what}s)",
             expected=f"at least {spec.batches_needed}, so that something is left to break and to recover",
             where=f"drill {spec.name}, stream {fork.origin}",
-            next_step="rewind further (`fork.rewind: all`), cut finer (`fork.batches`), or wait for more input",
+            next_step="rewind further (`fork.rewind: all`), make smaller batches (`fork.batches`), or wait for input",
         )
 
 
 def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
-    """Not part of the experiment: only keeps the bounded input from running out until the next step's process is up."""
+    """Stop the driver, so that its bounded input does not run out until the next step's process has started."""
     ports = context.ports
     if ports.drivers.observe(record.driver_id).exit is None:
         reason = "parked between two steps of a drill"

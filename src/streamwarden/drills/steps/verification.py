@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.outcome import describe_not_judged, told_delivery, unverified
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.outcome import describe_not_judged, describe_repeats, unverified
 from streamwarden.drills.steps import StepContext, StepResult
 
 
 def verification(context: StepContext) -> StepResult:
     """Compare the whole output with what the oracle expects."""
     recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
-    fork = (
-        ForkView.from_dict(recorder.facts["way_out"]["fork"])
-        if "way_out" in recorder.facts
-        else recorder.require_fork()
-    )
-    if not recorder.facts.get("recovery", {}).get("completed"):
+    fork = recorder.remediated_fork or recorder.require_fork()
+    recovery, lost = recorder.state.recovery, recorder.state.landed.lost
+    if recovery is None or not recovery.completed:
         # Half an output reconciled with the whole input would only count what was not yet written.
         message = "not verified: the fork did not come to the end of its input"
         recorder.note(DrillStep.VERIFICATION, "skipped", message)
         return StepResult(ok=False, message=message)
-    lost = [TopicRange(**each) for each in recorder.facts["fault"].get("lost", ())]
     outcome = ports.verifier.reconcile(fork, spec.verification.oracle.value, lost=lost)
-    described = outcome.to_dict()
-    recorder.put(reconciliation=described)
-    message = (
+    recorder.put(reconciliation=outcome)
+    counts = (
         f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
         f" in {outcome.expected} expected rows from {outcome.records} records"
     )
-    more = (told_delivery(described), describe_not_judged(described))
-    message = "; ".join([message, *(each for each in more if each is not None)])
-    recorder.note(DrillStep.VERIFICATION, "reconciled", message, **described)
+    message = "; ".join(filter(None, (counts, describe_repeats(outcome), describe_not_judged(outcome))))
+    recorder.note(DrillStep.VERIFICATION, "reconciled", message, **outcome.to_dict())
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
-    recorder.put(judgement=asdict(judgement))
+    recorder.put(judgement=judgement)
     verdict = "accepts" if judgement.success else "rejects"
-    recorder.note(
-        DrillStep.VERIFICATION, "judged", f"{judgement.judge} {verdict} the output", success=judgement.success
-    )
+    judged = f"{judgement.judge} {verdict} the output"
+    recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
-    whole = unverified(recorder.facts) is None
+    whole = unverified(recorder.state) is None
     return StepResult(ok=outcome.exactly_once and judgement.success and enough and whole, message=message)

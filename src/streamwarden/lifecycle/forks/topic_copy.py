@@ -7,10 +7,9 @@ that nobody else reads, with the same records in it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 Headers = Iterable[tuple[str, bytes | None]]
 
@@ -99,13 +98,6 @@ class CopiedTopic:
         """SHA-256 over the ranges of the origin's topic."""
         ranges = "".join(f"{self.origin}\t{each.partition}\t{each.start}\t{each.end}\n" for each in self.partitions)
         return hashlib.sha256(ranges.encode()).hexdigest()
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> CopiedTopic:
-        """The inverse of `dataclasses.asdict`."""
-        names = [field.name for field in fields(CopiedPartition)]
-        partitions = tuple(CopiedPartition(**{name: each[name] for name in names}) for each in raw["partitions"])
-        return cls(origin=raw["origin"], topic=raw["topic"], partitions=partitions)
 
 
 def cut_at(start: int, end: int, feed: Feed) -> int:

@@ -1,4 +1,4 @@
-"""A drill run's folder: the journal for strangers, the summary for people, and the lock of the run. And the clock."""
+"""A drill run's folder: the journal, the report, and the locks of the run. And the system's clock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DrillArchive:
         self._sleep = sleep
 
     def folder(self, run_id: str) -> Path:
-        """The run's folder, made if need be. Raises DrillError for an id that is no safe path."""
+        """The run's folder, which is created if necessary. Raises DrillError for an id that is not a safe path."""
         folder = self._drills / check_run_id(run_id)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -60,12 +60,12 @@ class DrillArchive:
         return str(folder / JOURNAL)
 
     def lock(self, run_id: str) -> AbstractContextManager[object]:
-        """The kernel frees it when its holder dies. Raises DrillError if another process holds on to it."""
+        """The kernel releases it when its holder dies. Raises DrillError if another process keeps it."""
         return self._locked(self.folder(run_id) / _LOCK)
 
     @contextmanager
     def tenure(self, run_id: str) -> Iterator[bool]:
-        """Whether this process now holds the run as a whole; the kernel frees it when its holder dies."""
+        """Whether this process now holds the run as a whole; the kernel releases it when its holder dies."""
         with (self.folder(run_id) / _TENURE).open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,20 +85,20 @@ class DrillArchive:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise DrillError(
-                            "another process is at work on this drill run",
+                            "another process is working on this drill run",
                             expected="one step at a time",
                             where=str(path.parent),
-                            next_step="wait for it; if it is an earlier try of the same task it will end by itself",
+                            next_step="wait until it has ended; an earlier try of the same task ends by itself",
                         ) from None
                 self._sleep(0.2)
             yield
 
     def versions(self) -> Mapping[str, str]:
-        """What the verdict was reached with."""
-        found = {"python": platform.python_version(), "kernel": f"{platform.system()} {platform.release()}"}
+        """The versions of everything that the verdict depends on."""
+        versions = {"python": platform.python_version(), "kernel": f"{platform.system()} {platform.release()}"}
         for name in _PACKAGES:
             try:
-                found[name] = version(name)
+                versions[name] = version(name)
             except PackageNotFoundError:
-                found[name] = "not installed"
-        return {**found, "cpus": str(os.cpu_count())}
+                versions[name] = "not installed"
+        return {**versions, "cpus": str(os.cpu_count())}

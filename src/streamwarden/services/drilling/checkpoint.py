@@ -1,6 +1,6 @@
 """What a drill reads from its fork's checkpoint: positions, times, batches, uploaded snapshots.
 
-Times are those of the files. An object store may tell them in whole seconds, and by its own clock.
+Times are those of the files. An object store may report them in whole seconds, and by its own clock.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from streamwarden.checkpoint.logs import (
     unreadable,
     written_at,
 )
-from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
-from streamwarden.checkpoint.uris import file_name
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.sources.base import StoredSource
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -41,7 +39,7 @@ class ForkCheckpoint:
         self._store = store
 
     def position(self, fork: ForkView) -> LogPosition:
-        """Where the fork stands now."""
+        """The fork's position now."""
         return log_position(_checkpoint(fork))
 
     def commit_time(self, fork: ForkView, batch: int) -> float | None:
@@ -58,34 +56,15 @@ class ForkCheckpoint:
 
     def unplanned(self, fork: ForkView) -> int:
         """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
-        spec = spec_from_dict(dict(fork.spec))
-        if spec.source.OFFSETS:
-            from streamwarden.sources.kafka.lag import topic_input
-
-            return topic_input(spec, fork.checkpoint).unseen
-        checkpoint = _checkpoint(fork)
-        try:
-            planned = {
-                file_name(file.path)
-                for source in range(len(spec.source.folders))
-                for files in source_entries(checkpoint, source).values()
-                for file in files
-            }
-            inputs = [
-                entry.name
-                for folder in spec.source.folders
-                for entry in open_path(folder, spec.storage.connection).entries()
-                if not entry.is_dir and not entry.name.startswith((".", "_"))
-            ]
-        except OSError as error:
-            raise unreadable(checkpoint, error) from error
-        return sum(name not in planned for name in inputs)  # names are distinct: a fork needs that
+        source = fork.spec.source
+        assert isinstance(source, StoredSource)  # no other source can be forked
+        return source.unplanned(fork.spec)
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
-        """Every batch of the fork's own that is in its logs, with Spark's numbers where a report survived."""
+        """Every batch that the fork itself logged, with Spark's numbers if its progress report survived."""
         checkpoint = _checkpoint(fork)
         planned, committed = planned_times(checkpoint), committed_times(checkpoint)
-        query = log_position(checkpoint).query_id  # a fork that began anew had another one before
+        query = log_position(checkpoint).query_id  # a fork that was remediated had another one before
         reports = {
             batch.batch_id: batch.progress
             for batch in self._store.batches.window(fork.stream, _MOST)
@@ -100,7 +79,7 @@ class ForkCheckpoint:
 
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
-        backend = spec_from_dict(dict(fork.spec)).state.backend
+        backend = fork.spec.state.backend
         stores = state_stores(_checkpoint(fork))
         newest = [_newest_snapshot(store) for store in stores]
         known = [file for file in newest if file is not None]
@@ -113,7 +92,7 @@ class ForkCheckpoint:
 
 
 def _checkpoint(fork: ForkView) -> Location:
-    return open_path(fork.checkpoint, fork.spec["storage"]["connection"])
+    return open_path(fork.checkpoint, fork.spec.storage.connection)
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:
@@ -129,7 +108,7 @@ def _newest_snapshot(store: StateStore) -> StateFile | None:
 
 
 def _table_bytes(store: StateStore) -> int:
-    """All SSTs of a RocksDB store. Its snapshots share them, so this is at least what the newest one names."""
+    """Bytes of all SSTs of a RocksDB store. Its snapshots share them: the newest one has at most these."""
     return sum(size for name, size in store.other.items() if name.startswith(SSTS))
 
 

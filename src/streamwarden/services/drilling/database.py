@@ -1,4 +1,4 @@
-"""The database that a fork's sink writes to, as a drill sees it. psycopg is imported when there is one."""
+"""Probes the database that a fork's sink writes to. psycopg is imported only for such a sink."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import Arrivals, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.stream import SinkSpec
@@ -23,7 +22,7 @@ class ForkDatabase:
 
     @contextmanager
     def listen(self, fork: ForkView) -> Iterator[Arrivals]:
-        """Hear of every batch of the fork's from here on."""
+        """Report every batch of the fork from now on."""
         from streamwarden.adapters.postgresql.ledger import CHANNEL
 
         with self._session(fork) as session:
@@ -31,13 +30,13 @@ class ForkDatabase:
             yield _Notes(session, _sink(fork).table or "")
 
     def newest(self, fork: ForkView) -> int | None:
-        """Newest batch that the ledger beside the fork's table has."""
+        """The newest batch in the table of batch ids that belongs to the fork's table."""
         from streamwarden.adapters.postgresql import ledger
         from streamwarden.adapters.postgresql.table import Table, split
 
         schema, name = split(_sink(fork).table or "")
         table = Table(schema=schema or "", name=name, oids=())
-        checkpoint = open_path(fork.checkpoint, fork.spec["storage"]["connection"])
+        checkpoint = open_path(fork.checkpoint, fork.spec.storage.connection)
         with self._session(fork) as session, session.cursor() as cursor:
             position = ledger.read(cursor, table, read_query_id(checkpoint) or "")
         return None if position is None else position.batch
@@ -54,14 +53,14 @@ class ForkDatabase:
                 session.autocommit = True
                 yield session
         except psycopg.Error as error:
-            told = explain(error, connection=sink.connection or "", where=f"{sink.table}")
+            problem = explain(error, connection=sink.connection or "", where=f"{sink.table}")
             raise DrillError(
-                told.observed, expected=told.expected, where=told.where, next_step=told.next_step
+                problem.observed, expected=problem.expected, where=problem.where, next_step=problem.next_step
             ) from error
 
 
 class _Notes:
-    """The sink's notifications, of one table: a fork's schema is its own, so are its notes."""
+    """The sink's notifications for one table. No other fork uses the same schema, so none sends the same ones."""
 
     def __init__(self, session: psycopg.Connection[Any], table: str) -> None:
         self._session = session
@@ -78,4 +77,4 @@ class _Notes:
 
 
 def _sink(fork: ForkView) -> SinkSpec:
-    return spec_from_dict(dict(fork.spec)).sink
+    return fork.spec.sink

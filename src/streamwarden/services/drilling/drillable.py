@@ -1,4 +1,4 @@
-"""Which streams a drill can judge: asked before anything is made, by `validate` and by the drill itself."""
+"""Which streams a drill can judge. `validate` and the drill itself check it before anything is made."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ANYWHERE = Places.under("/fork")
 
 
 def require_verdict(stream: StreamSpec) -> None:
-    """Raises VerificationError if a drill could break a fork of the stream but never say whether its output is right.
+    """Raises VerificationError if a drill could break a fork of the stream but never verify its output.
 
-    That is a stream whose job is a whole script, and one without an oracle.
+    That is the case for a stream whose job is a whole script, and for one without an oracle.
     """
     job = Path(stream.job)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
@@ -22,20 +21,20 @@ class ForkDrivers:
         self._store = store
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
-        """Start the fork's driver; raises what Fleet.start raises."""
-        return self._fleet.start(spec_from_dict(dict(fork.spec)), launched_by=f"drill:{run_id}").record
+        """Start the fork's driver. Raises what Fleet.start raises."""
+        return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}").record
 
     def latest(self, fork: ForkView) -> DriverRecord | None:
-        """The fork's newest driver, living or not."""
+        """The fork's newest driver, running or not."""
         return self._store.drivers.latest(fork.stream)
 
     def observe(self, driver_id: str) -> DriverView:
         """The driver now."""
-        seen = self._fleet.observe(driver_id)
-        return DriverView(alive=seen.alive, record=seen.record, exit=seen.exit)
+        observed = self._fleet.observe(driver_id)
+        return DriverView(alive=observed.alive, record=observed.record, exit=observed.exit)
 
     def request_stop(self, fork: ForkView, driver_id: str, *, by: str, reason: str) -> None:
-        """Ask for the end at a batch boundary. Raises DrillError if the request would reach another driver."""
+        """Request a stop at a batch boundary. Raises DrillError if the request would reach another driver."""
         request = self._fleet.request_stop(fork.stream, requested_by=by, reason=reason, restart=True)
         if request is not None and request.driver_id != driver_id:
             raise DrillError(
@@ -46,5 +45,5 @@ class ForkDrivers:
             )
 
     def kill(self, driver_id: str) -> bool:
-        """SIGKILL to the driver's process group; False if there was none."""
+        """Send SIGKILL to the driver's process group; False if it no longer existed."""
         return self._fleet.kill(driver_id)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.ports import Ports
-from streamwarden.drills.spec import DrillSpec, FaultKind
+from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.ports import Ports, SpecCodec
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.database import ForkDatabase
@@ -42,8 +44,8 @@ def build_engine(
     """The engine over a project's valid drills.
 
     Args:
-        stream: the production stream's spec by name; raises ConfigError for one that is not there.
-        data: absolute data folder; a drill's own folder is below it.
+        stream: the production stream's spec by name; raises ConfigError if it does not exist.
+        data: absolute data folder; the folders of the drills are below it.
     """
     archive = DrillArchive(data)
     ports = Ports(
@@ -60,5 +62,6 @@ def build_engine(
         judge=ExpectationsJudge(),
         archive=archive,
         clock=SystemClock(),
+        specs=SpecCodec(read=spec_from_dict, write=spec_to_dict),
     )
     return Engine(drills, store.journals, ports, faults=faults)

@@ -13,15 +13,15 @@ from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.submission import executor_tag
 
 _MAIN: Final = re.compile(r"org\.apache\.spark\.[a-z.0-9]+\.\w*ExecutorBackend")
-"""The main class of an executor on a standalone cluster, YARN or Kubernetes; a shell that starts one has it not as an
-argument of its own."""
+"""The main class of an executor on a standalone cluster, YARN or Kubernetes. A shell that starts one does not have it
+as a separate argument."""
 
 
 class ForkExecutors:
     """Implements `drills.ports.Executors`."""
 
     def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
-        """Those of this very driver, in the order of their ids."""
+        """The executors of this driver, in the order of their ids."""
         tag = executor_tag(driver_id)
         found = []
         for pid, command in processes.commands().items():
@@ -32,7 +32,7 @@ class ForkExecutors:
         return sorted(found, key=lambda each: (len(each.id), each.id))
 
     def kill(self, executor: ExecutorProcess) -> bool:
-        """SIGKILL to that process alone."""
+        """Send SIGKILL to that process alone."""
         try:
             return processes.signal_one(executor.process, signal.SIGKILL)
         except PermissionError:
@@ -44,7 +44,7 @@ class ForkExecutors:
             ) from None
 
     def is_alive(self, executor: ExecutorProcess) -> bool:
-        """A process that is dead and not yet reaped lives no more."""
+        """A process that is dead but not yet reaped does not count as alive."""
         return processes.is_alive(executor.process) is True
 
 

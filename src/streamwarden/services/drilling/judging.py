@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamwarden.adapters.connections import connection
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import ForkView, Judgement
-from streamwarden.errors import ConfigError, SourceError, VerificationError
+from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sources.kafka.export import isolation_of
-from streamwarden.sources.kafka.lag import topic_lag
+from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start
@@ -29,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class ForkHealth:
-    """Implements `drills.ports.Health`: the checks of every stream, on the fork. Keeps nothing, notifies nobody."""
+    """Implements `drills.ports.Health`: the checks of every stream, on the fork. Stores nothing and notifies no one."""
 
     def __init__(self, health_monitor: HealthMonitor) -> None:
         self._health_monitor = health_monitor
 
     def evaluate(self, fork: ForkView) -> Sequence[Verdict]:
         """All verdicts now. Raises StoreError."""
-        return self._health_monitor.judge(spec_from_dict(dict(fork.spec)), time.time())
+        return self._health_monitor.judge(fork.spec, time.time())
 
 
 class ForkVerifier:
@@ -51,8 +48,8 @@ class ForkVerifier:
         self._stream = stream
 
     def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
-        """Raises VerificationError if there is no verdict to be had."""
-        spec = spec_from_dict(dict(fork.spec))
+        """Raises VerificationError if no verdict is possible."""
+        spec = fork.spec
         # Of folder and table a fork takes over what its origin wrote; its topic begins with its own first batch.
         first = fork.batch + 1 if isinstance(spec.sink, KafkaSink) and fork.batch is not None else 0
         own = 0 if fork.batch is None else fork.batch + 1
@@ -63,7 +60,7 @@ class ForkVerifier:
             copied=fork.copied,
             starts=self._starts(fork),
             bounded_from=own if fork.bounded else None,
-            owed=_owed(spec, fork),
+            owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, StoredSource) else 0,
         )
         return replace(outcome, problems=(*outcome.problems, *of_others(outcome), *uncommitted(outcome, fork)))
 
@@ -80,45 +77,16 @@ class ForkVerifier:
 
 def of_others(outcome: Reconciliation) -> list[str]:
     """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
-    reader of the stream's own topic leaves such records out."""
+    reader of the stream's own topic skips such records."""
     found = outcome.notes.get("records_of_others")
-    return [f"{found} records in the fork's topic are not of its query: no other writes there"] if found else []
+    return [f"{found} records in the fork's topic are not from its query: no other query writes there"] if found else []
 
 
 def uncommitted(outcome: Reconciliation, fork: ForkView) -> list[str]:
-    """Records of batches that the fork has not committed, as a problem, if it came to its end by itself: then each
-    batch that wrote records is committed. A fork that was asked to stop may have been in a batch."""
+    """Records of batches that the fork has not committed, as a problem, if it ended by itself: then each batch that
+    wrote records is committed. A fork that was asked to stop may have been in a batch."""
     found = outcome.notes.get("uncommitted_records") if fork.bounded else None
-    return [f"{found} records in the fork's topic are of batches that it never committed"] if found else []
-
-
-def _owed(spec: StreamSpec, fork: ForkView) -> int:
-    """Records that the fork had to read, by the broker's own word when it was made and now; 0 for files. In a copied
-    topic the drill counts the records. Raises VerificationError if the broker does not answer."""
-    if not fork.ranges or not fork.bounded:
-        return 0
-    try:
-        known = connection(str(spec.source.connection))
-        ends = {part.partition: part.end for part in fork.ranges}
-        lags = topic_lag(known, str(spec.source.topic), ends, ends, isolation=isolation_of(spec.source))
-    except (ConfigError, SourceError) as error:
-        raise VerificationError(
-            f"what the topic still keeps is not known: {error.observed}",
-            expected=error.expected,
-            where=error.where,
-            next_step=error.next_step,
-        ) from error
-    return still_owed(fork.ranges, {lag.partition: lag.first for lag in lags})
-
-
-def still_owed(ranges: Sequence[TopicRange], oldest: Mapping[int, int]) -> int:
-    """Offsets of `ranges` that the topic still keeps: the retention may have removed others before the fork's first
-    driver read them.
-
-    Args:
-        oldest: partition -> the oldest offset that the broker keeps now.
-    """
-    return sum(max(0, part.end - max(part.start, oldest.get(part.partition, 0))) for part in ranges)
+    return [f"{found} records in the fork's topic are from batches that it never committed"] if found else []
 
 
 class ExpectationsJudge:
@@ -131,8 +99,8 @@ class ExpectationsJudge:
         try:
             return judge(reconciliation, min_records)
         except SystemExit as end:
-            # PySpark, which Great Expectations imports, takes a program without a file (`python -c`) for a doctest run
-            # and ends it with status 0 if a package of Spark Connect is missing: that must not pass for success.
+            # PySpark, which Great Expectations imports, mistakes a program without a file (`python -c`) for a doctest
+            # run and ends it with status 0 if a package of Spark Connect is missing. That is not a success.
             raise VerificationError(
                 f"an import ended the program with status {end.code}",
                 expected="Great Expectations to import",

@@ -1,4 +1,4 @@
-"""The services that a fork lives on: asked by their own clients, taken away and brought back by a drill's commands."""
+"""The services that a fork needs: probed with their own clients, stopped and started by a drill's commands."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.adapters.connections import connection
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
-from streamwarden.drills.spec import OutageService
 from streamwarden.units import Seconds
 
 ANSWERS_WITHIN: Final = 3
-"""Seconds in which a service that is there answers. A port that is open is no answer: a server may hang."""
+"""Seconds within which a running service answers. An open port is not an answer: the server may hang."""
 
-_TOLD: Final = 2_000
+_OUTPUT: Final = 2_000
 """Characters of a command's output that are kept."""
 
 
@@ -28,16 +27,16 @@ class ForkServices:
 
     Args:
         project: folder in which the commands run.
-        answers_within: seconds in which a service that is there answers.
+        answers_within: seconds within which a running service answers.
     """
 
     def __init__(self, project: Path, *, answers_within: int = ANSWERS_WITHIN) -> None:
         self._project = project
         self._answers_within = answers_within
 
-    def look(self, fork: ForkView, service: OutageService) -> ServiceStatus:
-        """A topic's broker is asked for its topics, a table's database for 1."""
-        spec = spec_from_dict(dict(fork.spec))
+    def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
+        """List the topics of a broker, or run `SELECT 1` in a database."""
+        spec = fork.spec
         if service is OutageService.SOURCE:
             return _broker(spec.source.connection or "", self._answers_within)
         if spec.sink.SERVICE == "broker":
@@ -45,7 +44,7 @@ class ForkServices:
         return _database(spec.sink.connection or "", self._answers_within)
 
     def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult:
-        """Waits for the command, not for what it leaves running. One that cannot be started has the status 127."""
+        """Wait for the command, not for what it leaves running. A command that cannot be started has the status 127."""
         with tempfile.TemporaryFile() as output:
             try:
                 process = subprocess.Popen(
@@ -66,7 +65,7 @@ class ForkServices:
                 process.wait()
                 status = None
             output.seek(0)
-            return CommandResult(status=status, output=output.read().decode(errors="replace")[-_TOLD:])
+            return CommandResult(status=status, output=output.read().decode(errors="replace")[-_OUTPUT:])
 
 
 def _broker(name: str, within: int) -> ServiceStatus:
@@ -80,8 +79,8 @@ def _broker(name: str, within: int) -> ServiceStatus:
     try:
         known = AdminClient(settings).list_topics(timeout=within)
     except KafkaException as error:
-        return ServiceStatus(name=shown, answers=False, said=str(error.args[0].str()))
-    return ServiceStatus(name=shown, answers=True, said=f"{len(known.topics)} topics")
+        return ServiceStatus(name=shown, answers=False, detail=str(error.args[0].str()))
+    return ServiceStatus(name=shown, answers=True, detail=f"{len(known.topics)} topics")
 
 
 def _database(name: str, within: int) -> ServiceStatus:
@@ -95,5 +94,5 @@ def _database(name: str, within: int) -> ServiceStatus:
         with psycopg.connect(**{**parameters, "connect_timeout": within}) as session:
             session.execute("SELECT 1")
     except psycopg.OperationalError as error:
-        return ServiceStatus(name=shown, answers=False, said=" ".join(str(error).split()))
+        return ServiceStatus(name=shown, answers=False, detail=" ".join(str(error).split()))
     return ServiceStatus(name=shown, answers=True)

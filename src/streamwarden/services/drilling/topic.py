@@ -1,4 +1,4 @@
-"""The topic that a fork's sink writes to, as a drill sees it: whose record is the newest."""
+"""Probes the topic that a fork's sink writes to: which batch wrote the newest record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.kafka.brokers import headers, reader
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.ports import Arrivals, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.stream import SinkSpec
@@ -28,13 +27,13 @@ class ForkTopic:
 
     @contextmanager
     def listen(self, fork: ForkView) -> Iterator[Arrivals]:
-        """Hear of every record of the fork's from here on."""
+        """Report every record of the fork from now on."""
         with self._consumer(fork) as consumer:
             _assign(consumer, _topic(fork), back=0)
             yield _Records(consumer)
 
     def newest(self, fork: ForkView) -> int | None:
-        """Newest batch that the last record of any partition is of."""
+        """The newest batch that wrote the last record of a partition."""
         with self._consumer(fork) as consumer:
             left = _assign(consumer, _topic(fork), back=1)
             batches = []
@@ -45,7 +44,7 @@ class ForkTopic:
                     left.discard(message.partition())
                     batches.append(_batch(message))
                 elif time.monotonic() > deadline:
-                    raise _silent(fork, f"no record came in {ANSWER_WITHIN:g} s")
+                    raise _silent(fork, f"no record arrived within {ANSWER_WITHIN:g} s")
         return max((batch for batch in batches if batch is not None), default=None)
 
     @contextmanager
@@ -63,7 +62,7 @@ class ForkTopic:
 
 
 class _Records:
-    """The records as they come."""
+    """The records as they arrive."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -74,7 +73,7 @@ class _Records:
 
 
 def _assign(consumer: Consumer, topic: str, *, back: int) -> set[int | None]:
-    """Begin `back` records before the end of each partition; the partitions that have a record there."""
+    """Begin `back` records before the end of each partition. Returns the partitions that have a record there."""
     from confluent_kafka import TopicPartition
 
     places = []
@@ -95,13 +94,13 @@ def _topic(fork: ForkView) -> str:
 
 
 def _sink(fork: ForkView) -> SinkSpec:
-    return spec_from_dict(dict(fork.spec)).sink
+    return fork.spec.sink
 
 
-def _silent(fork: ForkView, said: str) -> DrillError:
+def _silent(fork: ForkView, problem: str) -> DrillError:
     return DrillError(
-        f"the broker does not tell what is in the fork's topic: {said}",
+        f"the broker does not report what is in the fork's topic: {problem}",
         expected=f"an answer within {ANSWER_WITHIN:g} s",
         where=f"topic {_topic(fork)}",
-        next_step="see that the broker runs, then run the drill again",
+        next_step="make sure that the broker runs, then run the drill again",
     )

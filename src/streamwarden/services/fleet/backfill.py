@@ -1,4 +1,5 @@
-"""Progress that the store did not get: spilled beside the driver, or filled in from the checkpoint's own logs.
+"""Stores progress that did not reach the store: reports spilled beside the driver, and batches that only the
+checkpoint's logs know.
 
 Both are idempotent.
 """
@@ -28,10 +29,10 @@ def spill(folder: Path, progress: Progress) -> None:
 
 
 def load_spill(folder: Path, name_of: Callable[[str], str], store: Store) -> int:
-    """Load what was spilled into the store and remove the file; returns the number of reports.
+    """Load the spilled reports into the store and remove their file; returns the number of reports.
 
-    A report that was loaded before is only written again. Raises StoreError if the store is (still) down: the file
-    then stays as it is.
+    A report that was loaded before is written again. Raises StoreError if the store is (still) down; the file is then
+    kept.
 
     Args:
         name_of: query id -> the stream or query under which its batches are kept.

@@ -1,4 +1,4 @@
-"""How a driver ended: whether it lives at all, and what is written down and loaded once it does not."""
+"""Observes drivers, and records the exit of each driver that has ended."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 
-KEEPER_WRITES_WITHIN: Final = 10.0
-"""Seconds from a driver's end until its keeper must have written how it ended; a hundredth of one as a rule."""
+EXIT_WRITTEN_WITHIN: Final = 10.0
+"""Seconds from a driver's end until its supervisor process must have written exit.json; usually 0.01 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Observation:
 
 
 class ExitRecorder:
-    """Looks at drivers without Spark; what it records is recorded once, whoever looks."""
+    """Observes drivers without Spark. Each exit is recorded once, however many processes observe the driver."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class ExitRecorder:
         self._observer = LeaseObserver(processes.is_alive, clock)
 
     def observe(self, driver_id: str) -> Observation:
-        """Look at a driver without Spark. Records its exit, releases its lease and loads its spilled progress if dead.
+        """Observe a driver without Spark. Records its exit, releases its lease and loads its spilled progress if dead.
 
         Raises:
             ProcessError: the store has no such driver.
@@ -63,7 +63,7 @@ class ExitRecorder:
         record = self._store.drivers.get(driver_id)
         if record is None:
             raise ProcessError(
-                f"no driver {driver_id}", expected="the id of a driver", next_step="see `streamwarden status`"
+                f"there is no driver {driver_id}", expected="the id of a driver", next_step="see `streamwarden status`"
             )
         if record.exit is not None:
             return Observation(False, record.exit, record)
@@ -85,7 +85,7 @@ class ExitRecorder:
         return self._observer.skew(lease)
 
     def record_exit(self, record: DriverRecord) -> ExitRecord:
-        """Compose and record the exit of a dead driver, release its lease, load what it could not tell the store."""
+        """Compose and record the exit of a dead driver, release its lease, load what did not reach the store."""
         folder = Path(record.folder)
         ended = self._process_exit(folder)
         queries = self._queries(record, folder)
@@ -110,7 +110,7 @@ class ExitRecorder:
         return recorded.exit if recorded is not None and recorded.exit is not None else found
 
     def _load_progress(self, record: DriverRecord, folder: Path) -> None:
-        """What the driver could not tell the store any more: events, spilled reports, batches of its last second."""
+        """Load what the driver could not store any more: events, spilled reports, batches of its last second."""
         query_id = record.query_id
         for event in files.read_events(folder):
             self._store.drivers.event(event)
@@ -127,24 +127,29 @@ class ExitRecorder:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
 
     def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
-        """What the driver ran; from the store if its folder is on another host."""
+        """The queries that the driver ran; from the store if its folder is on another host."""
         found = files.read_queries(folder)
         return found or [each for each in self._store.queries.of(record.stream) if each.driver_id == record.driver_id]
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
-        """What the keeper wrote; it is waited for while it lives: a record is made once, and a disk may stall."""
-        deadline = time.monotonic() + KEEPER_WRITES_WITHIN
-        guard = files.read_document(folder / files.KEEPER)
+        """What the supervisor process wrote. Waits while that process is alive, because an exit is recorded only once
+        and a disk may stall."""
+        deadline = time.monotonic() + EXIT_WRITTEN_WITHIN
+        supervisor = files.read_document(folder / files.SUPERVISOR)
         while True:
             document = files.read_document(folder / files.EXIT)
             if document is not None:
                 return ProcessExit(**document)
-            if guard is None or not processes.is_alive(ProcessIdentity(**guard)) or time.monotonic() > deadline:
+            if (
+                supervisor is None
+                or not processes.is_alive(ProcessIdentity(**supervisor))
+                or time.monotonic() > deadline
+            ):
                 return None
             time.sleep(0.02)
 
     def _positions(self, record: DriverRecord, queries: Sequence[QueryRecord], folder: Path) -> list[LogPosition]:
-        """Where each query stands in its checkpoint; empty if one of them cannot be read."""
+        """The position of each query in its checkpoint; empty if one of them cannot be read."""
         places = {each.checkpoint for each in queries} or {record.checkpoint}
         try:
             return [log_position(open_path(place, _connection(folder))) for place in places]
@@ -153,15 +158,17 @@ class ExitRecorder:
 
 
 def _cut_batch(positions: Sequence[LogPosition], queries: Sequence[QueryRecord], folder: Path) -> bool | None:
-    """Whether a planned batch has no commit now; None if the checkpoint cannot tell: in real-time mode both logs are
+    """Whether a planned batch has no commit. None if the checkpoint does not show it: in real-time mode both logs are
     written when a batch ends."""
-    real_time = _said(folder, "trigger", "real_time") is not None or any(each.trigger.real_time for each in queries)
+    real_time = _spec_value(folder, "trigger", "real_time") is not None or any(
+        each.trigger.real_time for each in queries
+    )
     return None if real_time or not positions else any(position.gap > 0 for position in positions)
 
 
 def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | None:
-    """Whether the driver committed a batch of any query; None if that is not known. From its launch on it was the only
-    writer, so every later commit is its own."""
+    """Whether the driver committed a batch of any query; None if that is not known. It was the only writer since its
+    launch, so every later commit is its own."""
     if not positions:
         return None
     return any(each.committed_at is not None and each.committed_at >= launched_at for each in positions)
@@ -169,10 +176,10 @@ def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | N
 
 def _connection(folder: Path) -> str | None:
     """The connection to the object store that the driver's checkpoint is in."""
-    name = _said(folder, "storage", "connection")
+    name = _spec_value(folder, "storage", "connection")
     return str(name) if name else None
 
 
-def _said(folder: Path, section: str, key: str) -> object:
-    """What the driver's spec says; None: nothing."""
+def _spec_value(folder: Path, section: str, key: str) -> object:
+    """A value of the driver's spec; None if the spec does not set it."""
     return ((files.read_document(folder / files.SPEC) or {}).get(section) or {}).get(key)

@@ -1,4 +1,4 @@
-"""The file of a stream's job, read and never run."""
+"""Reads the file of a stream's job without running it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamwarden.errors import JobError
 def has_build(job: Path) -> bool:
     """Whether the file defines `build` at its top level; it is read, not run.
 
-    Raises JobError if it is not there, OSError if it cannot be read for a reason that may pass.
+    Raises JobError if it does not exist, OSError if it cannot be read for a reason that may pass.
     """
     try:
         tree = ast.parse(job.read_text(encoding="utf-8"), filename=str(job))

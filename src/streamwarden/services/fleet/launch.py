@@ -1,4 +1,4 @@
-"""Launches one driver: its folder, its environment, and the keeper that starts and outlives nothing but it."""
+"""Launches one driver: writes its folder and its environment, and starts its supervisor process."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"
 """The application of every driver."""
 
 SPAWN_TIMEOUT: Final = 20.0
-"""Seconds within which a keeper has started its driver (it takes a tenth of one on an idle machine)."""
+"""Seconds within which a supervisor process has started its driver (0.1 s on an idle machine)."""
 
 
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
 ) -> dict[str, str]:
     """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java, and
-    ConfigError for a connection to an object store that is not there or cannot be used.
+    ConfigError for a connection to an object store that is missing or cannot be used.
 
     Args:
-        own_spark: the driver runs on the Spark that was installed with this package, not on one that somebody named.
+        own_spark: the driver runs on the Spark that was installed with this package, not on one that the caller named.
     """
     merged = {**os.environ, **(more or {})}
     merged["JAVA_HOME"] = str(find_java(merged))
@@ -49,7 +49,7 @@ def driver_environment(
         merged["STREAMWARDEN_PROJECT"] = spec.project
     merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
     merged["PYTHONUNBUFFERED"] = "1"
-    # Spark's launcher is a JVM of its own that lives a second: let it compile cheaply.
+    # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
     merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if own_spark:
         merged["SPARK_HOME"] = str(spark_home())
@@ -75,11 +75,11 @@ def write_folder(
     environment: Mapping[str, str],
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """What the driver reads at its start: spec, lease, Spark's properties, `more` of them. Only its owner can read it.
+    """Write what the driver reads at its start: spec, lease, Spark's properties with `more`. The files are private.
 
-    Raises ProcessError if the stream needs jars that are not there.
+    Raises ProcessError if the stream needs jars that are missing.
     """
-    from streamwarden.config.loading import spec_to_dict  # pydantic: who only observes does not pay for it
+    from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
 
     (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
     folder.chmod(0o700)
@@ -95,9 +95,9 @@ def write_folder(
 
 
 def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Settings that give a driver in cluster mode what `driver_environment` gives one of this host. Raises ConfigError.
+    """Settings that give a driver in cluster mode what `driver_environment` gives a local one. Raises ConfigError.
 
-    Connections hold passwords; so does the store's URL, if there is one in it, and the key of an object store is one.
+    Connections, a store URL with a password and the key of an object store are passed as secrets.
     """
     own = {"STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
     if spec.project:
@@ -113,9 +113,9 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
 def store_settings(spec: StreamSpec, known: object_stores.ObjectStoreAccess) -> dict[str, str]:
     """Spark's settings for a stream in an object store.
 
-    Spark's own way to publish a file of a log is to write it under another name and to rename it, which such a store
-    does by a copy: slower, and two objects. The other way, an upload that becomes visible whole when it is completed,
-    is used for every log of the query, so it is chosen where all of them are there.
+    By default Spark writes a file of a log under another name and renames it, which an object store does by a copy:
+    slower, and two objects. The alternative, an upload that becomes visible as a whole when it is completed, applies to
+    every log of the query, so it is chosen only if all of them are in the object store.
     """
     settings = object_stores.spark_settings(known)
     logs = {"checkpoint", "sink"} if spec.sink.path is not None else {"checkpoint"}
@@ -125,10 +125,10 @@ def store_settings(spec: StreamSpec, known: object_stores.ObjectStoreAccess) -> 
 def spawn(
     spec: StreamSpec, folder: Path, data: Path, command: Sequence[str] | None, environment: Mapping[str, str]
 ) -> ProcessIdentity | None:
-    """Start the keeper and wait until it has started the driver. None: it did, and the driver ended at once.
+    """Start the supervisor process and wait until it has started the driver. None: the driver ended at once.
 
     Raises:
-        ProcessError: the keeper did not start a driver in time.
+        ProcessError: the supervisor process did not start a driver in time.
     """
     argv = submit_command(
         spec,
@@ -148,7 +148,7 @@ def spawn(
         cwd=work,
         env=dict(environment),
     )
-    launch.wait(timeout=SPAWN_TIMEOUT)  # the keeper detaches itself at once
+    launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
     deadline = time.monotonic() + SPAWN_TIMEOUT
     while time.monotonic() < deadline:
         process = files.read_process(folder)
@@ -158,7 +158,7 @@ def spawn(
             return None
         time.sleep(0.02)
     raise ProcessError(
-        "the keeper did not start the driver",
+        "the supervisor process did not start the driver",
         expected=f"{files.PROCESS} within {SPAWN_TIMEOUT:.0f} s",
         where=str(folder),
         next_step=f"read {files.LOG} there, then start the stream again",

@@ -1,8 +1,9 @@
-"""Lapsed leases of drivers that cannot be seen: over only when the store has answered for a while, and nobody renewed.
+"""Decides when an expired lease of a driver on another host is over: the store has answered for a while without a
+renewal.
 
-After an outage of the store every such lease has lapsed, of the living as of the dead. The living renew theirs as soon
-as they find the store back; an observer that looks before that must not take them for dead. The same goes for two hosts
-whose clocks differ by more than a lease lasts: its times say nothing then, but that it is renewed does.
+After an outage of the store every such lease has expired, whether its driver is alive or dead. A living driver renews
+its lease as soon as the store answers again; an observer that is faster must not take it for dead. The same applies to
+two hosts whose clocks differ by more than a lease lasts: the times of the lease say nothing then, but a renewal does.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from typing import Final
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 
 GRACE: Final = 10.0
-"""Seconds in which the store answers and a lapsed lease is not renewed, until its holder counts as dead.
+"""Seconds in which the store answers and an expired lease is not renewed, until its holder counts as dead.
 
-A driver tries every 2 s (`spark.store_link.RETRY_EVERY`), and an attempt that meets the end of the outage may take the
-store's time limit of 2 s (`store.Database`), as may the next: 6 s, and room for a busy machine."""
+A driver tries to renew every 2 s (`spark.store_link.RETRY_EVERY`). An attempt that meets the end of the outage may take
+the store's time limit of 2 s (`store.Database`), and so may the next: 6 s, plus a reserve for a busy machine."""
 
-_LOOK: Final = 2.0
-"""Seconds before a look for which it can vouch that the store answered; whoever looks more rarely takes longer."""
+_COUNTED: Final = 2.0
+"""Seconds before an observation for which it proves that the store answered; rarer observations need more time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """A lease whose times say nothing: how long the store has answered since its last renewal, and when it did last.
+    """A lease that cannot be judged by its times: how long the store has answered since its last renewal, and when it
+    was observed last.
 
     Args:
-        seen_at: when this observer saw it being renewed, by its own clock; None: it has not yet.
+        seen_at: when this observer saw a renewal, by its own clock; None: it has seen none.
     """
 
     token: int
@@ -54,9 +56,9 @@ class LeaseObserver:
     def is_held(self, lease: Lease | None) -> bool | None:
         """Whether `lease`, as it was just read from the store, excludes another writer; None: that is not known yet.
 
-        It is not known of a lease whose process cannot be seen and that has lapsed, or was renewed in the future: ask
-        again. One that is renewed meanwhile is held, whatever the two clocks say. A claim without a process, whose
-        driver runs no query before it has bound it, ends when it lapses.
+        It is not known if the process cannot be seen and the lease has expired or was renewed in the future: ask again.
+        A lease that is renewed meanwhile is held, whatever the two clocks say. A claim without a process ends when it
+        expires, because its driver runs no query before it has bound the claim.
         """
         now = self._clock()
         if lease is None or lease.released_at is not None or lease.process is None:
@@ -70,8 +72,8 @@ class LeaseObserver:
         return self._watch(lease, now)
 
     def skew(self, lease: Lease) -> float | None:
-        """Seconds by which this host's clock is ahead of the holder's (negative: behind), as a renewal showed; None if
-        none was seen, or if its times can be trusted."""
+        """Seconds by which this host's clock is ahead of the holder's (negative: behind), measured at a renewal; None
+        if no renewal was seen, or if the lease's times can be trusted."""
         found = self._seen.get(lease.holder)
         return None if found is None or found.seen_at is None else found.seen_at - found.renewed_at
 
@@ -82,19 +84,19 @@ class LeaseObserver:
         elif before.revision != lease.revision:  # `renewed_at` differs in each reading if the store has another clock
             found = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
         else:
-            answered = before.answered + min(_LOOK, max(0.0, now - before.looked_at))
+            answered = before.answered + min(_COUNTED, max(0.0, now - before.looked_at))
             found = replace(before, answered=answered, looked_at=now)
         self._seen[lease.holder] = found
         lasts = lease.expires_at - lease.renewed_at
         if found.seen_at is not None and now < found.seen_at + lasts:
             return True
-        # A lease of the future has to lapse first: nothing is known of when that is but how long a lease lasts.
+        # A lease that was renewed in the future has to expire first; only how long a lease lasts is known.
         patience = GRACE + (lasts if now < lease.expires_at else 0.0)
         return None if found.answered < patience else False
 
 
 def ahead(lease: Lease, now: float) -> float:
-    """Seconds by which `lease` was renewed in the future, if that is more than it lasts: one of the clocks is
+    """Seconds by which `lease` was renewed in the future if that is more than it lasts, because one of the clocks is
     wrong; else 0. Pure."""
     future = lease.renewed_at - now
     return future if future > lease.expires_at - lease.renewed_at else 0.0
@@ -108,4 +110,4 @@ def clocks_differ(lease: Lease, skew: float) -> str:
     """
     host = lease.process.host.partition("/")[0] if lease.process else "the holder's host"
     way = "behind" if skew > 0 else "ahead of"
-    return f"the clock of {host} is about {abs(skew):.0f} s {way} this host's: set both by NTP"
+    return f"the clock of {host} is about {abs(skew):.0f} s {way} this host's: synchronize both by NTP"

@@ -1,4 +1,4 @@
-"""Where drivers started: the launcher reads the logs before it launches one, and keeps what it saw with the driver.
+"""Where drivers started: the launcher reads the logs before it launches a driver, and records them with it.
 
 The reading is evidence that the driver under test did not write, so it is taken before the driver exists.
 """
@@ -26,12 +26,12 @@ without a batch is left out."""
 
 ATTEMPTS: Final = 3
 PAUSE: Final = 0.5
-"""Seconds between two attempts to read the logs and to keep what was seen: an object store or a database may fail for a
-moment, and the driver waits for this."""
+"""Seconds between two attempts to read and record the logs: an object store or a database may fail for a moment, and
+the driver waits for this."""
 
 
-def look(spec: StreamSpec, *, at: float) -> Start:
-    """The logs as they are. Raises CheckpointError or OSError if the storage cannot be read."""
+def read_start(spec: StreamSpec, *, at: float) -> Start:
+    """The newest batches of the logs now. Raises CheckpointError or OSError if the storage cannot be read."""
     connection = spec.storage.connection
     position = log_position(open_path(spec.checkpoint, connection))
     sink = None
@@ -41,8 +41,8 @@ def look(spec: StreamSpec, *, at: float) -> Start:
 
 
 def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> None:
-    """Record where the driver is about to start. The launch does not fail if the logs cannot be read, or the record
-    cannot be kept, in `ATTEMPTS` attempts: a verification then knows that the driver started, and not where."""
+    """Record where the driver is about to start. The launch does not fail if the logs cannot be read or recorded in
+    `ATTEMPTS` attempts: a verification then knows that the driver started, but not where."""
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(PAUSE)
@@ -52,7 +52,7 @@ def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> 
 
 
 def _keep(store: Store, spec: StreamSpec, driver_id: str, at: float) -> None:
-    seen = look(spec, at=at)
+    seen = read_start(spec, at=at)
     numbers = {"planned": seen.planned, "committed": seen.committed, "sink": seen.sink}
     known = {name: str(number) for name, number in numbers.items() if number is not None}
     detail = {"checkpoint": spec.checkpoint, **known}

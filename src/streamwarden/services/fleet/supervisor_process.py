@@ -9,6 +9,7 @@ While it waits it holds the standard library alone; the store is loaded only aft
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -26,29 +27,29 @@ from streamwarden.lifecycle.heartbeat import Silence, killed_unresponsive
 from streamwarden.stream import RestartPolicy
 
 POLL: Final = 0.25
-"""Seconds between two looks at stop.json; the driver's end is noticed at once, by its signal."""
+"""Seconds between two readings of stop.json; the end of the driver is noticed at once, by its signal."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Detach, run the command, wait, record. Returns at once in the process that was called."""
     folder, separator, command = Path(argv[0]), argv[1], list(argv[2:])
     if separator != "--" or not command:
-        raise SystemExit("usage: keeper FOLDER -- COMMAND…")
+        raise SystemExit("usage: supervisor_process FOLDER -- COMMAND…")
     if os.fork() > 0:
         return 0
     os.setsid()
     for signum in (signal.SIGHUP, signal.SIGINT):
         signal.signal(signum, signal.SIG_IGN)
-    keep(folder, command)
+    see_through(folder, command)
     return 0
 
 
-def keep(folder: Path, command: Sequence[str]) -> None:
-    """Start `command`, see it through to its end and leave `exit.json`; then tell the store, if it listens."""
+def see_through(folder: Path, command: Sequence[str]) -> None:
+    """Start `command`, wait for its end and write `exit.json`; then record the exit in the store, if it answers."""
     driver_id = folder.name
     own = processes.identity(os.getpid())
     if own is not None:
-        files.write_document(folder / files.KEEPER, {"host": own.host, "pid": own.pid, "started_at": own.started_at})
+        files.write_document(folder / files.SUPERVISOR, dataclasses.asdict(own))
     try:
         child = _start(folder, command)
     except OSError as error:
@@ -62,7 +63,7 @@ def keep(folder: Path, command: Sequence[str]) -> None:
                 "errno": error.errno,
             },
         )
-        _tell_store(folder)
+        _record_exit(folder)
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     process = processes.identity(child.pid)
@@ -74,11 +75,11 @@ def keep(folder: Path, command: Sequence[str]) -> None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
             _enforce(folder, driver_id, child.pid, sent)
-            if pulse is not None and signal.SIGKILL not in sent and (found := pulse.look()) is not None:
+            if pulse is not None and signal.SIGKILL not in sent and (found := pulse.probe()) is not None:
                 sent.add(signal.SIGKILL)
                 _kill_unresponsive(folder, driver_id, child.pid, found)
     ended_at = time.time()
-    # What the leader left behind (the Python half of a killed JVM) must not outlive it.
+    # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
     code = child.returncode
     files.write_document(
@@ -86,7 +87,7 @@ def keep(folder: Path, command: Sequence[str]) -> None:
         {"exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": ended_at},
     )
     shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
-    _tell_store(folder)
+    _record_exit(folder)
 
 
 def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -100,7 +101,7 @@ def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _enforce(folder: Path, driver_id: str, group: int, sent: set[signal.Signals]) -> None:
-    """SIGTERM at the batch deadline of a stop request, SIGKILL at its kill deadline, each once and recorded."""
+    """Send SIGTERM at the batch deadline of a stop request and SIGKILL at its kill deadline, each once and recorded."""
     request = files.read_stop(folder)
     if request is None or request.driver_id != driver_id:
         return
@@ -116,8 +117,8 @@ def _enforce(folder: Path, driver_id: str, group: int, sent: set[signal.Signals]
 
 
 class _Pulse:
-    """Watches for a driver that does not run any more although it lives: by the word of its Python half that the JVM
-    does not answer, and by the state of the JVM's process, for a driver of which both halves were stopped."""
+    """Detects a driver that is alive but no longer runs: its Python half reports that the JVM does not answer, or, if
+    both halves were stopped, the kernel reports the JVM's process as stopped."""
 
     def __init__(self, folder: Path, process: ProcessIdentity) -> None:
         self._folder = folder
@@ -126,29 +127,29 @@ class _Pulse:
         self._bound = float(document.get("unresponsive_after", RestartPolicy().unresponsive_after))
         self._stopped = Silence(time.monotonic())
 
-    def look(self) -> ExitRecord | None:
-        """Why the driver has to be killed; None if it need not be."""
+    def probe(self) -> ExitRecord | None:
+        """Why the driver has to be killed; None if it need not be killed."""
         self._stopped = self._stopped.at(time.monotonic(), heard=not processes.is_stopped(self._process))
         if self._stopped.lasted >= self._bound:
-            return killed_unresponsive(self._stopped.lasted, at=time.time(), by="its keeper", stopped=True)
+            return killed_unresponsive(self._stopped.lasted, at=time.time(), by="its supervisor process", stopped=True)
         document = files.read_document(self._folder / files.UNRESPONSIVE)
         if document is None:
             return None
-        return killed_unresponsive(float(document["silent_for"]), at=time.time(), by="its keeper")
+        return killed_unresponsive(float(document["silent_for"]), at=time.time(), by="its supervisor process")
 
 
 def _kill_unresponsive(folder: Path, driver_id: str, group: int, why: ExitRecord) -> None:
-    """SIGKILL, recorded: the outcome says why, since the driver itself cannot any more."""
+    """Send SIGKILL and record why, because the driver itself can no longer do so."""
     with contextlib.suppress(OSError):
         files.write_outcome(folder, why)
     landed = processes.signal_members(group, signal.SIGKILL)
     detail = {"signal": signal.SIGKILL.name, "reason": why.message, "landed": str(landed).lower()}
-    with contextlib.suppress(OSError):  # a full disk must not keep a frozen driver alive
+    with contextlib.suppress(OSError):  # a full disk must not keep an unresponsive driver alive
         files.append_event(folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail))
 
 
-def _tell_store(folder: Path) -> None:
-    """Record the exit now, so that nobody has to look for it. Whoever observes the driver later does the same."""
+def _record_exit(folder: Path) -> None:
+    """Record the exit in the store now; if the store does not answer, the next observer of the driver does it."""
     url = os.environ.get("STREAMWARDEN_STORE_URL")
     if not url:
         return
@@ -162,7 +163,7 @@ def _tell_store(folder: Path) -> None:
             ExitRecorder(store, time.time).observe(folder.name)
             return
         except StreamwardenError as error:
-            print(f"streamwarden keeper: {error}", file=sys.stderr, flush=True)
+            print(f"streamwarden supervisor process: {error}", file=sys.stderr, flush=True)
             time.sleep(1 + attempt)
         finally:
             store.close()

@@ -25,11 +25,11 @@ from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
-from streamwarden.lifecycle.queries import Unit, owner, units
+from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
 from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
 from streamwarden.services.fleet.liveness import is_alive as driver_alive
-from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream import StreamSpec
 
@@ -159,10 +159,10 @@ class HealthMonitor:
         self._forget({spec.name for spec in given}, previous, judged_now, now)
         return Report(at=now, streams=streams, changes=changes, seconds=seconds)
 
-    def _units(self, specs: Sequence[StreamSpec], now: float) -> list[Unit]:
+    def _units(self, specs: Sequence[StreamSpec], now: float) -> list[StreamPart]:
         """What there is to judge: each stream, or its driver and its queries."""
         records = self._store.queries.of_many([spec.name for spec in specs])
-        return [unit for spec in specs for unit in units(spec, records[spec.name], now)]
+        return [unit for spec in specs for unit in stream_parts(spec, records[spec.name], now)]
 
     def _forget(
         self, given: Set[str], previous: Mapping[str, Mapping[str, Verdict]], judged: Set[tuple[str, str]], now: float
@@ -182,7 +182,7 @@ class HealthMonitor:
         self._store.measurements.add(measured)
         return self._advance(verdicts, now)
 
-    def _previous(self, parts: Sequence[Unit]) -> dict[str, dict[str, Verdict]]:
+    def _previous(self, parts: Sequence[StreamPart]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the verdict before."""
         found: dict[str, dict[str, Verdict]] = {}
         for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
@@ -191,17 +191,17 @@ class HealthMonitor:
 
     def _look(
         self,
-        parts: Sequence[Unit],
+        parts: Sequence[StreamPart],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, and what could not be looked at. `services`: see `survey`."""
+        """Each part's window, and what could not be looked at. `services`: see `probe`."""
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
         with ThreadPoolExecutor(_LOOKING) as pool:
-            seen = dict(zip(names, pool.map(partial(survey, services=services), specs), strict=True))
+            seen = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
@@ -212,29 +212,29 @@ class HealthMonitor:
         hourly = store.measurements.hourlies(names, now - _HISTORY)
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
-            surroundings = seen[spec.name]
+            result = seen[spec.name]
             history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
             window = Window(
                 spec=spec,
                 now=now,
-                batches=_of_this_checkpoint(batches.pop(spec.name), surroundings.log),
+                batches=_of_this_checkpoint(batches.pop(spec.name), result.log),
                 hourly=hourly[spec.name],
                 measurements=measurements[spec.name],
                 drivers=history,
-                log=surroundings.log,
+                log=result.log,
                 driver_alive=self._is_alive(history, now, before),
                 wanted_stopped=stream in wanted_stopped,
-                state=surroundings.state,
-                waiting=surroundings.waiting,
-                answers=surroundings.answers,
+                state=result.state,
+                waiting=result.waiting,
+                answers=result.answers,
                 previous=before,
                 part=part.part,
                 query=part.query,
             )
-            yield window, surroundings.problems
+            yield window, result.problems
 
-    def _fill_in(self, spec: StreamSpec, seen: Surroundings, known: Sequence[Batch]) -> bool:
+    def _fill_in(self, spec: StreamSpec, seen: ProbeResult, known: Sequence[Batch]) -> bool:
         """Batches whose report a kill lost come from the logs; True if there were any.
 
         The runner does it too; this is for dead ones. `known` is what was read already: only a gap in it costs a query.

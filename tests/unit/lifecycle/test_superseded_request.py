@@ -1,11 +1,11 @@
-"""A wish whose first try died is carried out again, unless something newer than the wish has come to pass."""
+"""A request whose first try died is carried out again, unless something newer than the request has happened."""
 
 from __future__ import annotations
 
 import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.lifecycle.stop import Desired, DesiredState, overtaken
+from streamwarden.lifecycle.stop import Desired, DesiredState, superseded
 
 ASKED_AT = 1000.0
 
@@ -27,8 +27,8 @@ def wanted(desired: Desired, changed_at: float) -> DesiredState:
 )
 def test_a_restart_is_over_once_a_newer_driver_runs(restart: bool, launched_at: float, left_alone: bool) -> None:
     """Otherwise each try of the task that asked would restart the stream once more."""
-    wish = Desired.RUNNING if restart else Desired.STOPPED
-    why = overtaken(ASKED_AT, wish=wish, restart=restart, state=None, latest=driver(launched_at))
+    desired = Desired.RUNNING if restart else Desired.STOPPED
+    why = superseded(ASKED_AT, desired=desired, restart=restart, state=None, latest=driver(launched_at))
     assert (why is not None) is left_alone
     if why is not None:
         assert "driver s-1 was launched since" in why
@@ -43,10 +43,10 @@ def test_a_restart_is_over_once_a_newer_driver_runs(restart: bool, launched_at: 
     ],
     ids=["started since", "started before", "its own first try"],
 )
-def test_the_newest_wish_wins(desired: Desired, changed_at: float, left_alone: bool) -> None:
+def test_the_newest_desired_state_wins(desired: Desired, changed_at: float, left_alone: bool) -> None:
     """A stop that is tried again does not undo a start that came after it."""
     state = wanted(desired, changed_at)
-    why = overtaken(ASKED_AT, wish=Desired.STOPPED, restart=False, state=state, latest=driver(999.0))
+    why = superseded(ASKED_AT, desired=Desired.STOPPED, restart=False, state=state, latest=driver(999.0))
     assert (why is not None) is left_alone
     if why is not None:
         assert "ann wanted it running since: moved" in why

@@ -1,0 +1,235 @@
+"""The state of a drill run, which passes from step to step through the journal store. `RunState` is its typed view.
+
+Steps may run as separate processes, and a run may have been begun by an earlier version: `stored_as` names the keys of
+the stored JSON that differ from the names of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from streamwarden.drills.codec import Writers, decode, stored_as
+from streamwarden.drills.faults.base import Proof
+from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.ports import BatchFact, ForkRecord, Judgement
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import DrillError
+from streamwarden.lifecycle.recovery import RecoveryPrediction
+from streamwarden.verification.reconciliation import Reconciliation
+
+
+class StepOutcome(StrEnum):
+    """What became of a step. `FAILED`: it halted the drill or found a deviation."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """A step that ended, at Unix seconds."""
+
+    outcome: StepOutcome
+    message: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyState:
+    """One observation of the hypothesis.
+
+    Args:
+        committed: the fork's newest committed batch; at: Unix seconds.
+        verdicts: of the named checks, as JSON.
+    """
+
+    holds: bool
+    message: str
+    committed: int | None
+    at: float
+    verdicts: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedStrike:
+    """A strike that the step was about to make.
+
+    Args:
+        moment: Unix seconds at which it began; None: the fault did not record it.
+    """
+
+    driver_id: str
+    attempt: int = 1
+    moment: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFault(Proof):
+    """The proof of the fault that landed, at which attempt."""
+
+    kind: FaultKind
+    attempts: int
+
+    @classmethod
+    def of(cls, proof: Proof, kind: FaultKind, attempts: int) -> Self:
+        values: dict[str, Any] = {each.name: getattr(proof, each.name) for each in fields(proof)}
+        return cls(**values, kind=kind, attempts=attempts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Whether the stream refused to go on after the fault, with every party reporting why.
+
+    Args:
+        message: what was reported, or everything that was not.
+        seconds: from the driver's launch to its end; None: it did not end.
+        error_class, next_step: of the driver's exit.
+        check: reason and evidence of the check `input_lost`.
+    """
+
+    holds: bool
+    driver_id: str
+    message: str
+    seconds: float | None = None
+    error_class: str | None = None
+    next_step: str | None = None
+    check: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemediationPlan:
+    """The fork as the documented remediation lets it go on, and the first batch that it has to commit."""
+
+    fork: ForkRecord
+    first_new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The measured recovery.
+
+    Args:
+        first_commit_at: Unix seconds; None: the stream never came back.
+        recovery_seconds: what a user waits, with noticing and scheduling.
+        restart_seconds: what is predicted: from the launch, or from the fault if the struck driver lives on.
+        restarted: another driver than the struck one committed the first new batch.
+        completed: the fork came to the end of its input.
+    """
+
+    driver_id: str
+    launched_at: float
+    first_new_batch: int
+    first_commit_at: float | None
+    recovery_seconds: float | None
+    restart_seconds: float | None
+    restarted: bool = True
+    completed: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healing:
+    """What healing left (`clean`: nothing).
+
+    Args:
+        kept: the drill asked to keep input and state.
+        removed: scratch that was removed.
+    """
+
+    clean: bool
+    message: str
+    kept: bool = False
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """Why the experiment ended early, and in which step."""
+
+    status: DrillStatus
+    step: DrillStep
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """How far a run has come.
+
+    Args:
+        one_process: one process does all steps, so that its death abandons the run.
+        steps: the steps that ended.
+    """
+
+    one_process: bool = False
+    steps: Mapping[DrillStep, StepRecord] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: DrillRun) -> Self:
+        """The view of a stored run. Raises DrillError if its facts are not those of a drill."""
+        try:
+            state: Self = decode(cls, run.facts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DrillError(
+                f"the journal of the run cannot be read: {error}",
+                expected="facts as this version of Streamwarden, or an earlier one, wrote them",
+                where=f"drill run {run.run_id}",
+                next_step="read the run's journal.json, or run the drill again",
+            ) from error
+        return state
+
+    def outcome(self, step: DrillStep) -> StepOutcome | None:
+        """What became of a step; None: it has not ended."""
+        record = self.steps.get(step)
+        return None if record is None else record.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState(RunProgress):
+    """Everything that a run knows. None, or empty: not yet.
+
+    Args:
+        drill: the drill as it was when the run began: an edited YAML file changes nothing.
+        versions: what the verdict is reached with.
+        strike: the newest one; undo_due: it may have left something in place.
+        misses: why earlier strikes did not land.
+        journal: path of journal.json.
+    """
+
+    drill: DrillSpec
+    versions: Mapping[str, str] = field(default_factory=dict)
+    fork: ForkRecord | None = None
+    steady_before: SteadyState | None = None
+    steady_after: SteadyState | None = None
+    strike: AnnouncedStrike | None = None
+    undo_due: bool = False
+    misses: tuple[str, ...] = ()
+    fault: LandedFault | None = None
+    refusal: Refusal | None = field(default=None, metadata=stored_as("told"))
+    remediation: RemediationPlan | None = field(default=None, metadata=stored_as("way_out"))
+    predicted: tuple[RecoveryPrediction, ...] = ()
+    recovery: Recovery | None = None
+    batches: tuple[BatchFact, ...] = ()
+    reconciliation: Reconciliation | None = None
+    judgement: Judgement | None = None
+    healing: Healing | None = field(default=None, metadata=stored_as("heal"))
+    halt: Halt | None = field(default=None, metadata=stored_as("halted"))
+    journal: str | None = None
+
+    @property
+    def landed(self) -> LandedFault:
+        """The fault that landed. Raises DrillError if none did."""
+        if self.fault is None:
+            raise DrillError("no fault has landed", where=self.drill.name, next_step="run the step fault first")
+        return self.fault
+
+
+WRITERS: Final[Writers] = {
+    RecoveryPrediction: lambda prediction: {**asdict(prediction), "seconds": prediction.seconds},
+    Reconciliation: Reconciliation.to_dict,
+}
+"""The types whose JSON has more than their fields, or less."""
