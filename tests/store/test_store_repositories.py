@@ -248,7 +248,7 @@ class TestIncidents:
         assert store.incidents.recent("other") == ()
 
     def test_ends_that_nobody_was_told(self, store: Store) -> None:
-        """Of five that ended: one before `since`, one whose opening nobody heard of, one that was announced."""
+        """Of five that ended: one before `since`, one whose opening was not notified, one whose resolution was."""
         told = replace(INCIDENT, notified_at=101, notified_status=Status.WARNING, resolved_at=200)
         for name, changes in {
             "later": {"resolved_at": 300},
