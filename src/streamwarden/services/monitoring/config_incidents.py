@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.health.stream_incidents import CONFIGURATION, ended, open_incident
+from streamwarden.health.stream_incidents import CONFIGURATION, open_incident, resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 
@@ -44,6 +44,6 @@ def follow_files(book: IncidentRepository, catalog: Catalog, runs: Callable[[str
         stream = owner(incident.stream)
         if stream in catalog.streams:
             if incident.check == CONFIGURATION:
-                book.save(ended(incident, "its file is right again", now))
+                book.save(resolve(incident, "its file is right again", now))
         elif stream not in broken:
-            book.save(ended(incident, "the stream is no longer in config/streams", now))
+            book.save(resolve(incident, "the stream is no longer in config/streams", now))
