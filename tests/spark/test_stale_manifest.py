@@ -26,7 +26,7 @@ ORACLE = """
 import json
 
 from streamwarden.verification.batches import replay_input
-from streamwarden.verification.oracle import RowCounts, Expectation
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 
 def expected(inputs, facts):

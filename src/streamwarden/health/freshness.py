@@ -14,7 +14,7 @@ from typing import Final
 from streamwarden.health.check import Thresholds
 from streamwarden.health.series import FRESH, batch_seconds, current_batches, percentile
 from streamwarden.health.services import outages
-from streamwarden.health.stopped import is_down, running_since, stopped
+from streamwarden.health.stopped import is_down, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Service, Window
 from streamwarden.units import format_duration
@@ -120,7 +120,7 @@ def standing(window: Window) -> float:
     Restarts after a failure do not reset it. Time before the last requested start does not count.
     """
     log = window.log
-    if log is None or stopped(window):
+    if log is None or is_stopped(window):
         return 0.0
     waiting, begun = window.waiting, None
     if log.gap > 0:

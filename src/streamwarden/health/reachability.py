@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamwarden.health.check import DRIVERS, Check, Thresholds, ValueUnit, limits
 from streamwarden.health.services import CHECK_OF, GAP, Outage, evidence_of, needs, outages
-from streamwarden.health.stopped import never_ran, stopped
+from streamwarden.health.stopped import is_stopped, never_ran
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Service, Window
 from streamwarden.lifecycle.driver import DriverRecord
@@ -70,7 +70,7 @@ def verdict(check: Check, service: Service, window: Window, thresholds: Threshol
     evidence = evidence_of(window, service)
     if not wanted:
         return _without(check, service, window)
-    if stopped(window):
+    if is_stopped(window):
         return check.verdict(window, Status.OK, f"not running: the {service} is not needed now", 0.0, evidence)
     if never_ran(window):
         return check.verdict(window, Status.UNKNOWN, "the stream has never run", None, evidence)

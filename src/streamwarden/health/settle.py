@@ -25,7 +25,7 @@ _RANK: Final = {status: rank for rank, status in enumerate(_GRADES)}
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledStatus:
     """Args:
     status: None while there are too few observations for an alarm and not all of them are good.
     value: the judged number: the third largest of the five newest (all of them, if fewer).
@@ -37,7 +37,7 @@ class Settled:
     held: bool
 
 
-def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled:
+def settle(values: Sequence[float], grade: Callable[[float], Status]) -> SettledStatus:
     """Replay `values` (not empty, oldest first; larger is worse).
 
     The first one or two observations never alarm: they are OK if good, otherwise undecided (None).
@@ -46,7 +46,7 @@ def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled
     newest = sorted(values[-RECENT:])
     judged = newest[-RAISE] if len(newest) >= RAISE else newest[-1]
     if grade(max(values)) is Status.OK:
-        return Settled(Status.OK, judged, False)
+        return SettledStatus(Status.OK, judged, False)
     ranks = [_RANK[grade(value)] for value in values]
     now: int | None = None
     for end in range(1, len(ranks) + 1):
@@ -58,8 +58,8 @@ def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled
         elif len(recent) == RECENT and recent[-1] < now:
             now = recent[-1]
     if now is None:
-        return Settled(None, judged, False)
-    return Settled(_GRADES[now], judged, now > _RANK[grade(judged)])
+        return SettledStatus(None, judged, False)
+    return SettledStatus(_GRADES[now], judged, now > _RANK[grade(judged)])
 
 
 def judge_series(

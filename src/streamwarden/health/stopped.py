@@ -29,7 +29,7 @@ def is_down(window: Window) -> bool:
     return not window.driver_alive
 
 
-def stopped(window: Window) -> bool:
+def is_stopped(window: Window) -> bool:
     """Whether no driver is alive and none should be: the stream should be stopped, or its last driver obeyed a stop or
     read all its input.
 

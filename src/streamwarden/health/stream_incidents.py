@@ -53,10 +53,10 @@ def close_incident(
     """Resolve the incident of the stream that was down, if it is open. Raises StoreError."""
     current = _open(repository, stream, SUPERVISION)
     if current is not None:
-        repository.save(ended(current, reason, now))
+        repository.save(resolve(current, reason, now))
 
 
-def ended(incident: Incident, reason: str, now: float) -> Incident:
+def resolve(incident: Incident, reason: str, now: float) -> Incident:
     """`incident`, resolved now (Unix seconds) for `reason`."""
     return replace(incident, status=Status.OK, updated_at=now, resolved_at=now, reason=reason)
 

@@ -12,7 +12,7 @@ from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, is_recent, one_batch, standing, still_holds
 from streamwarden.health.series import batch_seconds, current_batches, reports
 from streamwarden.health.settle import MEMORY
-from streamwarden.health.stopped import stopped
+from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.progress import Progress
@@ -21,7 +21,7 @@ from streamwarden.units import format_duration
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Seconds of work that wait, from the best source that is available."""
-    if stopped(window):
+    if is_stopped(window):
         return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
     longest = one_batch(window, thresholds)
     seen = _by_commit(window, longest) or _by_input(window, longest)

@@ -16,7 +16,7 @@ from streamwarden.health.freshness import (
     rhythm,
 )
 from streamwarden.health.series import FRESH
-from streamwarden.health.stopped import has_ended, is_down, stopped
+from streamwarden.health.stopped import has_ended, is_down, is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -108,7 +108,7 @@ def _stuck(window: Window, thresholds: Thresholds) -> _Stuck | str:
     if has_ended(window):
         return _Stuck(None, f"not running: the query has ended, {committed}")
     if is_down(window):
-        return _down(driver, wanted=not stopped(window))
+        return _down(driver, wanted=not is_stopped(window))
     if log.planned is None and driver is None:
         return "the stream has never run"
     launched = driver.launched_at if driver is not None else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
-from streamwarden.health.stopped import stopped
+from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -26,7 +26,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         f"{len(ends)} drivers failed or were killed within {format_duration(limits_in_force['per'])} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
-    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable and not stopped(window):
+    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable and not is_stopped(window):
         status = Status.CRITICAL
         reason = f"a restart cannot cure the cause of the driver's end: {_said(last)}"
     elif ends:

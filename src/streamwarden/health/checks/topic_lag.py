@@ -10,7 +10,7 @@ from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.checks.input_lost import RECREATED
 from streamwarden.health.freshness import RECENT_BATCHES, one_batch
 from streamwarden.health.series import FRESH
-from streamwarden.health.stopped import ended_well, running_since, stopped
+from streamwarden.health.stopped import ended_well, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, Window
 from streamwarden.units import format_duration
@@ -203,7 +203,7 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
 
 def _is_stopped(window: Window) -> bool:
     """Nothing reads, on purpose."""
-    return stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
+    return is_stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
 
 
 def _measured(window: Window, seen: Mapping[str, PartitionLag], before: _History | None) -> _History:

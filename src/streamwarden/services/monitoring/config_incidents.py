@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.health.stream_incidents import CONFIGURATION, ended, open_incident
+from streamwarden.health.stream_incidents import CONFIGURATION, open_incident, resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 
@@ -44,6 +44,6 @@ def follow_files(repository: IncidentRepository, catalog: Catalog, runs: Callabl
         stream = owner(incident.stream)
         if stream in catalog.streams:
             if incident.check == CONFIGURATION:
-                repository.save(ended(incident, "its file is correct again", now))
+                repository.save(resolve(incident, "its file is correct again", now))
         elif stream not in broken:
-            repository.save(ended(incident, "the stream is no longer in config/streams", now))
+            repository.save(resolve(incident, "the stream is no longer in config/streams", now))

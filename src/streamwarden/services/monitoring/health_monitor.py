@@ -19,7 +19,7 @@ from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance
 from streamwarden.health.services import measurement
-from streamwarden.health.stream_incidents import ended
+from streamwarden.health.stream_incidents import resolve
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
@@ -177,7 +177,7 @@ class HealthMonitor:
         for incident in self._store.incidents.open():
             key = incident.stream, incident.check
             if owner(incident.stream) in given and incident.check in _NAMES and key not in judged:
-                self._store.incidents.save(ended(incident, "the stream no longer has this query", now))
+                self._store.incidents.save(resolve(incident, "the stream no longer has this query", now))
 
     def _keep(self, verdicts: Sequence[Verdict], measured: Sequence[Measurement], now: float) -> Changes:
         self._store.verdicts.save(verdicts)
