@@ -311,7 +311,7 @@ def test_a_driver_launched_weeks_ago_is_still_the_streams_driver(tmp_path: Path,
 
 
 def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp_path: Path, store: Store) -> None:
-    """No driver lives that could obey: what is left of the stop is the desired state, until the stream is wanted running."""
+    """No driver is alive to obey: the stop remains as the desired state, until a person starts the stream."""
     stream = Stream(tmp_path, store)
     stream.run(range(20), until=T0 - 80_000)
     for number in range(1_500):
