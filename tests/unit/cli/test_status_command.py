@@ -123,7 +123,7 @@ def test_a_pid_that_another_program_has_now_is_no_running_driver(cli: CommandLin
     assert answer.code == Exit.BAD
 
 
-def test_a_driver_of_another_host_whose_lease_has_lapsed_is_told_as_not_known(cli: CommandLine) -> None:
+def test_a_driver_of_another_host_whose_lease_has_expired_is_shown_as_not_known(cli: CommandLine) -> None:
     """The store may have been away, and the driver not have found it back yet: one look is no reason to end its run."""
     cli.project.stream("a")
     elsewhere = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
@@ -177,7 +177,7 @@ def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "wish", "state", "code"),
+    ("kind", "desired", "state", "code"),
     [
         (ExitKind.FAILED, None, "down", Exit.BAD),
         (ExitKind.KILLED, Desired.RUNNING, "down", Exit.BAD),
@@ -187,15 +187,15 @@ def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: 
         (ExitKind.COMPLETED, None, "completed", Exit.OK),
     ],
 )
-def test_the_last_exit_and_peoples_wish_make_the_state(
-    cli: CommandLine, kind: ExitKind, wish: Desired | None, state: str, code: Exit
+def test_the_last_exit_and_the_desired_state_make_the_state(
+    cli: CommandLine, kind: ExitKind, desired: Desired | None, state: str, code: Exit
 ) -> None:
     cli.project.stream("a")
     driver(cli, ended(kind))
-    if wish is not None:
+    if desired is not None:
         with cli.store() as store:
             store.stops.set_desired(
-                DesiredState(stream="a", desired=wish, changed_by="me", reason="so", changed_at=NOW)
+                DesiredState(stream="a", desired=desired, changed_by="me", reason="so", changed_at=NOW)
             )
     answer = cli("status", "--json")
     assert answer.json["streams"][0]["state"] == state
@@ -357,10 +357,10 @@ def test_stopping_a_stream_without_a_driver_is_remembered(cli: CommandLine) -> N
     answer = cli("stop", "a", "--reason", "maintenance")
     assert answer.code == Exit.OK
     with cli.store() as store:
-        wish = store.stops.desired("a")
-    assert wish is not None
-    assert (wish.desired, wish.reason) == (Desired.STOPPED, "maintenance")
-    assert "command line" in wish.changed_by
+        desired = store.stops.desired("a")
+    assert desired is not None
+    assert (desired.desired, desired.reason) == (Desired.STOPPED, "maintenance")
+    assert "command line" in desired.changed_by
 
 
 def test_a_stream_with_a_broken_file_can_still_be_stopped(cli: CommandLine) -> None:

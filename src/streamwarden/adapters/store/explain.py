@@ -86,6 +86,7 @@ _CAUSES: Final = (
         "install that package, or choose another driver in STREAMWARDEN_STORE_URL",
     ),
 )
+"""Recognised by the databases' own words, since SQLite and a failed connection to PostgreSQL give no common code."""
 
 
 def explain(error: BaseException, *, path: Path | None, busy_timeout: float) -> Explanation:
