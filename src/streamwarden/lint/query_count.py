@@ -19,7 +19,10 @@ _CERTAIN: Final = (
 def count_queries(tree: ast.Module) -> int | None:
     """The number of queries; None if the text starts none, or does not show how many."""
     counter = _Counter(tree)
-    counter.visit(tree)
+    try:
+        counter.visit(tree)
+    except RecursionError:  # an expression of a thousand terms is valid Python
+        return None
     return counter.count or None
 
 
