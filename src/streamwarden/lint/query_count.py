@@ -21,7 +21,7 @@ def count_queries(tree: ast.Module) -> int | None:
     counter = _Counter(tree)
     try:
         counter.visit(tree)
-    except RecursionError:  # an expression of a thousand terms is valid Python
+    except RecursionError:  # an expression of several hundred terms is valid Python
         return None
     return counter.count or None
 
