@@ -13,7 +13,7 @@ _CERTAIN: Final = (
     *(ast.Module, ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.With, ast.withitem, ast.Try),
     *(ast.Call, ast.Attribute, ast.keyword, ast.Starred, ast.Tuple, ast.List, ast.Dict),
 )
-"""Code of which each part runs exactly once if the whole does: no loop, no branch, no function."""
+"""Code whose parts run exactly once if the whole does: not a loop, a branch or a function."""
 
 
 def count_queries(tree: ast.Module) -> int | None:
