@@ -135,6 +135,7 @@ if __name__ == "__main__":
         ("def build(spark, spec):\n    return spark.readStream.json('in')", 1),
         (f"{START}\n{START}", 2),
         ("rows.writeStream.toTable('t')", 1),
+        ("writer = rows.writeStream.foreachBatch(f)\nwriter.start().awaitTermination()", 1),
         (f"try:\n    {START}\nfinally:\n    spark.stop()", 1),
         (MAIN, 2),
         (f"from pyspark.sql import functions as f\nimport yaml_like_settings\n{START}", 1),
