@@ -128,6 +128,8 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("state: {shuffle_partitions: '4'}", "state.shuffle_partitions", "a whole number"),
         ("state: {backend: leveldb}", "state.backend", "'rocksdb', 'hdfs' or the full name of a provider's class"),
         ("state: {backend: 7}", "state.backend", "'rocksdb'"),
+        ("state: {backend: [1]}", "state.backend: [1]", "'rocksdb'"),
+        ("state: {backend: {a: 1}}", "state.backend: {'a': 1}", "'rocksdb'"),
         ("state: {ttl: 0s}", "state.ttl", "a positive duration"),
         ("restart: {budget: often}", "restart.budget", "5 per hour"),
         ("restart: {budget: 5 per 0s}", "restart.budget", "a positive span"),
