@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit lint types layers docs bench lock clean
+.PHONY: help setup setup-tests demo test test-unit lint types layers docs bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,10 +18,13 @@ help: ## show this list
 setup: ## make .venv from the lock and make sure of Java
 	@scripts/setup.sh
 
+setup-tests: ## the same, and the programs that the tests need (Chromium, Maven, PostgreSQL's server)
+	@scripts/setup.sh --tests
+
 demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=0: stop by itself; status 0 only if passed)
 	@KEEP=$(KEEP) $(BIN)/python scripts/demo
 
-test: lint types layers ## everything that CI runs
+test: setup-tests lint types layers ## everything that CI runs, on a machine that has nothing installed before
 	@$(BIN)/python -m pytest tests -n 2 --dist loadfile
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)

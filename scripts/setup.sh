@@ -4,6 +4,8 @@
 # Safe to run at any time: done already, it ends in a fraction of a second; interrupted at any point, the next run
 # repairs what was left. Needs CPython 3.11. Where it is root on Debian or Ubuntu it installs the system packages that
 # are missing; elsewhere it stops and prints the one command to run.
+#
+# --tests: also makes sure of the programs that the tests need: Chromium, Maven and PostgreSQL's server.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -27,23 +29,48 @@ flock 9
 # --- system packages -------------------------------------------------------------------------------------------------
 can_install() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
 
-install_package() { # package, what it is for
-    local command="apt-get update && apt-get install -y $1"
-    if ! can_install; then
-        die "$2 is missing." "Run this command, then the same make target again:" "    sudo sh -c '$command'"
+install() { # what they are for, packages
+    local purpose=$1 command log
+    shift
+    command="apt-get update && apt-get install -y --no-install-recommends $*"
+    if [[ " $* " == *" postgresql "* ]]; then
+        # The tests start their own servers: the package must not create and start one of the system.
+        local folder=/etc/postgresql-common/createcluster.d
+        command="mkdir -p $folder && echo create_main_cluster=false >$folder/streamwarden-tests.conf && $command"
     fi
-    say "installing $1 ($2)"
-    local log
+    if ! can_install; then
+        die "$purpose is missing." "Run this command, then the same make target again:" "    sudo sh -c '$command'"
+    fi
+    say "installing $* ($purpose)"
     log=$(mktemp)
     # 9<&-: a daemon that a package starts must not inherit the lock.
-    if ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"; } \
-        >"$log" 2>&1 9<&-; then
+    if ! DEBIAN_FRONTEND=noninteractive sh -c "$command" >"$log" 2>&1 9<&-; then
         tail -n 20 "$log" >&2
         rm -f "$log"
-        die "$1 could not be installed (see above). Run: $command"
+        die "$* could not be installed (see above). Run: $command"
     fi
     rm -f "$log"
 }
+
+# --- programs for the tests ------------------------------------------------------------------------------------------
+missing_for_tests() { # prints packages
+    local name
+    for name in chromium chromium-browser google-chrome none; do
+        if command -v "$name" >/dev/null; then break; fi
+    done
+    [ "$name" != none ] || echo chromium
+    command -v mvn >/dev/null || echo maven
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
+}
+
+if [ "${1:-}" = --tests ]; then
+    mapfile -t missing < <(missing_for_tests)
+    if ((${#missing[@]})); then
+        install "a program that the tests need" "${missing[@]}"
+        mapfile -t missing < <(missing_for_tests)
+        ((${#missing[@]} == 0)) || die "still missing after the installation: ${missing[*]}"
+    fi
+fi
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 is_311() { "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; }
@@ -77,11 +104,11 @@ make_environment() {
     fi
     if [ ! -e $venv ]; then
         base=$(find_python) || {
-            install_package python3.11-venv "CPython 3.11"
+            install "CPython 3.11" python3.11-venv
             base=$(find_python) || die "no CPython 3.11 found." "Install it, or name it: PYTHON=/path/to/python3.11 make setup"
         }
         if ! "$base" -c 'import ensurepip, venv' >/dev/null 2>&1; then
-            install_package python3.11-venv "Python's venv module"
+            install "Python's venv module" python3.11-venv
         fi
         say "making $venv with $base"
         "$base" -m venv $venv
@@ -89,8 +116,8 @@ make_environment() {
     : >"$unfinished"
     say "installing the locked packages (the first time: about a minute)"
     $python -m pip install --quiet --disable-pip-version-check --no-input "uv==$uv_version"
-    # Compiled once, here: otherwise each of Airflow's first processes does it for itself, or where Python is told not
-    # to write bytecode every process does it every time.
+    # Compiled once, here: otherwise each of Airflow's first processes does it for itself, or, where Python must not
+    # write bytecode, every process does it every time.
     $venv/bin/uv pip sync --quiet --compile-bytecode --python $python requirements.txt
     $venv/bin/uv pip install --quiet --python $python --no-deps --editable .
     printf '%s\n' "$wanted" >"$stamp"
@@ -119,13 +146,13 @@ PY
 problem=$(java_problem)
 if [ -n "$problem" ]; then
     say "$problem"
-    install_package openjdk-17-jre-headless "a Java that Spark 4.3 runs on"
+    install "a Java that Spark 4.3 runs on" openjdk-17-jre-headless
     problem=$(java_problem)
     [ -z "$problem" ] || die "still $problem"
 fi
 
 # --- class archive ---------------------------------------------------------------------------------------------------
-# A short cut, so a failure is told and does not stop the set-up. `prepared` names the archive it was made as.
+# The archive only saves time, so a failure is reported and does not stop the set-up. `prepared` names the archive it was made as.
 prepared=$venv/.setup-prepared
 if ! { [ -f "$prepared" ] && [ -f "$(cat "$prepared")" ] && [ "$prepared" -nt "$stamp" ]; }; then
     started=$SECONDS

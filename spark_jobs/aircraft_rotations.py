@@ -2,15 +2,15 @@
 
 Why a native operator: `session_window` merges the rows of a session inside the JVM, some 60,000 to 90,000 rows a second
 on two cores, where session logic in Python makes 3,000 to 20,000. Custom state is for sessions that end by what a row
-says, or with a gap of each key's own (`user_sessions`).
+says, or with a gap that depends on the key (`user_sessions`).
 
 State: one row for each rotation that is not closed yet.
     key    (tailnum, start of the session)
     value  (end of the session, count, list of (event_time, flight_id, origin, dest))
 What bounds it: a rotation leaves the state when the watermark (the newest scheduled departure that took place, less two
-hours) passes its end, twelve hours after its last departure. Open are the rotations of the last fourteen hours and
-those of the running batch, and no more than there are aircraft. An aircraft that never pauses for twelve hours never
-ends its rotation, and its list grows: of the 245,847 of 2013 the longest has 34 departures in nine days.
+hours) passes its end, twelve hours after its last departure. The state holds the rotations of the last fourteen hours
+and those of the running batch, and no more than there are aircraft. An aircraft that never pauses for twelve hours
+never ends its rotation, and its list grows: of the 245,847 of 2013 the longest has 34 departures in nine days.
 
 The order of `legs` is defined: by scheduled time, then by flight. Without the sort, `collect_list` gives them in the
 order in which they were merged.
@@ -19,11 +19,10 @@ Guarantee, end to end: exactly once. The files can be read again, and the checkp
 batch; the state is versioned by batch; the parquet sink's manifest takes the files of a batch once, for readers that
 honour it (`_spark_metadata`). Append mode writes a rotation once, when it can no longer change.
 
-Cancelled flights, and such as name no aircraft, are part of no rotation; they are counted (`observedMetrics` of the
-progress, under `flights`). Lines that do not fit, lack the id, the time or the airport, or tell of a time more than a
+Cancelled flights, and flights without an aircraft, are not part of a rotation; they are counted (`observedMetrics` of
+the progress, under `flights`). Lines that do not fit, lack the id, the time or the airport, or have a time more than a
 day ahead of their own file are counted, and kept aside in the stream's quarantine, by `read_rows`: one flight of the
-year 2100 would close all rotations until then.
-"""
+year 2100 would close all rotations until then."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""A heartbeat of each active session of each device, each thirty seconds, and a last word when the session fell silent.
+"""A heartbeat of each active session of each device, every thirty seconds, and a last row when the session ended.
 
     readings  {"device_id": "d-17", "session_id": "s-1", "state": "charging", "event_time": "…"}, lines of files or
               records of a topic
-    args      heartbeat=30s  between two heartbeats of a device. They are on a grid of its own (multiples of the
-                             interval since 1970, moved by a checksum of the device's id), so that not all beat at once
+    args      heartbeat=30s  between two heartbeats of a device. Each device has its own grid (multiples of the
+                             interval since 1970, moved by a checksum of its id), so that not all beat at once
               inactive=2m    a session silent for longer has ended, at the end of that silence
               time=event     by the events' own time (device_heartbeats_event_time); otherwise by the clock
               late=1m        how late a reading may be, with time=event
 
     HEARTBEAT at each point of the grid that finds the session active: how many readings until then, and the last state
-    END       at the end of the silence, told at the next point of the grid. A session id that comes again begins anew
+    END       at the end of the silence, written at the next point of the grid. The same session id then begins again
 
-Why custom state: rows at set times of a session that is not over have no native operator, `session_window` tells a
-session once, when it is closed. So `transformWithState`, by rows: a device has a handful of readings in a batch.
+Why custom state: no native operator writes rows at set times of an open session; `session_window` writes a session
+once, when it is closed. So the job uses `transformWithState`, by rows: a device has a handful of readings in a batch.
 
 State, by device_id:
     sessions  map    session_id -> its number, when it began, its last reading (ms), readings, last state
@@ -25,7 +25,7 @@ has a TTL by the clock only: it refuses the stream of events' time at the start,
 
 One timer a device, not one a session: a timer costs a call into Python and a handful of messages between it and the
 JVM, and the sessions of a device share them. Measured on two cores (`benchmarks/device_heartbeats/run.py`): a batch
-that tells 50,000 sessions of 5,000 devices takes 7.1 s, which is 6,800 a second, or 200,000 sessions in the 30 seconds
+that writes 50,000 sessions of 5,000 devices takes 7.1 s, which is 6,800 a second, or 200,000 sessions in the 30 seconds
 from one heartbeat to the next. That is the ceiling of one such driver while readings are rare; with one of each session
 in between, 10,000 sessions took 9.1 s, and 33,000 would fill the 30 seconds.
 
@@ -33,16 +33,16 @@ Time is processing time: all readings of a batch come at the moment that it was 
 and gives again when the batch runs again; their order is that of the files (modification, name) and their lines, or of
 the records (timestamp, partition, offset): a device's readings belong in one partition, so key them by it. Timers fire
 when nothing comes, too: a clock (Spark's `rate` source, whose rows are all left out) runs beside the readings, so that
-each trigger has a batch, also after a restart into silence. Heartbeats that an outage has missed are told after it,
-each as of its own time. A bounded run (`available_now`) reads all its input in one batch, and ends with it.
+each trigger has a batch, also after a restart into silence. Heartbeats that an outage has missed are written after
+it, each with its own time. A bounded run (`available_now`) reads all its input in one batch, and ends with it.
 
 With time=event nothing depends on when: the same logic runs on the readings' own times, in the order of time (then
-session, then state), and a point of the grid is told when the watermark has reached it. Nothing is told while nothing
-comes, for then the watermark stands. Readings later than `late` can be dropped, and Spark counts them.
+session, then state), and a point of the grid is written when the watermark has reached it. While no reading comes,
+the watermark does not move, and nothing is written. Readings later than `late` can be dropped, and Spark counts them.
 
 Guarantee, end to end: exactly once. Files or offsets, state with its timers, and the parquet sink's manifest all go by
 the batch. Readers must honour that manifest (`_spark_metadata`). The sum of `added` over all rows is the number of
-readings told. A reading that was published twice counts twice: it has no id.
+readings that were counted. A reading that was published twice counts twice: it has no id.
 
 Lines or records that do not fit, lack a field that is needed, or (by events' time) lie more than an hour ahead of when
 their file or record was written are counted and kept aside in the stream's quarantine.
@@ -156,7 +156,7 @@ class Session(NamedTuple):
     state: str
 
 
-class Told(NamedTuple):
+class Output(NamedTuple):
     """A row to come out: a session as it was at `at_ms`."""
 
     session_id: str
@@ -172,7 +172,7 @@ class Turn(NamedTuple):
     `readings` are those that lie beyond, `due` the next point; None: nothing is left to wait for.
     """
 
-    told: list[Told]
+    written: list[Output]
     sessions: dict[str, Session]
     readings: list[Reading]
     begun: int
@@ -200,34 +200,34 @@ def catch_up(
     Args:
         remember: the number of the device's sessions outlives the last one of them.
     """
-    told: list[Told] = []
+    written: list[Output] = []
     active, left = dict(sessions), list(readings)
     point: int | None = due
     while point is not None and point <= clock:  # Spark fires a timer of this very millisecond, and forgets it
         until = [reading for reading in left if reading.at_ms <= point]
         left = [reading for reading in left if reading.at_ms > point]
         said, active, begun = beat(active, until, begun, point, rules.inactive)
-        told += said
+        written += said
         if active:
             point = first_point(point + 1, device, rules.heartbeat)
         else:
             begun = begun if remember else 0
             point = first_point(min(left).at_ms, device, rules.heartbeat) if left else None
-    return Turn(told, active, left, begun, point)
+    return Turn(written, active, left, begun, point)
 
 
 def beat(
     sessions: Mapping[str, Session], readings: Sequence[Reading], begun: int, at_ms: int, inactive: int
-) -> tuple[list[Told], dict[str, Session], int]:
+) -> tuple[list[Output], dict[str, Session], int]:
     """One point of the grid: rows, the sessions that are active after it, and how many the device has begun."""
-    told: list[Told] = []
+    written: list[Output] = []
     active = dict(sessions)
     added: Counter[str] = Counter()
     for reading in readings:
         name = reading.session_id
         session = active.get(name)
         if session is not None and reading.at_ms > session.last_ms + inactive:
-            told.append(Told(name, "END", session.last_ms + inactive, session, added.pop(name, 0)))
+            written.append(Output(name, "END", session.last_ms + inactive, session, added.pop(name, 0)))
             session = None
         if session is None:
             begun += 1
@@ -239,14 +239,14 @@ def beat(
     for name, session in list(active.items()):
         end = session.last_ms + inactive
         if at_ms > end:
-            told.append(Told(name, "END", end, active.pop(name), added[name]))
+            written.append(Output(name, "END", end, active.pop(name), added[name]))
         else:
-            told.append(Told(name, "HEARTBEAT", at_ms, session, added[name]))
-    return told, active, begun
+            written.append(Output(name, "HEARTBEAT", at_ms, session, added[name]))
+    return written, active, begun
 
 
 def may_begin(sessions: Mapping[str, Session], readings: Sequence[Reading], inactive: int) -> bool:
-    """Whether one of the readings can begin a session: otherwise nobody needs to know how many there were."""
+    """Whether one of the readings can begin a session: otherwise their number is not needed."""
     return any(
         (session := sessions.get(reading.session_id)) is None or reading.at_ms > session.last_ms + inactive
         for reading in readings
@@ -359,7 +359,7 @@ class Heartbeats(StatefulProcessor):
             remember=self._remember_ms is not None,
         )
         self._keep(sessions, readings, begun, turn)
-        return (_row(device, told) for told in turn.told)
+        return (_row(device, written) for written in turn.written)
 
     def _keep(self, before: Mapping[str, Session], readings: Sequence[Reading], begun: int, turn: Turn) -> None:
         """Write what the turn changed."""
@@ -380,16 +380,16 @@ class Heartbeats(StatefulProcessor):
             self._handle.registerTimer(turn.due)
 
 
-def _row(device: str, told: Told) -> Row:
-    session = told.session
+def _row(device: str, written: Output) -> Row:
+    session = written.session
     return Row(
         device_id=device,
-        session_id=told.session_id,
-        kind=told.kind,
-        at_ms=told.at_ms,
+        session_id=written.session_id,
+        kind=written.kind,
+        at_ms=written.at_ms,
         number=session.number,
         started_ms=session.started_ms,
         readings=session.readings,
-        added=told.added,
+        added=written.added,
         state=session.state,
     )

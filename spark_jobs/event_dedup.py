@@ -21,7 +21,7 @@ Guarantee, end to end: exactly once into the parquet sink, for readers that hono
 Into a topic it is at least once, and exactly once for readers that drop the event ids (`streamwarden-event-id`) that
 they have seen: a batch that runs again writes the same rows, and so the same ids.
 
-Lines that do not fit, lack a column, or tell of a time more than an hour ahead of their own file or record are counted,
+Lines that do not fit, lack a column, or have a time more than an hour ahead of their own file or record are counted,
 and kept aside in the stream's quarantine, by `read_rows`.
 """
 

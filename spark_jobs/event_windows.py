@@ -1,15 +1,15 @@
 """How often each user acted in each five minutes, and what they did, in order.
 
 Why native operators: the watermark, the windowed groupBy and `collect_list` run inside the JVM; no row crosses to
-Python. A count and a list need no state logic of one's own.
+Python. A count and a list need no custom state logic.
 
 State: one row for each window and user that is not closed yet.
     key    (window start and end, user_id)
     value  (count, list of (event_time, action))
-What bounds it: a window leaves the state when the watermark (the newest event, less ten minutes) passes its end. Open
-are the windows of the last fifteen minutes and those of the running batch. Within a window nothing bounds the list: it
-holds each event of five minutes, so a user with very many of them costs memory. Where that can be, count, or keep a
-sample, instead of a list.
+What bounds it: a window leaves the state when the watermark (the newest event, less ten minutes) passes its end. The
+state holds the windows of the last fifteen minutes and those of the running batch. Within a window nothing bounds the
+list: it holds each event of five minutes, so a user with very many of them costs memory. Where that can be, count, or
+keep a sample, instead of a list.
 
 The order of `actions` is defined: by event time, then by the action's text. Without the sort, `collect_list` gives them
 in the order in which they arrived, which a restart changes.
@@ -20,7 +20,7 @@ honour it (`_spark_metadata`). Append mode writes a window once, when it can no 
 
 Events later than the watermark are dropped and counted, by Spark: `numRowsDroppedByWatermark` of the state operator, in
 each batch's progress. It counts after the partial aggregation: the late (window, user) pairs of each task, not their
-events. Lines that do not fit, lack a column, or tell of a time that lies ahead of their own file are counted, and kept
+events. Lines that do not fit, lack a column, or have a time ahead of their own file are counted, and kept
 aside in the stream's quarantine, by `read_rows`: one event of the year 2100 would close every window until then.
 """
 

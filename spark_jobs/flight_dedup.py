@@ -6,8 +6,8 @@ State: one row for each flight that was seen and is not forgotten yet.
     key    (flight_id)
     value  (instant at which it may be forgotten)
 What bounds it: a flight is forgotten when the watermark (the newest scheduled departure, less six hours) has moved six
-hours beyond its own scheduled departure. Remembered are the flights of the last twelve hours and those of the running
-batch, however long the stream runs. `flight_dedup_unbounded` is the same without this bound.
+hours beyond its own scheduled departure. The state holds the flights of the last twelve hours and those of the
+running batch, however long the stream runs. `flight_dedup_unbounded` is the same without this bound.
 
 What that means: repeats whose scheduled times lie less than six hours apart are found, whenever they come. A repeat
 with a later time than that can be taken for a new flight; one that lies behind the watermark is dropped as late.
@@ -18,7 +18,7 @@ Guarantee, end to end: exactly once. The files can be read again, and the checkp
 batch; the state is versioned by batch; the parquet sink's manifest takes the files of a batch once, for readers that
 honour it (`_spark_metadata`). A flight is written in the batch that it first came in.
 
-Lines that do not fit, lack the id or the time, or tell of a time more than a day ahead of their own file are counted,
+Lines that do not fit, lack the id or the time, or have a time more than a day ahead of their own file are counted,
 and kept aside in the stream's quarantine, by `read_rows`: one flight of the year 2100 would make all others late.
 """
 

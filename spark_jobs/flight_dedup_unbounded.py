@@ -1,8 +1,8 @@
 """How not to do it: each flight once, by a state that remembers every flight there ever was. See `flight_dedup`.
 
-`dropDuplicates` without the watermark's column among its columns has nothing by which it could forget. The job is right
-on the first day, and on each day slower and larger, until the driver runs out of memory. It stands here to be
-recognized, and as the stream on which the check `state_growth` proves itself.
+`dropDuplicates` without the watermark's column among its columns never forgets a row. The job is right on the first
+day, and slower and larger on each day after it, until the driver runs out of memory. It is here to be recognized, and
+as the stream on which the check `state_growth` is tested.
 
 State: one row for each flight that was ever seen.
     key    (flight_id)
@@ -12,7 +12,7 @@ day; a stream of 10,000 rows a second reaches a gigabyte within 20 minutes.
 
 The remedy is one line: `withWatermark(…)` and `dropDuplicatesWithinWatermark`.
 
-Guarantee, end to end: exactly once, as long as it lives, by the same means as `flight_dedup`.
+Guarantee, end to end: exactly once, as long as it runs, by the same means as `flight_dedup`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ State: one row for each window, origin and carrier that is not closed yet.
     key    (window start and end, origin, carrier)
     value  (flights, departures, sum of delay minutes)
 What bounds it: a window leaves the state when the watermark (the newest scheduled departure, less two hours) passes its
-end. Open are the windows of the last three hours and those of the running batch: at the pace of real time a few hundred
-rows, however long the stream runs.
+end. The state holds the windows of the last three hours and those of the running batch: at the pace of real time a
+few hundred rows, however long the stream runs.
 
 Guarantee, end to end: exactly once. The files can be read again, and the checkpoint says which of them were in which
 batch; the state is versioned by batch; the parquet sink's manifest takes the files of a batch once. Readers must honour

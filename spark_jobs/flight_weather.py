@@ -2,20 +2,21 @@
 
     flights  {"flight_id": …, "event_time": …, "origin": "JFK", …}     folder `flights` of the source
     weather  {"observed_at": …, "origin": "JFK", "temp": …, …}         folder `weather`
-    join     args: ["join=left"]: flights whose hour nobody observed come out with nulls; this is the default.
+    join     args: ["join=left"]: flights whose hour has no observation come out with nulls; this is the default.
              args: ["join=inner"]: they do not come out.
 
 Why a native operator: the stream-stream join keeps both sides in the JVM's state and matches each new row against the
-other side as it comes, whichever is first. It needs neither a lookup table that somebody refreshes, nor Python.
+other side as it comes, whichever is first. It needs neither a lookup table, which would have to be refreshed, nor
+Python.
 
 State: the rows of both sides that may still find a partner, each in two stores.
     key    (side, origin), and a row's number within it
     value  the row; of a flight also whether it was matched
 What bounds it: the condition says which hour fits, so the watermark (the lesser of both sides': the newest scheduled
-departure less two hours, the newest observation less one) tells when none can come any more. Flights wait until it has
+departure less two hours, the newest observation less one) shows when none can come any more. Flights wait until it has
 passed them, observations until it has passed their hour. Without watermarks on both sides, or with a condition on the
 airport alone, both would stay for ever. A side that falls silent holds the watermark, and with it the state of the
-other one: `watermark_stalled` tells it.
+other one: the check `watermark_stalled` reports it.
 
 A flight without weather comes out when the watermark has passed it, in the batch after the one that moved it: that is
 how late an outer join has to be. If both sides end, the last two hours stay in the state.
@@ -25,7 +26,7 @@ were in which batch; the state is versioned by batch; the parquet sink's manifes
 readers that honour it (`_spark_metadata`).
 
 Rows later than the watermark are dropped and counted, on both sides (`numRowsDroppedByWatermark`). Lines that do not
-fit, lack their key, or tell of a time too far ahead of their own file are counted for each side (`observedMetrics`
+fit, lack their key, or have a time too far ahead of their own file are counted for each side (`observedMetrics`
 `input` and `input_1`), and kept aside in the stream's quarantine. The weather of 2013 was observed for most hours: of
 336,776 flights 1,556 have none.
 """

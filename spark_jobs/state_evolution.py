@@ -28,9 +28,9 @@ nullable. A refused change ends the driver before it has run a batch (STATE_STOR
 exit names the field, and no restart is tried. Undo the change, or give the field a new name; the checkpoint is as it
 was. Without Avro (`unsaferow`) any change in the number or types of fields is refused, but names are not compared: two
 fields of one type that changed places are read as each other. The encoding is that of the checkpoint's first batch:
-another one in the stream's file is passed over without a word.
+another one in the stream's file is ignored silently.
 
-Why custom state: native aggregations keep their state in a form of Spark's own, and none of this is possible there: a
+Why custom state: native aggregations keep their state in Spark's own form, and none of this is possible there: a
 sum more or less is another query with a new checkpoint.
 
 Guarantee, end to end: exactly once, over the upgrade too. Files, state and the parquet sink's manifest all go by the
@@ -87,7 +87,7 @@ class Account1(NamedTuple):
         given_back = sum(amount < 0 for amount in amounts)
         return Account1(self.entries + len(amounts), self.points + sum(amounts), self.refunds + given_back)
 
-    def told(self) -> dict[str, int | None]:
+    def output(self) -> dict[str, int | None]:
         """The columns of a row that are the version's own."""
         return {"spent": self.points, "refunds": self.refunds, "largest": None}
 
@@ -113,7 +113,7 @@ class Account2(NamedTuple):
         largest = max([*(amount for amount in amounts if amount > 0), known.largest or 0])
         return Account2(known.entries + len(amounts), None, known.spent + sum(amounts), largest or None)
 
-    def told(self) -> dict[str, int | None]:
+    def output(self) -> dict[str, int | None]:
         """The columns of a row that are the version's own."""
         return {"spent": self.spent, "refunds": None, "largest": self.largest}
 
@@ -157,5 +157,5 @@ class Accounts(StatefulProcessor):
         value = self._account.get() if self._account.exists() else None
         account = ACCOUNT[self._version](*(value or ())).booked(amounts)
         self._account.update(tuple(account))
-        told = {"entries": account.entries, **account.told(), "version": self._version, "added": len(amounts)}
-        return iter([Row(customer=key[0], **told)])
+        written = {"entries": account.entries, **account.output(), "version": self._version, "added": len(amounts)}
+        return iter([Row(customer=key[0], **written)])

@@ -2,27 +2,28 @@
 
     user_actions  {"user_id": 7, "action": "login"}, lines of files or records of a topic
     timeout       args: ["timeout=5m"], also the default: a user silent for longer gets a row TIMEOUT with the final
-                  count, and is forgotten. Who comes back begins at one again.
+                  count, and is forgotten. A user who comes back begins at one again.
 
 Why custom state: a native aggregation counts as well, and some ten times faster, but it forgets a user only by event
-time, and has no row to say so. Here it is the wall's clock that decides. So `transformWithState`, and of its two forms
+time, and has no row to say so. Here the wall clock decides. So the job uses `transformWithState`, and of its two forms
 for Python the one of rows: a user has a handful of actions in a batch, and a pandas frame for each costs more than they
 do (6,000 rows a second on two cores against 20,000).
 
 State, by user_id:
     user  value  actions so far, the last one, when it came (ms), the user's timer (ms)
-What bounds it: one row of some 60 bytes and one timer for each user of the last five minutes. Who is silent for longer
-is removed by the timer.
+What bounds it: one row of some 60 bytes and one timer for each user of the last five minutes. The timer
+removes a user who is silent for longer.
 
 Time is processing time: all actions of a batch come at the moment that it was planned, which Spark writes down first
-and gives again when the batch runs again. In a batch the order, which tells the last action, is that of the files
-(modification, name) and their lines, or that of the records (timestamp, partition, offset). A limit per batch cuts each
-partition where it is: for the order from batch to batch a user's actions belong in one partition, so key them by user.
+and gives again when the batch runs again. In a batch the order, which decides which action is the last, is that of the
+files (modification, name) and their lines, or that of the records (timestamp, partition, offset). A limit per batch
+cuts each partition where it is: for the order from batch to batch a user's actions belong in one partition, so key them
+by user.
 
 Timeouts fire when nothing comes, too: a clock (Spark's `rate` source, whose rows are all left out) runs beside the
 actions, so that each trigger has a batch, also after a restart into silence, when Spark alone would run none. A timeout
 is late by a trigger at most. A bounded run (`available_now`) reads all its input in one batch, since the clock knows no
-bounds, and ends with it: who is counted then stays in the checkpoint.
+bounds, and ends with it: the users counted then stay in the checkpoint.
 
 Guarantee, end to end: exactly once. Files or offsets, state with its timers, and the parquet sink's manifest all go by
 the batch. Readers must honour that manifest (`_spark_metadata`). A row is one state of a counter, so the sink appends:
@@ -90,7 +91,7 @@ class User(NamedTuple):
     timer_ms: int
 
 
-class Told(NamedTuple):
+class Output(NamedTuple):
     """A row to come out."""
 
     at_ms: int
@@ -103,7 +104,7 @@ class Told(NamedTuple):
 class Turn(NamedTuple):
     """What a batch does to a user: rows in their order, and what is known of them now (None: they are forgotten)."""
 
-    told: tuple[Told, ...]
+    written: tuple[Output, ...]
     user: User | None
 
 
@@ -112,16 +113,16 @@ def advance(before: User | None, added: int, last_action: str, now: int, silence
 
     A user has one timer. It stays where it is while actions push the end away: when it fires, `expire` moves it on.
     """
-    told = []
+    written = []
     if before is not None and now > before.last_ms + silence:
-        told.append(_timeout(before, silence))
+        written.append(_timeout(before, silence))
         before = None
     total = added + (0 if before is None else before.actions)
     last = now if before is None else max(now, before.last_ms)
     # A timer later than the end of the silence belongs to a timeout that was shortened.
     timer = last + silence if before is None else min(before.timer_ms, last + silence)
-    told.append(Told(now, "UPDATE", total, last_action, added))
-    return Turn(tuple(told), User(total, last_action, last, timer))
+    written.append(Output(now, "UPDATE", total, last_action, added))
+    return Turn(tuple(written), User(total, last_action, last, timer))
 
 
 def expire(user: User, now: int, silence: int) -> Turn:
@@ -132,8 +133,8 @@ def expire(user: User, now: int, silence: int) -> Turn:
     return Turn((), user._replace(timer_ms=due))
 
 
-def _timeout(user: User, silence: int) -> Told:
-    return Told(user.last_ms + silence, "TIMEOUT", user.actions, user.last_action, 0)
+def _timeout(user: User, silence: int) -> Output:
+    return Output(user.last_ms + silence, "TIMEOUT", user.actions, user.last_action, 0)
 
 
 def timeout(args: Sequence[str], where: str = "") -> int:
@@ -185,7 +186,7 @@ class Counts(StatefulProcessor):
         """Called by Spark after the rows of a batch, for each timer that does not lie after its time."""
         before = self._known()
         if before is None or before.timer_ms != expiredTimerInfo.getExpiryTimeInMs():
-            return iter(())  # this very batch has told of the silence, and the user is back
+            return iter(())  # this very batch has written of the silence, and the user is back
         return self._told(key, before, expire(before, timerValues.getCurrentProcessingTimeInMs(), self._silence))
 
     def _known(self) -> User | None:
@@ -205,4 +206,4 @@ class Counts(StatefulProcessor):
         else:
             self._user.update(tuple(turn.user))
         names = "user_id", "at_ms", "status", "count", "last_action", "added"
-        return iter([Row(**dict(zip(names, (key[0], *told), strict=True))) for told in turn.told])
+        return iter([Row(**dict(zip(names, (key[0], *written), strict=True))) for written in turn.written])

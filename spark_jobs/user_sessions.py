@@ -1,20 +1,20 @@
 """Sessions of users: the events of an id until `is_last`, or until a silence longer than the timeout of its client.
 
     events   {"id": "web:4711", "data": "…", "is_last": false}, lines of files or records of a topic
-    timeouts args: ["web=30m", "kiosk=10m", "*=2m"]; the client of an id is what stands before its first colon, or the
+    timeouts args: ["web=30m", "kiosk=10m", "*=2m"]; the client of an id is the part before its first colon, or the
              whole id. A client that is not listed has the timeout of `*`, and that is one minute if it is not given.
 
-Why custom state: a session window closes by event time, with one event more or one gap for all. Here an event of its
-own ends a session, the timeout depends on the key, and the clock is the wall's. So `transformWithState`, and of its two
-forms for Python the one of rows: a user has a handful of events in a batch, and a pandas frame for each costs more than
-they do (6,000 events a second on two cores against 20,000).
+Why custom state: a session window closes by event time, with one event more or one gap for all. Here a special event
+ends a session, the timeout depends on the key, and the clock is the wall clock. So the job uses `transformWithState`,
+and of its two forms for Python the one of rows: a user has a handful of events in a batch, and a pandas frame for each
+costs more than they do (6,000 events a second on two cores against 20,000).
 
 State, by id:
     open  value  when the session began (ms), its number in that batch, its last event (ms), its events, its timer (ms)
     data  list   what its events held, in their order
-What bounds it: a session ends at the latest when its id was silent for its timeout, and then nothing of it stays. Open
-are those of the last half hour. One that never pauses and never ends grows with its events; the alert on state size
-tells it.
+What bounds it: a session ends at the latest when its id was silent for its timeout, and then nothing of it stays. The
+state holds those of the last half hour. One that never pauses and never ends grows with its events; the check of the
+state size reports it.
 
 Time is processing time: all events of a batch come at the moment that it was planned, which Spark writes down first and
 gives again when the batch runs again. In a batch the order is that of the files (modification, name) and their lines,

@@ -1,6 +1,6 @@
-"""How many values came in each five minutes, every minute anew: count, sum, least and greatest.
+"""How many values came in each five minutes, recomputed every minute: count, sum, least and greatest.
 
-    source  Spark's `rate`: rows (timestamp, value), value counting up from 0, so many a second by the wall's clock
+    source  Spark's `rate`: rows (timestamp, value), value counting up from 0, so many a second by the wall clock
     args    ["window=5m", "slide=1m", "watermark=1m"], also the defaults
 
 The job to try a cluster, a state store or an upgrade with: it needs no input, never ends, and what it writes can be

@@ -33,7 +33,7 @@ WARM_UP = 1
 
 @dataclass(frozen=True)
 class Run:
-    """Median batch, and processes and threads that the machine started in a batch, whoever did."""
+    """Median batch, and processes and threads that all programs on the machine started in a batch."""
 
     seconds: float
     started: float

@@ -1,9 +1,10 @@
 """How many active sessions one driver keeps up with: the batches of `device_heartbeats` in which all of them beat.
 
-A real driver (launcher, keeper, spark-submit, runner) of the job on two cores and four partitions. All sessions begin
-in one file; then each batch tells a heartbeat of each session, with the interval and the trigger both at `--interval`.
-Timed are the batches after the first three, from trigger to commit, and divided by the rows that came out in them: that
-rate, for 30 seconds, is the ceiling. In the last run each session has a reading between two heartbeats, too.
+A real driver (launcher, supervisor process, spark-submit, runner) of the job on two cores and four partitions. All
+sessions begin in one file; then each batch writes a heartbeat of each session, with the interval and the trigger both
+at `--interval`. Timed are the batches after the first three, from trigger to commit, and divided by the rows that came
+out in them: that rate, for 30 seconds, is the ceiling. In the last run each session has a reading between two
+heartbeats, too.
 
     python benchmarks/device_heartbeats/run.py [--interval 12] [--beats 3] [--sessions 10000 50000] [--each 10]
 """
@@ -80,7 +81,7 @@ def main() -> int:
 
 
 def beats(load: Load, root: Path, interval: int, count: int) -> list[Beat]:
-    """Run one driver until it has told `count` heartbeats of each session after the first two."""
+    """Run one driver until it has written `count` heartbeats of each session after the first two."""
     data = root / "var"
     source = data / "input"
     source.mkdir(parents=True)
@@ -111,9 +112,9 @@ def beats(load: Load, root: Path, interval: int, count: int) -> list[Beat]:
                 published = len(done)
                 publish(load, source, published)
     rows = read_output(Path(str(spec.sink.path))).keyed(("at",), ("kind",))
-    told = [at.timestamp() for (at,), kind in rows if kind == ("HEARTBEAT",) and isinstance(at, datetime)]
+    beats = [at.timestamp() for (at,), kind in rows if kind == ("HEARTBEAT",) and isinstance(at, datetime)]
     return [
-        Beat(sum(before.at <= at < batch.at for at in told), batch.duration_ms / 1000)
+        Beat(sum(before.at <= at < batch.at for at in beats), batch.duration_ms / 1000)
         for before, batch in pairwise(done[2:])
     ]
 

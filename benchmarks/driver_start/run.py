@@ -1,7 +1,8 @@
 """How long a driver takes from its launch to its first committed batch: with and without the class archive, C1 and C2.
 
-Real drivers (launcher, keeper, spark-submit, runner) of a small stateful stream, one after another on an otherwise idle
-machine; the four variants take turns, so that a slow minute hits all of them. The end is the commit file's time.
+Real drivers (launcher, supervisor process, spark-submit, runner) of a small stateful stream, one after another on an
+otherwise idle machine; the four variants take turns, so that a slow minute hits all of them. The end is the commit
+file's time.
 
     python benchmarks/driver_start/run.py [--rounds 5]
 """

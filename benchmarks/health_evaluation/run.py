@@ -3,9 +3,9 @@
     python benchmarks/health_evaluation/run.py [--streams 1000] [--batches 300] [--stored 100]
 
 Prints a Markdown table and whether the goal, 1 s for the checks of all streams, was met. Each stream has
-reports of its own, made from one that Spark 4.3 wrote: sizes, times and watermarks vary, and one stream in ten is sick
+its own reports, made from one that Spark 4.3 wrote: sizes, times and watermarks vary, and one stream in ten is sick
 (long checkpoints, a stalled watermark, growth), because alarms take the longer way through the checks. Wall time is
-what counts; CPU time stands beside it, since a shared machine makes wall time longer.
+what counts; CPU time is printed beside it, since a shared machine makes wall time longer.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _a_minute_later(window: Window) -> Window:
 
 
 def time_store(streams: int, batches: int) -> tuple[float, float, float]:
-    """Seconds of the three phases of one evaluation of `streams` streams out of a SQLite store of its own."""
+    """Seconds of the three phases of one evaluation of `streams` streams out of its own SQLite store."""
     with tempfile.TemporaryDirectory() as folder, Store(f"sqlite:///{folder}/store.db") as store:
         store.migrate()
         specs = []

@@ -3,7 +3,7 @@
 One query (JSON files -> watermark -> windowed aggregation -> parquet, RocksDB with changelogs) runs batches of equal
 files back to back. Every few batches the listener is added or removed; its reports go through the driver's own store
 link to a SQLite store, as in production. Durations come from Spark's own `recentProgress`, which needs no listener.
-Each block with the listener is paired with the block without it that stands next to it (on-off, off-on in turn, so that
+Each block with the listener is paired with the block without it next to it (on-off, off-on in turn, so that
 a trend cancels out). Two figures:
 
 - What it can cost at most: how much more CPU time the threads use that work for the listener or the store (in Python:
@@ -11,7 +11,7 @@ a trend cancels out). Two figures:
   of it is on the batch's own thread, so a batch becomes longer by this much only if the machine has no idle core at all
   and all of it comes out of the batch's time. What the driver's supervision uses anyway is given beside it.
 - What it is seen to cost: the median of the pairs' ratios of durations, with a bootstrap confidence interval. Batches
-  vary by several per cent, so some hundred pairs are needed before this one tells 1 %.
+  vary by several per cent, so some hundred pairs are needed before this one can show 1 %.
 
     python benchmarks/listener_overhead/run.py [--pairs 40] [--block 5] [--rows 20000]
 """

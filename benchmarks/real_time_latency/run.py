@@ -1,10 +1,10 @@
 """How long an event is on its way from topic to topic: real-time mode beside the same job in micro-batches.
 
-A real broker and real drivers (launcher, keeper, spark-submit, runner) of `event_dedup`, on two partitions of the topic
-and two of the state. A producer sends events at a steady rate, each tenth of them twice; a consumer in the same process
-notes when each comes out for the first time. The latency of an event counts from the moment at which its schedule has
-it, not from the moment at which it was sent: a producer that falls behind, on a machine that stands still with the
-stream, must not hide the wait. Both ways through the broker are in it.
+A real broker and real drivers (launcher, supervisor process, spark-submit, runner) of `event_dedup`, on two partitions
+of the topic and two of the state. A producer sends events at a steady rate, each tenth of them twice; a consumer in the
+same process notes when each comes out for the first time. The latency of an event counts from the moment at which its
+schedule has it, not from the moment at which it was sent: a producer that falls behind, on a machine that stands still
+with the stream, must not hide the wait. Both ways through the broker are in it.
 
 No row flows while a batch of real-time mode is committed and the next one planned, so its batches are measured whole:
 from one commit until that of the last of `--batches` more, with as many pauses in between. What comes before the second

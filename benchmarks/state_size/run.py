@@ -23,15 +23,15 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.health.window import Batch
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_progress
-from streamwarden.services.analysis.tuning_facts import state_files
+from streamwarden.services.analysis.tuning import state_files
 from streamwarden.stream import Backend, StateSpec, StreamSpec
 from streamwarden.tuning.history import History, StateFiles
-from streamwarden.tuning.state_size import Prediction, predict
+from streamwarden.tuning.state_size import SizeEstimate, predict
 from streamwarden.units import format_size
 
 FILLS, SHARE = 5, 20
 QUIET, UPLOAD = 60.0, 4.0
-"""Seconds to wait for the last uploads, and between two looks: twice the maintenance interval."""
+"""Seconds to wait for the last uploads, and between two probes: twice the maintenance interval."""
 
 
 def main() -> int:
@@ -97,7 +97,7 @@ def publish(spark: Any, keys: int, updates: int, folder: Path) -> Path:
     return folder
 
 
-def run(spark: Any, backend: Backend, source: Path, checkpoint: Path) -> Prediction | str:
+def run(spark: Any, backend: Backend, source: Path, checkpoint: Path) -> SizeEstimate | str:
     """Run the query over all files and predict its state."""
     from pyspark.sql import functions as f
 
@@ -134,7 +134,7 @@ def settled(checkpoint: Path) -> StateFiles:
     return files
 
 
-def line(backend: Backend, keys: int, found: Prediction | str) -> str:
+def line(backend: Backend, keys: int, found: SizeEstimate | str) -> str:
     """One row of the table."""
     if isinstance(found, str):
         return f"| {backend} | {keys:,} | {found} | | | | |"

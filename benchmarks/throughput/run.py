@@ -1,10 +1,10 @@
 """Events a second and state bytes a key of each job of the catalogue, supervised and under Spark alone.
 
-Each round runs a job twice over the same input, at the same time, each run on a core of its own and from an empty
-checkpoint: once as a supervised driver (launcher, keeper, runner, listener, lease, store, all of them on its core) and
-once as the same query with the same settings and the same class archive under a bare spark-submit. The cores are
-swapped from round to round. What else the machine does meets both alike, and one core hides nothing: what supervision
-uses is taken from its query.
+Each round runs a job twice over the same input, at the same time, each run on its own core and from an empty
+checkpoint: once as a supervised driver (launcher, supervisor process, runner, listener, lease, store, all of them on
+its core) and once as the same query with the same settings and the same class archive under a bare spark-submit. The
+cores are swapped from round to round. What else the machine does meets both alike, and one core hides nothing: what
+supervision uses is taken from its query.
 
 What is compared is the time of each batch (`triggerExecution`) with that of the same batch of the other run. The first
 third of the batches warms the JVMs up and is left out. Rates are those of one core and of small batches, which a
@@ -144,7 +144,8 @@ PACED = ("windowed_values",)
 PACE = 3
 STOPPED = ("user_sessions", "user_action_counts", "flight_weather", *PACED)
 """Jobs that are stopped when their rows are read. A bounded run of one with a clock would read all of its input in one
-batch, that of a join would go on with a year's weather after the last flight, that of a source of its own never end."""
+batch, that of a join would go on with a year's weather after the last flight, that of a job with its own source would
+never end."""
 
 INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "flight_departures": flights,
@@ -160,7 +161,7 @@ INPUTS: dict[str, Callable[[StreamSpec, int], None]] = {
     "user_action_counts": lines_of(action_lines),
     "windowed_values": nothing,
 }
-"""`device_heartbeats` has a benchmark of its own: its work comes from timers, not from rows."""
+"""`device_heartbeats` has its own benchmark: its work comes from timers, not from rows."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def main() -> int:
         every.append([ratios(*each) for each in pairs])
         print(row(job, pairs, every[-1]), flush=True)
     if len(every) > 1:
-        print(f"| all of them | | | {told([each for rounds in every for each in rounds])} | | |")
+        print(f"| all of them | | | {overhead([each for rounds in every for each in rounds])} | | |")
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     print(f"\n{given.rounds} rounds of {given.rows} rows in {FILES} batches; load of a core now: {load:.1f}")
     return 0
@@ -218,7 +219,7 @@ def row(job: str, pairs: list[tuple[Run, Run]], found: list[list[float]]) -> str
     each = ", ".join(f"{math.expm1(statistics.mean(logs)):+.1%}" for logs in found)
     last = pairs[-1][0]
     size = f"{last.state_bytes / last.state_rows:.0f} ({last.state_rows:,} rows)" if last.state_rows else "none left"
-    return f"| `{job}` | {supervised:,.0f} | {bare:,.0f} | {told(found)} | {each} | {size} |"
+    return f"| `{job}` | {supervised:,.0f} | {bare:,.0f} | {overhead(found)} | {each} | {size} |"
 
 
 def ratios(one: Run, other: Run) -> list[float]:
@@ -226,7 +227,7 @@ def ratios(one: Run, other: Run) -> list[float]:
     return [math.log(a.seconds / b.seconds) for a, b in zip(one.batches, other.batches, strict=True)]
 
 
-def told(found: list[list[float]]) -> str:
+def overhead(found: list[list[float]]) -> str:
     """The mean over the rounds (a core has the same part in each), and its 95 % interval: bootstrap over batches."""
     chance = random.Random(11)  # noqa: S311 (resampling)
 

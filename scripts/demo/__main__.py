@@ -1,7 +1,7 @@
 """`make demo`: a stream, its health and an exactly-once drill, in a real Airflow on this machine.
 
-Everything it writes is below var/demo, everything it starts listens on 127.0.0.1 alone and ends with it.
-KEEP=0: stop as soon as the drill's verdict is there. Exit status 0 only if the drill passed.
+It writes only below var/demo. What it starts listens on 127.0.0.1 alone and stops with it.
+KEEP=0: stop as soon as the drill has a verdict. The exit status is 0 only if the drill passed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from ground import DemoFailed, Ground
-from local_airflow import LocalAirflow
-from story import Story
-from voice import Voice
+from output import Output
+from runtime import DemoFailed, Runtime
+from steps import Demo, keep_running, new_demo, run_demo, stop
 
 from streamwarden.errors import StreamwardenError
 
@@ -26,41 +25,39 @@ PASSED, FAILED, INTERRUPTED = 0, 1, 130
 def main() -> int:
     """Run the demo and return its exit status."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored on purpose, by nohup
             signal.signal(number, _as_interrupt)
-    voice = Voice()
-    ground = Ground(Path(__file__).resolve().parents[2])
-    keep = os.environ.get("KEEP", "1") != "0"
+    output, runtime = Output(), Runtime(Path(__file__).resolve().parents[2])
     try:
-        ground.claim()
+        runtime.prepare()
     except DemoFailed as error:
-        voice.failure(error)
+        output.failure(error)
         return FAILED
-    story = Story(ground, LocalAirflow(ground), voice)
-    status = FAILED
+    demo = new_demo(runtime, output)
+    status: int | None = None
     try:
-        passed = story.tell()
-        status = PASSED if passed else FAILED
-        if keep:
-            story.stay()
+        status = PASSED if run_demo(demo) else FAILED
+        if os.environ.get("KEEP", "1") != "0":
+            keep_running(demo)
     except KeyboardInterrupt as interrupt:
-        voice.say(f"ended by {interrupt}")
-        status = status if story.told else INTERRUPTED
+        output.line(f"interrupted by {interrupt}")
+        status = INTERRUPTED if status is None else status
     except (DemoFailed, StreamwardenError) as error:
-        voice.failure(error)
+        output.failure(error)
+        status = FAILED if status is None else status
     finally:
-        _leave(story, voice)
-    return status
+        _stop(demo)
+    return FAILED if status is None else status
 
 
-def _leave(story: Story, voice: Voice) -> None:
-    """End everything; another Ctrl-C ends it the hard way."""
+def _stop(demo: Demo) -> None:
+    """Stop everything; a second Ctrl-C kills it at once."""
     started = time.monotonic()
     try:
-        story.end()
+        stop(demo)
     except KeyboardInterrupt:
-        story.end_hard()
-    voice.say(f"nothing of the demo is running any more (it took {time.monotonic() - started:.0f} s)")
+        demo.runtime.stop_processes(patience=0.0)
+    demo.output.line(f"no process of the demo runs any more (it took {time.monotonic() - started:.0f} s)")
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

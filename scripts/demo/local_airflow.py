@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-from ground import DemoFailed, Ground
+from runtime import DemoFailed, Runtime
 
 FIRST_PORT: Final = 8080
 
@@ -25,33 +25,33 @@ COMPONENTS: Final = {
 
 
 class LocalAirflow:
-    """Starts, asks and observes it. Ending is the ground's: it knows every process, also those that were orphaned."""
+    """Starts Airflow and asks its API. `Runtime` stops it: it also knows the processes that lost their parent."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._token = ""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.port = free_port(FIRST_PORT)
         self.url = f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Make the database and start the components. Raises DemoFailed if the database cannot be made."""
+        """Create the database and start the components. Raises DemoFailed if the database cannot be created."""
         env = self._environment()
-        migrate = self._ground.spawn("airflow-db", ["airflow", "db", "migrate"], env)
+        migrate = self._runtime.start("airflow-db", ["airflow", "db", "migrate"], env)
         try:
             code = migrate.wait(timeout=300)
         except subprocess.TimeoutExpired:
             code = -1
         if code != 0:
-            raise DemoFailed("Airflow's database could not be made", [self._ground.log_of("airflow-db")])
+            raise DemoFailed("Airflow's database could not be created", [self._runtime.log_path("airflow-db")])
         for name, arguments in COMPONENTS.items():
-            self._running[name] = self._ground.spawn(f"airflow-{name}", ["airflow", *arguments], env)
+            self._running[name] = self._runtime.start(f"airflow-{name}", ["airflow", *arguments], env)
 
     def _environment(self) -> dict[str, str]:
-        home = self._ground.airflow_home
+        home = self._runtime.airflow_home
         settings = {
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self._ground.project / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self._ground.project / "plugins"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self._runtime.project / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self._runtime.project / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__PARALLELISM": "4",  # each slot is a process; a running stream holds none
@@ -66,20 +66,20 @@ class LocalAirflow:
             "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "2",
-            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self._ground.logs / "tasks"),
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self._runtime.logs / "tasks"),
         }
-        return self._ground.environment({"AIRFLOW_HOME": str(home), **settings})
+        return self._runtime.environment({"AIRFLOW_HOME": str(home), **settings})
 
     def check_alive(self) -> None:
-        """Raises DemoFailed, with its log, for a component that ended."""
+        """Raise DemoFailed, with its log, for a component that ended."""
         for name, process in self._running.items():
             if process.poll() is not None:
-                log = self._ground.log_of(f"airflow-{name}")
+                log = self._runtime.log_path(f"airflow-{name}")
                 raise DemoFailed(f"Airflow's {name} ended with status {process.returncode}", [log])
 
     def logs(self) -> list[Path]:
         """The components' logs."""
-        return [self._ground.log_of(f"airflow-{name}") for name in COMPONENTS]
+        return [self._runtime.log_path(f"airflow-{name}") for name in COMPONENTS]
 
     def is_healthy(self) -> bool:
         """Whether every component answers."""
@@ -91,7 +91,7 @@ class LocalAirflow:
         return all((health.get(part) or {}).get("status") == "healthy" for part in parts)
 
     def has_dag(self, dag_id: str) -> bool:
-        """Whether the DAG was read."""
+        """Whether Airflow has parsed the DAG."""
         try:
             self._ask("GET", f"/api/v2/dags/{dag_id}")
         except urllib.error.HTTPError as error:
@@ -101,7 +101,7 @@ class LocalAirflow:
         return True
 
     def import_errors(self) -> list[str]:
-        """What is wrong with DAG files."""
+        """The import errors of DAG files, one line each."""
         found = self._ask("GET", "/api/v2/importErrors").get("import_errors", [])
         return [f"{each['filename']}: {each['stack_trace'].strip().splitlines()[-1]}" for each in found]
 
@@ -119,7 +119,7 @@ class LocalAirflow:
 
     def task_logs(self, dag_id: str) -> list[Path]:
         """The newest log files of a DAG's tasks, newest last."""
-        folder = self._ground.logs / "tasks" / f"dag_id={dag_id}"
+        folder = self._runtime.logs / "tasks" / f"dag_id={dag_id}"
         return sorted(folder.rglob("*.log"), key=lambda path: path.stat().st_mtime)[-2:]
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class LocalAirflow:
 
 
 def free_port(first: int) -> int:
-    """`first`, or the next one that nobody listens on. Raises DemoFailed if a hundred are taken."""
+    """`first`, or the next free port. Raises DemoFailed if a hundred are taken."""
     for port in range(first, first + 100):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The end of the demo on one screen: what ran, how healthy it is, and whether the output was right."""
+"""The demo's result on one screen: what ran, its health, and whether the output was right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = {"OK": "green", "WARNING": "yellow", "CRITICAL": "bold red", "UNKNOWN
 
 
 def summary(space: Workspace, run: DrillRun, *, stream: str, url: str) -> RenderableType:
-    """Stream, health, drill, and where to look."""
+    """The stream, its health, the drill, and where the details are."""
     colour = "green" if run.passed else "red"
     return Panel(
         Group(_stream(space, stream), "", _health(space, stream), "", *_drill(run), "", *_where(space, run, url)),

@@ -6,9 +6,9 @@ The question: a rotation of an aircraft is a run of its departures from New York
 twelve hours after the one before. When did it begin, when was it over (twelve hours after its last departure), of how
 many departures was it, and from where to where did they lead, in the order of their schedule (those of one minute in
 the order of their ids)? Flights that never departed, or name no aircraft, are part of none. A departure is left out if
-the newest scheduled one lies fourteen hours or more after it; one that comes when its rotation is told already begins
-another. A line that is no flight is left out: no JSON object, a field of another type, no id, time or airport, or a
-time more than a day ahead of its file.
+the newest scheduled one lies fourteen hours or more after it; one that comes when its rotation is already written
+begins another. A line that is not a valid flight is left out: not a JSON object, a field of another type, no id, time
+or airport, or a time more than a day ahead of its file.
 """
 
 from __future__ import annotations
@@ -19,25 +19,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamwarden.verification.batches import moment, replay_input
-from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.flights import flight
 from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.sessions import SessionWindow, sessions
 
 _HOUR: Final = 3_600_000
-_FIELDS: Final = {
-    "flight_id": text,
-    "event_time": instant,
-    "origin": text,
-    "carrier": text,
-    "dest": text,
-    "tailnum": text,
-    "departed_at": instant,
-    "dep_delay": integer,
-}
 
 
-class Flight(NamedTuple):
+class Departure(NamedTuple):
     """A flight; `at` in Unix milliseconds, `group` its aircraft's tail number or None."""
 
     at: int
@@ -53,26 +43,15 @@ class Flight(NamedTuple):
         return self.departed and self.group is not None
 
 
-def decode(line: str) -> Flight | None:
-    """A flight; None if the line is none."""
-    found = fields(line, _FIELDS)
-    if found is None:
+def decode(line: str) -> Departure | None:
+    """A flight from a known airport; None if the line is not one."""
+    found = flight(line)
+    if found is None or found.origin is None:
         return None
-    who, at, origin = found["flight_id"], found["event_time"], found["origin"]
-    dest, tail = found["dest"], found["tailnum"]
-    if not (isinstance(who, str) and isinstance(at, int) and isinstance(origin, str)):
-        return None
-    return Flight(
-        at,
-        who,
-        origin,
-        dest if isinstance(dest, str) else None,
-        tail if isinstance(tail, str) else None,
-        found["departed_at"] is not None,
-    )
+    return Departure(found.at, found.id, found.origin, found.dest, found.tail, found.departed_at is not None)
 
 
-def _legs(rotation: SessionWindow[Flight]) -> list[str]:
+def _legs(rotation: SessionWindow[Departure]) -> list[str]:
     ordered = sorted(rotation.rows, key=lambda flight: (flight.at, flight.id, flight.origin, flight.dest or ""))
     return [flight.origin if flight.dest is None else f"{flight.origin}-{flight.dest}" for flight in ordered]
 
@@ -100,8 +79,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     )
     flights = [flight for rows in run.batches.values() for flight in rows]
     steps = (replace(step, rows=[flight for flight in step.rows if flight.counts]) for step in run.steps())
-    told = sessions(steps, gap=12 * _HOUR)
-    judged = [rotation for batch, rotation in told.emitted if batch >= facts.first]
+    found = sessions(steps, gap=12 * _HOUR)
+    judged = [rotation for batch, rotation in found.emitted if batch >= facts.first]
     rows: dict[Key, Values] = {
         (each.group, moment(each.start)): (moment(each.end), len(each.rows), _legs(each)) for each in judged
     }
@@ -116,10 +95,10 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
             records=run.records,
             malformed=run.malformed,
             pairs=sum(flight.counts for flight in flights),
-            dropped=len(told.late),
+            dropped=len(found.late),
             emitted=emitted,
-            emitted_before=sum(len(rotation.rows) for _, rotation in told.emitted) - emitted,
-            open=sum(len(rotation.rows) for rotation in told.open),
+            emitted_before=sum(len(rotation.rows) for _, rotation in found.emitted) - emitted,
+            open=sum(len(rotation.rows) for rotation in found.open),
         ),
         count_column="flights",
         problems=run.problems,
@@ -128,7 +107,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
             "input_files": len(inputs),
             "cancelled": sum(not flight.departed for flight in flights),
             "unnamed": sum(flight.departed and flight.group is None for flight in flights),
-            "late_rows": len(told.late),
+            "late_rows": len(found.late),
             "final_watermark": str(moment(run.final_mark)),
         },
     )

@@ -10,10 +10,10 @@ ms) is a multiple of it. A session is active from its first reading until it is 
 each moment of the grid, for each active session: how many readings has it had, how many since its last row, what was
 its last state? For each session that ended: the same once more, at the end of the silence. Sessions of a device are
 numbered in their order, from one again when it was forgotten: by the clock with `state.ttl`, that long after the batch
-in which its last session began was told; else at the first moment of the grid at which none is active. A row comes out
-in the first batch whose clock (its own time, or its watermark) has passed the moment of the grid that tells it. Left
-out is what is later than `late`, and a line that is no reading: no JSON object, a field of another type or missing, or
-(by events' time) a time more than an hour ahead of its file.
+in which its last session began was due; else at the first moment of the grid at which none is active. A row comes out
+in the first batch whose clock (its own time, or its watermark) has passed the moment of the grid at which it is due.
+Left out is what is later than `late`, and a line that is not a valid reading: not a JSON object, a field of another
+type or missing, or (by events' time) a time more than an hour ahead of its file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
 
 
 def decode(line: str) -> Reading | None:
-    """A reading without a time of its own; None if the line is none."""
+    """A reading without a time of its own; None if the line is not one."""
     found = fields(line, _TEXTS)
     if found is None or None in found.values():
         return None
@@ -56,7 +56,7 @@ def decode(line: str) -> Reading | None:
 
 
 def decode_timed(line: str) -> Reading | None:
-    """A reading with its time; None if the line is none."""
+    """A reading with its time; None if the line is not one."""
     found = fields(line, {**_TEXTS, "event_time": instant})
     if found is None or None in found.values() or not isinstance(at := found["event_time"], int):
         return None
@@ -237,7 +237,7 @@ def _runs(readings: Sequence[Reading], rules: _Rules) -> Mapping[str, list[_Run]
 
 
 def _moments(run: _Run, rules: _Rules) -> Iterator[tuple[int, int, str]]:
-    """(the row's time, the moment of the grid that tells it, kind) of all rows of a run, in their order."""
+    """(the row's time, the moment of the grid at which it is due, kind) of all rows of a run, in their order."""
     at = rules.next(run.device, run.began)
     while at <= run.due:
         yield at, at, "HEARTBEAT"

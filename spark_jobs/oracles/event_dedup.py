@@ -3,8 +3,8 @@
 Written from the question, not from the job, and shares no code with it: standard library only, no Spark, no parquet.
 
 The question: which events happened? Each is wanted once, as it first came; an event is what has the same id and the
-same time. What comes more than ten minutes late is left out. So is a line that is no event: no JSON object, a field of
-another type or none at all, or a time more than an hour ahead of its file or record.
+same time. What comes more than ten minutes late is left out. So is a line that is not a valid event: not a JSON object,
+a field of another type or none at all, or a time more than an hour ahead of its file or record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
 
 def decode(line: str) -> Event | None:
-    """An event; None if the line is none."""
+    """An event; None if the line is not one."""
     found = fields(line, _FIELDS)
     if found is None:
         return None

@@ -4,8 +4,8 @@ Written from the question, not from the job, and shares no code with it: standar
 
 The question: for each five minutes and each user that acted in them: how many actions were there, and which, in the
 order of their time (those of one millisecond in the order of their text)? Actions that come after the newest time has
-moved ten minutes beyond the end of their five minutes are left out. So is a line that is no action: no JSON object, a
-field of another type, no time, user or action, or a time more than an hour ahead of the file that it stands in.
+moved ten minutes beyond the end of their five minutes are left out. So is a line that is not a valid action: not a JSON
+object, a field of another type, no time, user or action, or a time more than an hour ahead of its file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Event(NamedTuple):
 
 
 def decode(line: str) -> Event | None:
-    """An action of a user; None if the line tells of none."""
+    """An action of a user; None if the line is not one."""
     found = fields(line, _FIELDS)
     if found is None:
         return None

@@ -5,53 +5,28 @@ Written from the question, not from the job, and shares no code with it: standar
 The question: which flights were reported? Each is wanted once, as it was first reported. A flight may be forgotten, and
 is a new one if it comes again, when the newest scheduled departure has moved twelve hours beyond its own: six by which
 reports may be late, and six to remember it. What comes more than six hours late is left out. So is a line that is no
-flight: no JSON object, a field of another type, no id or time, or a time more than a day ahead of its file.
+flight: not a JSON object, a field of another type, no id or time, or a time more than a day ahead of its file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from streamwarden.verification.batches import moment, replay_input
-from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.flights import Flight, flight
 from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Values
 from streamwarden.verification.repeats import firsts, once_each
 
 _HOUR: Final = 3_600_000
-_FIELDS: Final = {
-    "flight_id": text,
-    "event_time": instant,
-    "origin": text,
-    "carrier": text,
-    "dest": text,
-    "tailnum": text,
-    "departed_at": instant,
-    "dep_delay": integer,
-}
 _VALUES: Final = ("origin", "carrier", "dest", "tailnum", "departed_at", "dep_delay")
 
 
-class Flight(NamedTuple):
-    """A report of a flight; `at` in Unix milliseconds."""
-
-    id: str
-    at: int
-    values: Values
-
-
-def decode(line: str) -> Flight | None:
-    """A flight; None if the line is none."""
-    found = fields(line, _FIELDS)
-    if found is None:
-        return None
-    who, at, departed = found["flight_id"], found["event_time"], found["departed_at"]
-    if not (isinstance(who, str) and isinstance(at, int)):
-        return None
-    found["departed_at"] = moment(departed) if isinstance(departed, int) else None
-    return Flight(who, at, tuple(found[name] for name in _VALUES))
+def _values(report: Flight) -> Values:
+    departed = None if report.departed_at is None else moment(report.departed_at)
+    return report.origin, report.carrier, report.dest, report.tail, departed, report.delay
 
 
 _TYPES: Final = {
@@ -69,8 +44,8 @@ _TYPES: Final = {
 
 def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     """The output of a run of `flight_dedup` over `inputs`."""
-    run = replay_input(inputs, facts, decode=decode, at=lambda flight: flight.at, delay=6 * _HOUR, not_after=24 * _HOUR)
-    found = firsts(run.steps(), identity=lambda flight: flight.id, at=lambda flight: flight.at, delay=6 * _HOUR)
+    run = replay_input(inputs, facts, decode=flight, at=lambda report: report.at, delay=6 * _HOUR, not_after=24 * _HOUR)
+    found = firsts(run.steps(), identity=lambda report: report.id, at=lambda report: report.at, delay=6 * _HOUR)
     return once_each(
         found,
         run,
@@ -80,9 +55,9 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         value_columns=_VALUES,
         types=_TYPES,
         complete=True,
-        row=lambda flight: ((flight.id, moment(flight.at)), flight.values),
+        row=lambda report: ((report.id, moment(report.at)), _values(report)),
         what="reports of one flight",
-        name=lambda flight: flight.id,
+        name=lambda report: report.id,
         notes={
             "batches": len(facts.watermarks),
             "input_files": len(inputs),

@@ -5,8 +5,8 @@ Written from the question, not from the job, and shares no code with it: standar
 The question: for each hour of scheduled departures that begins at a quarter of an hour, each origin and each carrier:
 how many flights were scheduled, how many departed, how many were cancelled, and by how many minutes were they late in
 sum (a flight that left early counts against it)? Reports that come after the newest scheduled time has moved two hours
-beyond the end of an hour are left out of it. A line that is no flight is left out too: no JSON object, a field of
-another type, or no id, time, origin or carrier.
+beyond the end of an hour are left out of it. A line that is not a valid flight is left out too: not a JSON object, a
+field of another type, or no id, time, origin or carrier.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT: Final = range(-(2**31), 2**31)
 
 
 def decode(line: str) -> Row | None:
-    """A flight as a row; None if the line is no flight."""
+    """A flight as a row; None if the line is not a valid flight."""
     flight = json_object(line)
     if flight is None:
         return None

@@ -6,7 +6,7 @@ The question: what was the weather at each flight's airport in the hour of its s
 once: with the observation of its hour if there is one, with nulls if there is none (or not at all, in an inner join).
 The newest flight, less two hours, or the newest observation, less one, whichever is earlier: what comes later than that
 is left out, on both sides. Flights of that very moment, or beyond it, are still waiting for their weather. So is left
-out a line that is no flight or no observation: no JSON object, a field of another type, no id, time or airport, or a
+out a line that is no flight or no observation: not a JSON object, a field of another type, no id, time or airport, or a
 flight more than a day, an observation more than an hour ahead of its file.
 """
 
@@ -17,21 +17,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamwarden.verification.batches import Side, moment, replay_sides, some
-from streamwarden.verification.lines import fields, instant, integer, number, text
+from streamwarden.verification.flights import Flight, flight
+from streamwarden.verification.lines import fields, instant, number, text
 from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _HOUR: Final = 3_600_000
-_FLIGHT: Final = {
-    "flight_id": text,
-    "event_time": instant,
-    "origin": text,
-    "carrier": text,
-    "dest": text,
-    "tailnum": text,
-    "departed_at": instant,
-    "dep_delay": integer,
-}
 _OBSERVATION: Final = {
     "observed_at": instant,
     "origin": text,
@@ -43,15 +34,6 @@ _OBSERVATION: Final = {
 _MEASURED: Final = ("temp", "wind_speed", "precip", "visib")
 
 
-class Flight(NamedTuple):
-    """A flight; `at` is its scheduled departure in Unix milliseconds."""
-
-    id: str
-    at: int
-    origin: str
-    values: Values
-
-
 class Observation(NamedTuple):
     """The weather at an airport from `at` (Unix milliseconds) on, for an hour."""
 
@@ -60,19 +42,14 @@ class Observation(NamedTuple):
     values: Values
 
 
-def flight(line: str) -> Flight | None:
-    """A flight; None if the line is none."""
-    found = fields(line, _FLIGHT)
-    if found is None:
-        return None
-    who, at, origin = found["flight_id"], found["event_time"], found["origin"]
-    if not (isinstance(who, str) and isinstance(at, int) and isinstance(origin, str)):
-        return None
-    return Flight(who, at, origin, (found["carrier"], found["dep_delay"]))
+def located(line: str) -> Flight | None:
+    """A flight from a known airport; None if the line is not one."""
+    found = flight(line)
+    return None if found is None or found.origin is None else found
 
 
 def observation(line: str) -> Observation | None:
-    """An observation; None if the line is none."""
+    """An observation; None if the line is not one."""
     found = fields(line, _OBSERVATION)
     if found is None:
         return None
@@ -103,7 +80,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
         inputs,
         facts,
         {
-            "flights": Side(decode=flight, at=lambda row: row.at, delay=2 * _HOUR, not_after=24 * _HOUR),
+            "flights": Side(decode=located, at=lambda row: row.at, delay=2 * _HOUR, not_after=24 * _HOUR),
             "weather": Side(decode=observation, at=lambda row: row.at, delay=_HOUR, not_after=_HOUR),
         },
     )
@@ -127,7 +104,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
     nulls = 0
     for batch, leaving in flights:
         hour = leaving.at // _HOUR
-        near = [*observed.get((leaving.origin, hour), ()), *observed.get((leaving.origin, hour - 1), ())]
+        near = [*observed.get((str(leaving.origin), hour), ()), *observed.get((str(leaving.origin), hour - 1), ())]
         found = [(max(batch, came), each) for came, each in near if each.at <= leaving.at < each.at + _HOUR]
         answers: list[tuple[int | None, Values]] = [(when, (moment(each.at), *each.values)) for when, each in found]
         if not found and outer:
@@ -143,7 +120,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
                 nulls += weather[0] is None
                 if (leaving.id,) in rows:
                     again.append(leaving.id)
-                rows[(leaving.id,)] = (moment(leaving.at), leaving.origin, *leaving.values, *weather)
+                rows[(leaving.id,)] = (moment(leaving.at), leaving.origin, leaving.carrier, leaving.delay, *weather)
     return Expectation(
         key_columns=("flight_id",),
         value_columns=("event_time", "origin", "carrier", "dep_delay", "observed_at", *_MEASURED),

@@ -5,8 +5,8 @@ Which batches each version ran is in the checkpoint: the first of them wrote the
 
 The question: after each batch with entries (purchases and refunds) of a customer: how many have there been, how much is
 their sum, and how many are of this batch? Of a batch that version 1 ran also how many were refunds; of one that version
-2 ran the largest purchase since it began, if there was one. A line that is no entry is left out: no JSON object, a
-field of another type, or no customer or amount.
+2 ran the largest purchase since it began, if there was one. A line that is not a valid entry is left out: not a JSON
+object, a field of another type, or no customer or amount.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 def decode(line: str) -> Entry | None:
-    """An entry; None if the line is none."""
+    """An entry; None if the line is not one."""
     found = fields(line, {"customer": text, "amount": integer})
     if found is None or found["customer"] is None or not isinstance(amount := found["amount"], int):
         return None
@@ -91,7 +91,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
             dropped=0,
             emitted=emitted,
             emitted_before=before,
-            open=0,  # an entry is told in its own batch
+            open=0,  # an entry comes out in its own batch
         ),
         count_column="added",
         problems=run.problems,

@@ -5,8 +5,8 @@ Written from the question, not from the job, and shares no code with it: no time
 The question: an action comes at the time of its batch. Actions of a user belong to one visit as long as no silence
 between them is longer than the timeout. For each batch with actions of a user: how many has this visit had, how many of
 them came now, what was the last. For each visit that is over: the same once more, at the end of the silence, which
-comes out in the first batch planned after it. A line that is no action is left out: no JSON object, a field of another
-type, or no user or action.
+comes out in the first batch planned after it. A line that is not a valid action is left out: not a JSON object, a field
+of another type, or no user or action.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Action(NamedTuple):
 
 
 def decode(line: str) -> Action | None:
-    """An action; None if the line is none."""
+    """An action; None if the line is not one."""
     found = fields(line, {"user_id": integer, "action": text})
     if found is None or found["action"] is None or not isinstance(user := found["user_id"], int):
         return None
@@ -75,8 +75,8 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
                 emitted += len(actions)
                 rows[user, moment(tick.at), "UPDATE"] = so_far, actions[-1], len(actions)
             (last, actions), total = visit[-1], sum(len(each) for _, each in visit)
-            told = next((tick.batch for tick in run.ticks if tick.at >= last.at + silence), -1)
-            if told >= facts.first:
+            batch = next((tick.batch for tick in run.ticks if tick.at >= last.at + silence), -1)
+            if batch >= facts.first:
                 rows[user, moment(last.at + silence), "TIMEOUT"] = total, actions[-1], 0
     return Expectation(
         key_columns=("user_id", "at", "status"),
@@ -91,7 +91,7 @@ def expected(inputs: Sequence[Path], facts: RunFacts) -> Expectation:
             dropped=run.unread,
             emitted=emitted,
             emitted_before=before,
-            open=0,  # an action is told in its own batch
+            open=0,  # an action comes out in its own batch
         ),
         count_column="added",
         problems=run.problems,

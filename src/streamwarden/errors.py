@@ -12,7 +12,8 @@
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
-    │   └── InputGone          the input of a batch no longer exists or is no longer known
+    │   ├── InputGone          the input of a batch no longer exists or is no longer known
+    │   └── SourceUnresponsive the source does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
     │   └── ScriptFailed       a script ended with a status other than 0; only what it raised says why
     ├── DrillError
@@ -123,6 +124,10 @@ class SourceError(StreamwardenError):
 
 class InputGone(SourceError):
     """The input of a batch cannot be read again: it is no longer known which it was, or it no longer exists."""
+
+
+class SourceUnresponsive(SourceError):
+    """The source of a stream does not answer in time. It may answer the same request later."""
 
 
 class JobError(StreamwardenError):

@@ -96,9 +96,9 @@ class SourceSpec:
         return ()
 
     @property
-    def limited(self) -> bool:
-        """Whether the declaration limits what a batch reads; otherwise the next batch reads all that waits."""
-        return False
+    def limit(self) -> int | None:
+        """Files or records that a batch reads at most; None: the next batch reads all that waits."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

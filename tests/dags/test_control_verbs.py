@@ -68,7 +68,7 @@ def asked(space: Workspace, driver_id: str = "counted-1") -> StopRequest | None:
 
 
 def test_a_restart_that_is_tried_again_leaves_the_new_driver_alone(space: Workspace) -> None:
-    """The first try asked and died; by the second the new driver runs. A new run of the DAG is a new wish."""
+    """The first try asked and died; by the second the new driver runs. A new run of the DAG is a new request."""
     began = time.time() - 60
     driver(space, launched_at=began + 30)
     assert carry_out(space, "restart", context(began=began, try_number=2)) == "done"
@@ -97,8 +97,8 @@ def test_a_stop_that_is_tried_again_does_not_undo_a_later_start(space: Workspace
     assert state.desired is Desired.RUNNING
 
 
-def test_a_wish_that_the_store_took_half_of_is_tried_again(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store is locked between the wish and the request: the task fails so that Airflow tries it again."""
+def test_a_request_that_was_stored_in_part_is_tried_again(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is locked between the desired state and the stop request: the task fails, and Airflow tries again."""
     began = time.time()
     driver(space, launched_at=began - 60)
     with monkeypatch.context() as patched:

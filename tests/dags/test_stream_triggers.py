@@ -1,4 +1,4 @@
-"""What the triggers take for a person's wish, and what they do not. The store is real; Airflow's answer is given."""
+"""What the triggers take for a person's request, and what they do not. The store is real; Airflow's answer is given."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def driver_trigger(space: Workspace, *, supervises: bool = True) -> DriverTrigge
     return trigger
 
 
-def wish(space: Workspace) -> Desired | None:
+def desired(space: Workspace) -> Desired | None:
     state = space.store.stops.desired("counted")
     return state.desired if state is not None else None
 
 
 def test_a_task_that_a_person_marked_failed_stops_its_stream(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wish is owned: it says that it came from a mark in Airflow, and of which run."""
+    """The request is owned: it says that it came from a mark in Airflow, and of which run."""
     airflow_says(monkeypatch, "failed")
     asyncio.run(driver_trigger(space).on_kill())
     state = space.store.stops.desired("counted")
@@ -68,7 +68,7 @@ def test_any_other_end_of_a_trigger_leaves_the_driver_alone(
     monkeypatch.setattr(triggers, "STATE_SETTLES", 0.3)
     airflow_says(monkeypatch, state)
     asyncio.run(driver_trigger(space).on_kill())
-    assert wish(space) is None
+    assert desired(space) is None
 
 
 def test_a_mark_that_shows_late_or_through_an_outage_is_still_obeyed(
@@ -77,11 +77,11 @@ def test_a_mark_that_shows_late_or_through_an_outage_is_still_obeyed(
     """The API server is away for a moment, then still says deferred, then failed."""
     airflow_says(monkeypatch, OSError("connection refused"), "deferred", "failed")
     asyncio.run(driver_trigger(space).on_kill())
-    assert wish(space) is Desired.STOPPED
+    assert desired(space) is Desired.STOPPED
 
 
 def test_a_mark_is_obeyed_through_an_outage_of_the_store(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody marks it twice: the wish is tried until the store takes it."""
+    """Nobody marks it twice: the request is tried until the store takes it."""
     airflow_says(monkeypatch, "failed")
     real, outages = SqlStopRepository.set_desired, [StoreError("the database server cannot be reached")] * 2
 
@@ -92,10 +92,10 @@ def test_a_mark_is_obeyed_through_an_outage_of_the_store(space: Workspace, monke
 
     monkeypatch.setattr(SqlStopRepository, "set_desired", taken_at_last)
     asyncio.run(driver_trigger(space).on_kill())
-    assert wish(space) is Desired.STOPPED
+    assert desired(space) is Desired.STOPPED
 
 
-def test_a_second_cancel_does_not_abort_the_wish(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_cancel_does_not_abort_the_request(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow cancels a trigger again after a second: the stop request is made all the same."""
     airflow_says(monkeypatch, "deferred", "deferred", "failed")
 
@@ -106,18 +106,18 @@ def test_a_second_cancel_does_not_abort_the_wish(space: Workspace, monkeypatch: 
         with pytest.raises(asyncio.CancelledError):
             await killing
         deadline = time.monotonic() + 30
-        while wish(space) is None and time.monotonic() < deadline:
+        while desired(space) is None and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
 
     asyncio.run(cancelled_twice())
-    assert wish(space) is Desired.STOPPED
+    assert desired(space) is Desired.STOPPED
 
 
 def test_the_trigger_of_a_control_dag_asks_for_nothing(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marking the task of restart_stream failed does not stop the stream."""
     airflow_says(monkeypatch, "failed")
     asyncio.run(driver_trigger(space, supervises=False).on_kill())
-    assert wish(space) is None
+    assert desired(space) is None
 
 
 def first_event(trigger: StandbyTrigger, within: float) -> Any:
@@ -149,7 +149,7 @@ def test_a_person_cuts_a_backoff_short(space: Workspace, wanted: Desired) -> Non
     assert "ann" in first_event(trigger, 10)["resume"]
 
 
-def test_a_wish_from_before_the_backoff_does_not_cut_it(space: Workspace) -> None:
+def test_a_request_from_before_the_backoff_does_not_cut_it(space: Workspace) -> None:
     """It was known when the back-off began."""
     space.fleet.set_running("counted", "ann", "then")
     trigger = StandbyTrigger(

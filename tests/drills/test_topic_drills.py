@@ -274,10 +274,10 @@ def test_no_topic_but_a_forks_is_ever_changed(kafka: Broker, tmp_path: Path) -> 
             lambda: source.forget(theirs, {0: 5}),
             lambda: source.remake(theirs, {0: 1, 1: 0, 2: 1}),
         ):
-            with pytest.raises(DrillError, match="mixed is no topic of a fork"):
+            with pytest.raises(DrillError, match="mixed is not a topic of a fork"):
                 act()
-        with pytest.raises(CheckpointError, match="mixed is no topic of a fork"):
-            copy.drop(MIXED)
+        with pytest.raises(CheckpointError, match="mixed is not a topic of a fork"):
+            copy.drop(MIXED.source)
         with pytest.raises(DrillError, match="which no drill changes"):
             source.forget(replace(made, copied=None), {0: 5})
         forks.clear("run", made)
@@ -286,6 +286,6 @@ def test_no_topic_but_a_forks_is_ever_changed(kafka: Broker, tmp_path: Path) -> 
 def test_a_topic_that_is_not_there_cannot_be_copied(kafka: Broker, tmp_path: Path) -> None:
     absent = replace(MIXED, source=replace(COPIED, topic="absent"))
     with pytest.raises(SourceError, match="Unknown topic"):
-        copy.make(absent, replace(absent, source=replace(COPIED, topic=f"{SCHEMA}x_source")), Feed.COPY)
+        copy.create(absent, replace(absent, source=replace(COPIED, topic=f"{SCHEMA}x_source")), Feed.COPY)
     with pytest.raises(DrillAborted, match="Unknown topic"):
         DrillForks(DrillArchive(tmp_path), lambda _: absent).make("run", "mixed", ForkSpec(), Feed.COPY)

@@ -5,7 +5,7 @@ and the replays from this environment, a real PostgreSQL with the databases of i
 wrapper as in Kafka's image, and a master and a worker of Spark. Then each health check runs, the first run unpauses
 what it should, and the example stream goes from the topic over the cluster into the table.
 
-That the file agrees with the code is tested in tests/integration/deploy; the image itself is not built anywhere here.
+tests/integration/deploy validates the file against Compose's schema; the image itself is not built anywhere here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Installation:
         self.started.append(process)
         return process
 
-    def told(self, service: str) -> str:
+    def log_tail(self, service: str) -> str:
         return (self.root / f"{service}.log").read_text(errors="replace")[-4000:]
 
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -226,16 +226,16 @@ def test_the_first_run_begins_with_flights_and_is_not_repeated(installation: Ins
         "the first run",
         lambda: {first_run.poll()} - {None},
         timeout=LONG,
-        explain=lambda: installation.told("first-run"),
+        explain=lambda: installation.log_tail("first-run"),
     )
-    assert code == {0}, installation.told("first-run")
+    assert code == {0}, installation.log_tail("first-run")
     assert not airflow.is_paused(f"stream_{FILES}")
     assert not airflow.is_paused("health")
     assert airflow.is_paused(f"stream_{TABLE}")
     wait_for("a committed batch", lambda: space.store.batches.summary(FILES).rows > 0, timeout=LONG)
     airflow.pause(f"stream_{FILES}", True)
     assert installation.run(installation.command("first-run")).returncode == 0
-    assert airflow.is_paused(f"stream_{FILES}"), "somebody paused it: it stays paused"
+    assert airflow.is_paused(f"stream_{FILES}"), "it was paused: it stays paused"
     stopped(space, FILES)
 
 
@@ -253,7 +253,7 @@ def test_the_example_goes_from_the_topic_over_the_cluster_into_the_table(install
         except sa.exc.ProgrammingError:  # the sink makes the table with its first batch
             return 0
 
-    wait_for("rows in the table", rows, timeout=LONG, explain=lambda: installation.told("replay-to-kafka"))
+    wait_for("rows in the table", rows, timeout=LONG, explain=lambda: installation.log_tail("replay-to-kafka"))
     assert installation.spark.launched() > 0, "its tasks ran on an executor"
     installation.airflow.pause(f"stream_{TABLE}", True)
     stopped(installation.space, TABLE)

@@ -1,4 +1,4 @@
-"""The fleet, with a shell script in spark-submit's place: it is a real process under a real keeper."""
+"""The fleet, with a shell script in spark-submit's place: it is a real process under a real supervisor process."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_after_its_end_the_next_start_launches_and_the_end_is_on_record(yard: Ya
     assert (ended.exit.kind, ended.exit.exit_code) == (ExitKind.FAILED, 5)
 
 
-def test_a_killed_driver_does_not_keep_the_next_one_out_although_its_lease_has_not_lapsed(yard: Yard) -> None:
+def test_a_killed_driver_does_not_keep_the_next_one_out_although_its_lease_has_not_expired(yard: Yard) -> None:
     command = yard.submit("exec sleep 60")
     first = yard.fleet.start(yard.spec, launched_by="a", command=command).record
     assert yard.fleet.kill(first.driver_id)
@@ -207,16 +207,16 @@ def test_a_command_that_does_not_exist_is_a_recorded_failure(yard: Yard) -> None
     assert "/no/such/spark-submit" in seen.exit.message
 
 
-def test_a_stop_is_a_wish_that_outlives_the_driver(yard: Yard) -> None:
+def test_a_stop_is_a_request_that_outlives_the_driver(yard: Yard) -> None:
     record = yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60")).record
     seen = yard.fleet.stop("counts", requested_by="ann", reason="deploy", batch_deadline=0.1, term_deadline=5)
     assert seen is not None
     assert seen.exit is not None
     assert (seen.exit.kind, seen.exit.signal) == (ExitKind.KILLED, signal.SIGTERM)
     assert "ann (deploy)" in seen.exit.message
-    wish = yard.store.stops.desired("counts")
-    assert wish is not None
-    assert (wish.desired, wish.changed_by) == (Desired.STOPPED, "ann")
+    desired = yard.store.stops.desired("counts")
+    assert desired is not None
+    assert (desired.desired, desired.changed_by) == (Desired.STOPPED, "ann")
     kinds = [event.kind for event in yard.store.drivers.events(record.driver_id)]
     assert kinds == ["logs_at_launch", "stop_requested", "signal_sent"]
 
@@ -229,9 +229,9 @@ def test_a_restart_leaves_the_stream_wanted_running(yard: Yard) -> None:
     assert yard.store.stops.desired("counts") is None
     yard.fleet.request_stop("counts", requested_by="bob", reason="holiday", batch_deadline=60)
     yard.fleet.request_stop("counts", requested_by="ann", reason="new code", restart=True)
-    wish = yard.store.stops.desired("counts")
-    assert wish is not None
-    assert wish.desired is Desired.RUNNING
+    desired = yard.store.stops.desired("counts")
+    assert desired is not None
+    assert desired.desired is Desired.RUNNING
 
 
 def test_a_stop_of_a_stream_that_stays_down_ends_its_incident(yard: Yard) -> None:
@@ -263,7 +263,7 @@ def test_old_folders_and_the_temporary_files_of_dead_drivers_are_swept(
         record = fleet.start(yard.spec, launched_by="a", command=yard.submit("exit 0")).record
         fleet.wait(record.driver_id, timeout=20, poll=0.05)
         folders.append(Path(record.folder))
-        until("the keeper's sweep", lambda f=folders[-1]: not (f / files.TEMPORARY).exists())  # type: ignore[misc]
+        until("the supervisor process's sweep", lambda f=folders[-1]: not (f / files.TEMPORARY).exists())  # type: ignore[misc]
     (folders[2] / files.TEMPORARY).mkdir()
     fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60"))
     assert [folder.exists() for folder in folders] == [False, False, True, True]

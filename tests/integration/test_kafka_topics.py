@@ -20,7 +20,7 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import SourceError, VerificationError
 from streamwarden.health.window import WaitingInput
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
-from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.replay.flights import departures
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.sources.kafka.export import export_topic, read_range
@@ -66,8 +66,8 @@ class Reader:
         log.mkdir(exist_ok=True)
         (log / str(self.batches - 1)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    def look(self) -> Surroundings:
-        return survey(self.spec)
+    def look(self) -> ProbeResult:
+        return probe(self.spec)
 
     def waiting(self) -> WaitingInput:
         found = self.look()
@@ -260,7 +260,7 @@ def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, mon
     nowhere = Reader(tmp_path / "nowhere", "nowhere")
     nowhere.plan({"0": 1})
     (problem,) = nowhere.look().problems
-    assert "the broker does not tell what waits: Broker: Unknown topic or partition" in problem
+    assert "the broker does not report the offsets of the topic: Broker: Unknown topic or partition" in problem
     began = time.monotonic()
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://127.0.0.1:1/")
     (problem,) = nowhere.look().problems

@@ -15,7 +15,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.forks.forks import clear, fork
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.sinks.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -82,7 +82,7 @@ def test_the_output_is_read_through_its_manifest_and_a_lost_file_is_noticed(stor
 
 
 def test_health_sees_what_waits(stored: Stored) -> None:
-    seen = survey(SPEC)
+    seen = probe(SPEC)
     assert seen.problems == ()
     assert seen.waiting is not None
     assert seen.waiting.count == FILES - LAST
@@ -133,7 +133,7 @@ def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypa
     with pytest.raises(CheckpointError, match="NO_SUCH_BUCKET"):
         read_checkpoint(open_path("s3a://nobodys/checkpoint", "lake"))
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", stored.store.connection(secret="of-somebody-else"))
-    (problem,) = survey(SPEC).problems
+    (problem,) = probe(SPEC).problems
     assert "SIGNATURE_DOES_NOT_MATCH" in problem
     with pytest.raises(CheckpointError, match="SIGNATURE_DOES_NOT_MATCH"):
         fork(SPEC, into=tmp_path / "f")
@@ -141,4 +141,4 @@ def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypa
     with pytest.raises(VerificationError, match="SIGNATURE_DOES_NOT_MATCH"):
         read_output(str(SPEC.sink.path), connection="lake")
     unknown = replace(SPEC, storage=StorageSpec(connection="nowhere"))
-    assert "AIRFLOW_CONN_NOWHERE" in survey(unknown).problems[0]
+    assert "AIRFLOW_CONN_NOWHERE" in probe(unknown).problems[0]

@@ -206,7 +206,7 @@ def test_a_fork_has_an_empty_topic_of_its_own_and_leaves_the_origins_alone(
 
 
 def test_no_topic_but_a_forks_is_ever_deleted(kafka: Broker, origin: StreamSpec) -> None:
-    with pytest.raises(CheckpointError, match="is no topic of a fork"):
+    with pytest.raises(CheckpointError, match="is not a topic of a fork"):
         topic.drop(origin)
     assert require_topic(connection("events"), str(origin.sink.topic)) == 5
 

@@ -1,4 +1,4 @@
-"""The keeper, with a shell in the driver's place."""
+"""The supervisor process, with a shell in the driver's place."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ended(folder: Path) -> dict[str, object]:
 
 
 def launched(store: Store, folder: Path) -> None:
-    """What a launcher tells the store before it starts the keeper."""
+    """What a launcher records in the store before it starts the supervisor process."""
     lease = store.leases.acquire("/cp", stream="counts", holder=folder.name, ttl=30, now=time.time())
     record = DriverRecord(
         driver_id=folder.name,
@@ -138,12 +138,12 @@ def test_a_driver_whose_jvm_does_not_answer_is_killed_and_the_reason_recorded(fo
 
 
 def test_a_driver_of_which_every_half_was_stopped_is_killed_too_but_not_one_that_goes_on(folder: Path) -> None:
-    """No Python half is left to tell: the keeper sees the state of the process itself."""
+    """No Python half is left to report it: the supervisor process sees the state of the process itself."""
     files.write_document(folder / files.SPEC, {"restart": {"unresponsive_after": 1.5}})
     keep(folder, "exec sleep 60")
     process = started(folder)
     processes.signal_group(process, signal.SIGSTOP)
-    time.sleep(0.7)  # less than the bound: the keeper has seen it stopped
+    time.sleep(0.7)  # less than the bound: the supervisor process has seen it stopped
     processes.signal_group(process, signal.SIGCONT)
     time.sleep(1.2)  # longer than the rest of the bound: the first stop must not count any more
     assert processes.is_alive(process)
@@ -180,7 +180,7 @@ def test_temporary_files_go_with_the_driver(folder: Path) -> None:
     assert not (folder / files.TEMPORARY).exists()
 
 
-def test_the_keeper_tells_the_store_by_itself_that_its_driver_was_killed(folder: Path, store_url: str) -> None:
+def test_the_supervisor_process_records_by_itself_that_its_driver_was_killed(folder: Path, store_url: str) -> None:
     with Store(store_url) as store:
         launched(store, folder)
         keep(folder, "exec sleep 60", STREAMWARDEN_STORE_URL=store_url)
@@ -192,7 +192,7 @@ def test_the_keeper_tells_the_store_by_itself_that_its_driver_was_killed(folder:
         assert current.holder == folder.name
 
 
-def test_a_driver_whose_keeper_was_killed_as_well_is_still_known_to_be_dead(
+def test_a_driver_whose_supervisor_process_was_killed_as_well_is_still_known_to_be_dead(
     folder: Path, tmp_path: Path, store_url: str
 ) -> None:
     with Store(store_url) as store:
@@ -205,7 +205,7 @@ def test_a_driver_whose_keeper_was_killed_as_well_is_still_known_to_be_dead(
         guard = files.read_document(folder / files.SUPERVISOR)
         assert guard is not None
         os.kill(guard["pid"], signal.SIGKILL)
-        until("the keeper's end", lambda: processes.identity(guard["pid"]) is None)
+        until("the supervisor process's end", lambda: processes.identity(guard["pid"]) is None)
         assert fleet.observe(folder.name).alive
         processes.signal_group(process, signal.SIGKILL)
         killed_at = time.monotonic()

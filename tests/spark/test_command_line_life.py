@@ -132,6 +132,6 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
     assert supervisor.returncode == Exit.INTERRUPTED
     assert "launching: killed by signal 9" in shown
     assert "restart 1 in" not in shown
-    assert "the driver goes on" in shown
+    assert "the driver continues" in shown
     assert world.fleet.observe(second[0]).alive
     assert run(world, "stop", "counts").code == Exit.OK

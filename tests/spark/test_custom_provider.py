@@ -1,4 +1,4 @@
-"""A state store provider of somebody's own: it runs if it is on the classpath, and the driver says so if it is not."""
+"""A custom state store provider: it runs if it is on the classpath, and the driver says so if it is not."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_a_driver_without_its_python_half_ends_as_killed(life: Life) -> None:
 
 
 def test_a_driver_that_was_replaced_stops_by_itself(life: Life) -> None:
-    """Its keeper is killed too: nobody but the driver itself looks after the lease."""
+    """Its supervisor process is killed too: the driver alone keeps the lease."""
     record = life.start()
     guard = files.read_document(Path(record.folder) / files.SUPERVISOR)
     assert guard is not None

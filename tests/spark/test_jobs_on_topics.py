@@ -24,7 +24,7 @@ import pytest
 
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.output import MANIFEST, read_output
 from streamwarden.sources.kafka.source import KafkaSource
@@ -32,7 +32,7 @@ from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.certificates import Authority
 from support.drivers import QUICK, Project, project, until
-from support.job_runs import WRITTEN, forge
+from support.job_runs import WRITTEN, forged
 from support.job_runs import stream as repository_stream
 from support.kafka_broker import PASSWORD, Broker, broker
 from support.mid_batch import kill_in_mid_batch
@@ -210,7 +210,7 @@ def test_users_leave_while_nothing_comes_on_the_topic(story: Story) -> None:
     log = [json.loads(path.read_text().splitlines()[2]) for path in Path(spec.checkpoint, "offsets").glob("[0-9]*")]
     last = {TOPICS[COUNTS]: dict(zip("01", story.broker.ends(TOPICS[COUNTS], 2), strict=True))}
     assert log.count(last) >= 2, "the batch that read the last record, and those after it"
-    waiting = survey(spec).waiting
+    waiting = probe(spec).waiting
     assert waiting is not None
     assert {lag.behind for lag in waiting.partitions.values()} == {0}
 
@@ -237,12 +237,7 @@ def test_a_fork_from_the_beginning_reads_the_topic_in_one_batch_and_ends(story: 
 
 @pytest.mark.parametrize("name", [COUNTS, SESSIONS, BEATS, TIMED])
 def test_a_lost_and_a_doubled_row_are_caught(story: Story, tmp_path: Path, name: str) -> None:
-    def counted(folder: str, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> tuple[int, ...]:
-        outcome = forge(story.specs[name], tmp_path / folder, change)
-        return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
-
-    assert counted("lost", lambda found: found[1:]) == (1, 0, 0, 0)
-    assert counted("doubled", lambda found: [*found, found[0]]) == (0, 1, 0, 0)
+    assert forged(story.specs[name], tmp_path) == {}
 
 
 def test_a_broker_whose_certificate_is_not_trusted_ends_the_driver_for_good(story: Story) -> None:
@@ -257,7 +252,7 @@ def test_the_observer_tells_that_the_certificate_is_not_trusted(story: Story, mo
     elsewhere = story.broker.folder / "elsewhere" / "another.pem"
     extra = {**story.broker.settings, "ssl.ca.location": str(elsewhere)}
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "extra": extra}))
-    (problem,) = survey(story.specs[COUNTS]).problems
+    (problem,) = probe(story.specs[COUNTS]).problems
     assert "certificate verify failed" in problem
 
 

@@ -8,7 +8,7 @@ import pytest
 from streamwarden.adapters.jvm import maven
 from streamwarden.config.loading import load_catalog
 from streamwarden.errors import JobError
-from streamwarden.lint.facts import Bound, Kind
+from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.services.analysis.planning import logical_plan
 from streamwarden.sources.kafka.source import KafkaSource
@@ -29,12 +29,14 @@ def stream(name: str, data: Path) -> StreamSpec:
 @pytest.mark.parametrize(
     ("name", "kind", "bound"),
     [
-        ("flight_dedup_unbounded", Kind.DEDUPLICATION, Bound.NONE),
-        ("flight_dedup", Kind.DEDUPLICATION, Bound.WATERMARK),
-        ("aircraft_rotations", Kind.AGGREGATION, Bound.WATERMARK),
+        ("flight_dedup_unbounded", OperatorKind.DEDUPLICATION, Bound.NONE),
+        ("flight_dedup", OperatorKind.DEDUPLICATION, Bound.WATERMARK),
+        ("aircraft_rotations", OperatorKind.AGGREGATION, Bound.WATERMARK),
     ],
 )
-def test_the_plan_of_a_job_tells_what_bounds_its_state(name: str, kind: Kind, bound: Bound, tmp_path: Path) -> None:
+def test_the_plan_of_a_job_tells_what_bounds_its_state(
+    name: str, kind: OperatorKind, bound: Bound, tmp_path: Path
+) -> None:
     spec = stream(name, tmp_path)
     (operator,) = read_plan(logical_plan(spec), spec.sink.mode).operators
     assert (operator.kind, operator.bound) == (kind, bound)
@@ -51,7 +53,7 @@ def test_the_plan_of_a_stream_on_a_topic_needs_no_broker_and_shows_no_password(
     plan = logical_plan(spec)
     assert "hush-hush" not in plan
     (operator,) = read_plan(plan, spec.sink.mode).operators
-    assert (operator.kind, operator.bound) == (Kind.AGGREGATION, Bound.WATERMARK)
+    assert (operator.kind, operator.bound) == (OperatorKind.AGGREGATION, Bound.WATERMARK)
 
 
 def test_a_job_that_cannot_be_built_says_why_and_what_was_read_instead(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.workspace import Workspace
 from streamwarden.sinks.output import MANIFEST
 from streamwarden.stream import Backend, StorageSpec, StreamSpec
@@ -210,7 +210,7 @@ def test_the_inspector_reads_it_without_spark(ran: Ran, capsys: pytest.CaptureFi
 
 
 def test_health_sees_the_checkpoint_and_the_input_in_front_of_it(ran: Ran) -> None:
-    seen = survey(ran.spec)
+    seen = probe(ran.spec)
     assert seen.problems == ()
     assert seen.log is not None
     assert seen.log.gap == 0

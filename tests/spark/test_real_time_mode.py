@@ -30,7 +30,7 @@ from streamwarden.health.window import Window
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
@@ -145,7 +145,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         kafka.produce("events", [event(number) for number in (*range(150, 400), *range(300))], partitions=(1, 0))
 
         def all_read() -> bool:
-            seen = survey(spec)
+            seen = probe(spec)
             return seen.waiting is not None and seen.waiting.count == 0
 
         until("the commit of all", all_read, told=lambda: made.log(driver))
@@ -167,7 +167,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 def judged(made: Project, spec: StreamSpec) -> dict[str, tuple[Status, str]]:
     """What the checks say of the running stream."""
-    seen = survey(spec)
+    seen = probe(spec)
     window = Window(
         spec=spec,
         now=time.time(),
@@ -204,7 +204,7 @@ def test_a_stop_waits_for_the_commit_of_what_is_out_already(ran: Ran) -> None:
     """The last event came out of the batch in which the stop was asked for."""
     assert ran.stopped.kind is ExitKind.STOPPED, ran.stopped
     assert ran.stopped.cut_batch is False
-    waiting = survey(ran.spec).waiting
+    waiting = probe(ran.spec).waiting
     assert waiting is not None
     assert waiting.count == 0
 

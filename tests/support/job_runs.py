@@ -16,6 +16,7 @@ from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
+from streamwarden.services.verifying.expectations import judge
 from streamwarden.stream import Backend, SparkSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, until
@@ -102,6 +103,41 @@ def survive(project: Project, specs: Iterable[StreamSpec], *, after: int = 2) ->
     for driver in second:
         assert project.await_end(driver).kind is ExitKind.COMPLETED, project.log(driver)
     return Survivors(project, mine, cut)
+
+
+def survive_on_both(project: Project, name: str, texts: Iterable[Sequence[str]]) -> Survivors:
+    """`survive` the repository's stream `name` on each backend, with a file for each sequence of lines."""
+    specs = [stream(name, project.data, backend) for backend in Backend]
+    publish(Path(str(specs[0].source.path)), texts)
+    return survive(project, specs)
+
+
+def passed(spec: StreamSpec) -> Reconciliation:
+    """The outcome of a run that is right to the row, for the oracle and for Great Expectations."""
+    outcome = verify(spec)
+    assert outcome.exactly_once, outcome.to_dict()
+    assert judge(outcome).success
+    return outcome
+
+
+def forged(spec: StreamSpec, folder: Path, **changes: Callable[[Rows], Rows]) -> dict[str, tuple[int, int, int, int]]:
+    """Change -> (lost, duplicated, unexpected, wrong), and that every change is caught.
+
+    An unchanged copy must be right, a dropped row must be lost, and a repeated row must be a duplicate: that is
+    asserted here for every job.
+    """
+    common: dict[str, Callable[[Rows], Rows]] = {
+        "same": lambda rows: rows,
+        "dropped": lambda rows: rows[1:],
+        "doubled": lambda rows: [*rows, rows[0]],
+    }
+    counts = {}
+    for name, change in {**common, **changes}.items():
+        outcome = forge(spec, folder / name, change)
+        assert outcome.exactly_once == (name == "same")
+        counts[name] = outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+    assert [counts.pop(name) for name in common] == [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0)]
+    return counts
 
 
 def forge(spec: StreamSpec, folder: Path, change: Callable[[Rows], Rows]) -> Reconciliation:

@@ -6,13 +6,14 @@ import textwrap
 from typing import Any
 
 from streamwarden.lifecycle.submission import spark_conf
-from streamwarden.lint.facts import Facts, JobFacts
+from streamwarden.lint.facts import Facts, JobFacts, PlanFacts
 from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
-from streamwarden.lint.judge import lint
+from streamwarden.lint.linter import lint
+from streamwarden.lint.plan_reader import read_plan
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SparkSpec, StreamSpec
+from streamwarden.stream import OutputMode, SparkSpec, StreamSpec
 
 JOB = "/project/spark_jobs/orders.py"
 BUILD = '''
@@ -27,6 +28,9 @@ BUILD = '''
         events = read_rows(spark, spec, "at TIMESTAMP, id STRING")
         return {result}
 '''
+SOURCE = "StreamingRelation FileSource[/in], [id#0, at#1], name=<Unassigned>"
+WATERMARK = "~EventTimeWatermark d291c03f-7712-475c-8481-d0e21673b1fb, at#1: timestamp, 1 hours"
+WINDOWS = ("~Aggregate [window#31-T3600000ms], [window#31-T3600000ms, count(1) AS n#17L]", WATERMARK)
 BOUNDED = 'events.withWatermark("at", "1 hour").groupBy(window("at", "5 minutes")).count()'
 
 
@@ -43,21 +47,26 @@ def spec(**changes: Any) -> StreamSpec:
     return StreamSpec(**{**settings, **changes})
 
 
-def job(text: str, of: StreamSpec | None = None, **modules: str) -> JobFacts:
-    """What is read from this text; `modules`: files beside it."""
-    beside = {name: textwrap.dedent(each) for name, each in modules.items()}
-    return read_job(JOB, textwrap.dedent(text), of or spec(), beside.get)
+def job(text: str) -> JobFacts:
+    """What is read from this text."""
+    return read_job(JOB, textwrap.dedent(text))
 
 
-def built(result: str, of: StreamSpec | None = None) -> JobFacts:
+def built(result: str) -> JobFacts:
     """A job that returns this expression over `events`, a stream of (at, id)."""
-    return job(BUILD.format(result=result), of)
+    return job(BUILD.format(result=result))
 
 
-def facts(result: str = BOUNDED, /, of: StreamSpec | None = None, **changes: Any) -> Facts:
-    """Facts of a stream whose declaration is `of` and whose job returns `result`."""
+def plan(*nodes: str) -> PlanFacts:
+    """The plan of a query of these nodes, the result first."""
+    lines = [f"{'' if not level else '   ' * (level - 1) + '+- '}{node}" for level, node in enumerate((*nodes, SOURCE))]
+    return read_plan("\n".join(lines), OutputMode.APPEND)
+
+
+def facts(*, of: StreamSpec | None = None, **changes: Any) -> Facts:
+    """Facts of a stream whose declaration is `of` and whose job counts in windows, by its text and by its plan."""
     of = of or spec()
-    return Facts(**{"spec": of, "conf": spark_conf(of), "job": built(result, of), **changes})
+    return Facts(**{"spec": of, "conf": spark_conf(of), "job": built(BOUNDED), "plan": plan(*WINDOWS), **changes})
 
 
 def found(of: Facts, rule: str) -> list[Finding]:

@@ -26,7 +26,7 @@ _PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """One connection. Its repr shows neither the password nor `extra`, which may hold secrets of its own."""
+    """One connection. Its repr shows neither the password nor `extra`, which may hold secrets too."""
 
     name: str
     kind: str = ""
@@ -58,11 +58,11 @@ def connection(name: str, environ: Mapping[str, str] | None = None) -> Connectio
         return _from_json(name, text) if text.startswith("{") else _from_uri(name, text)
     except (ValueError, TypeError, AttributeError):
         raise ConfigError(
-            f"the connection {name!r} cannot be understood",
+            f"the connection {name!r} cannot be parsed",
             expected="a URI (`postgresql://user:password@host:5432/database`, special characters percent-encoded) or "
             "Airflow's JSON object (conn_type, host, port, login, password, schema, extra)",
             where=key,
-            next_step=f"correct the value of {key}; it is not shown here, for it may hold a password",
+            next_step=f"correct the value of {key}; it is not shown here, because it may hold a password",
         ) from None
 
 
@@ -85,7 +85,7 @@ def _from_json(name: str, text: str) -> Connection:
 def _from_uri(name: str, text: str) -> Connection:
     uri = urlsplit(text)
     if not uri.scheme or _PERCENT.search(text):
-        raise ValueError("no URI")
+        raise ValueError("not a URI")
     extra: dict[str, Any] = dict(parse_qsl(uri.query, keep_blank_values=True))
     if _WHOLE_EXTRA in extra:
         extra = _object(json.loads(extra[_WHOLE_EXTRA]))
@@ -116,5 +116,5 @@ def _plain(text: str | None) -> str | None:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError("extra is no JSON object")
+        raise TypeError("extra is not a JSON object")
     return value

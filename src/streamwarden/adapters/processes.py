@@ -1,6 +1,6 @@
-"""Processes of this host, read from `/proc`: who they are, whether they live, what they hold, and how to signal them.
+"""Processes of this host, read from `/proc`: their identity, whether they are alive, their memory, and signals to them.
 
-Standard library only: the keeper, which waits for weeks beside each driver, imports this module.
+Standard library only: the supervisor process, which waits for weeks for each driver, imports this module.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def identity(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(process: ProcessIdentity) -> bool | None:
-    """Whether this very process lives; None if it belongs to another host and cannot be seen."""
+    """Whether this very process is alive; None if it belongs to another host and cannot be seen."""
     if process.host != this_host():
         return None
     return identity(process.pid) == process
 
 
 def await_end(process: ProcessIdentity, timeout: float) -> bool:
-    """Wait until this very process has ended, at most `timeout` seconds; whether it has. The kernel says so at once."""
+    """Wait until this very process has ended, for `timeout` seconds at most; returns whether it has."""
     if process.host != this_host():
         time.sleep(timeout)
         return False
     try:
         descriptor = os.pidfd_open(process.pid)
-    except OSError:  # it is gone, or this kernel has no such descriptors
+    except OSError:  # it has ended, or this kernel has no such descriptors
         if is_alive(process):
             time.sleep(timeout)
         return not is_alive(process)
@@ -71,7 +71,7 @@ def is_stopped(process: ProcessIdentity) -> bool:
 
 
 def signal_group(process: ProcessIdentity, signum: int) -> bool:
-    """Send `signum` to the process group that `process` leads; False if it is not this very process that lives.
+    """Send `signum` to the process group that `process` leads; False if this very process is not alive.
 
     A group outlives its leader, so the members that a dead leader left behind are reached with `signal_members`.
     """
@@ -92,7 +92,7 @@ def signal_members(group: int, signum: int) -> bool:
 
 
 def signal_one(process: ProcessIdentity, signum: int) -> bool:
-    """Send `signum` to this very process and no other; False if it does not live. Raises PermissionError."""
+    """Send `signum` to this very process and no other; False if it is not alive. Raises PermissionError."""
     if not is_alive(process):
         return False
     try:

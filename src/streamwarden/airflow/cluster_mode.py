@@ -59,7 +59,7 @@ def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path,
     hook._properties_file = str(folder / files.PROPERTIES)
     hook._application_args = [str(folder)]
     if manager is Manager.KUBERNETES:
-        # The provider reads the pod's name from spark-submit's words, and does not find it there in every namespace.
+        # The provider reads the pod's name from spark-submit's output, and does not find it there in every namespace.
         hook._conf[_POD_NAME] = hook._kubernetes_driver_pod = pod_name(folder.name)
         # The runner is where the image has it: at the same path, as everything that a driver shares.
         operator.application = f"local://{RUNNER}"
@@ -80,14 +80,14 @@ def followed(operator: SparkSubmitOperator, context: Any) -> str | None:
 
 
 def forget_the_last_end(operator: SparkSubmitOperator, context: Any) -> None:
-    """The provider keeps that an application succeeded; of one that was submitted after it that says nothing."""
+    """The provider keeps the success of an application; it must not count for the one that was submitted after it."""
     store = context.get("task_state_store")
     if store is not None and store.get(operator._K8S_DRIVER_STATUS_KEY) is not None:
         store.delete(operator._K8S_DRIVER_STATUS_KEY)
 
 
 def is_active(operator: SparkSubmitOperator, context: Any) -> bool:
-    """Whether the application that is followed lives. Raises what the provider raises if the cluster does not tell."""
+    """Whether the followed application is alive. Raises what the provider raises if the cluster does not answer."""
     application = followed(operator, context)
     return application is not None and operator.is_job_active(operator.get_job_status(application, context))
 

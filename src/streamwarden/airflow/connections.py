@@ -34,7 +34,7 @@ def exported(names: Iterable[str]) -> dict[str, str]:
 def published(names: Iterable[str]) -> Iterator[None]:
     """Put connections into this task's own environment for a while.
 
-    One that Airflow does not know is left out: whoever needs it says so, for its own stream alone.
+    A connection that Airflow does not know is left out: the stream that needs it reports the error, for itself alone.
     """
     added: dict[str, str] = {}
     for name in names:

@@ -21,18 +21,18 @@ from streamwarden.lifecycle.stop import Desired, superseded
 from streamwarden.services.workspace import Workspace
 
 VERBS: Final = {
-    "stop": "Stops a stream at a batch boundary and keeps it stopped until somebody starts it again.",
+    "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
     "restart": "Stops a stream at a batch boundary and starts it again at once, with its YAML file as it is now.",
     "start": "Lets a stream run that was stopped or left down, with a fresh restart budget.",
 }
 
 
 TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
-"""Through some minutes without the store, or without Airflow's own API; a wish is carried out once all the same."""
+"""Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
 
 
 class ControlOperator(BaseOperator):
-    """Carries out a verb on the stream that the form names, and says who asked for it."""
+    """Carries out a verb on the stream that the form names, and records the user who asked for it."""
 
     def __init__(self, *, verb: str, project: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -49,13 +49,13 @@ class ControlOperator(BaseOperator):
             if self.verb == "start":
                 space.fleet.set_running(stream, who, reason)
             else:
-                if self.verb == "restart":  # nobody else would start it again
+                if self.verb == "restart":  # nothing else would start it again
                     self._make_sure_it_is_supervised(stream, context)
                 request = space.fleet.request_stop(
                     stream, requested_by=who, reason=reason, restart=self.verb == "restart"
                 )
         except StoreError:
-            raise  # tried again: half a wish is none
+            raise  # tried again: the request may be recorded in part
         except StreamwardenError as error:
             raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
         self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
@@ -69,12 +69,12 @@ class ControlOperator(BaseOperator):
                     stream=stream, project=self.project, driver_id=request.driver_id, supervises=False
                 ),
                 method_name="ended",
-                # The keeper sends SIGTERM and SIGKILL at the request's deadlines; nobody waits much longer than that.
+                # The supervisor process sends SIGTERM and SIGKILL at the deadlines; the wait ends soon after them.
                 timeout=timedelta(seconds=max(60.0, request.kill_deadline - time.time() + 60.0)),
             )
 
     def ended(self, context: Any, event: dict[str, Any]) -> None:
-        """The driver has ended: say how."""
+        """The driver has ended: log how."""
         record = workspace(self.project).store.drivers.get(event["driver_id"])
         if record is not None and record.exit is not None:
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
@@ -112,7 +112,7 @@ def control_dags(dag_file: str) -> dict[str, DAG]:
 
 
 def _dag(verb: str, project: Path, names: list[str]) -> DAG:
-    # No default: the form insists on a choice, so that nobody stops the first stream of the list by accident.
+    # No default: the form insists on a choice, so that no user stops the first stream of the list by accident.
     choice: dict[str, Any] = {"enum": names} if names else {}
     stream = Param(type="string", title="Stream", description="The stream to act on", **choice)
     with DAG(

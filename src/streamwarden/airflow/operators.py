@@ -50,7 +50,7 @@ LAST_WORDS: Final = 8 * 1024
 """Bytes of an ended driver's log that its task's log keeps."""
 
 REATTACH: Final = {"retries": 100_000, "retry_delay": timedelta(seconds=5)}
-"""A retry never starts a second driver, it only looks for the living one: so many of them, and soon."""
+"""A retry never starts a second driver, it only finds the living one: retries are many and soon."""
 
 
 class StreamOperator(SparkSubmitOperator):
@@ -136,7 +136,7 @@ class StreamOperator(SparkSubmitOperator):
 
     def _launch(self, move: Launch, space: Workspace, spec: StreamSpec | ConfigError, context: Any) -> None:
         if isinstance(spec, ConfigError):
-            open_incident(space.store.incidents, self.stream, str(spec), "mend the YAML file", time.time())
+            open_incident(space.store.incidents, self.stream, str(spec), "fix the YAML file", time.time())
             raise AirflowFailException(f"{self.stream} is not started, its configuration is broken: {spec}")
         began = time.time()
         self.log.info("launching a driver for %s: %s", self.stream, move.reason)
@@ -147,7 +147,7 @@ class StreamOperator(SparkSubmitOperator):
                 order.spec, launched_by=_who(context), command=order.command, env=order.env, announce=self.log.warning
             )
         except LeaseHeld as held:
-            self.log.info("%s; looking again in %s", held, format_duration(CLAIM_UNDER_WAY))
+            self.log.info("%s; trying again in %s", held, format_duration(CLAIM_UNDER_WAY))
             self._stand_by(until=time.time() + CLAIM_UNDER_WAY)
         except (ConfigError, JobError, ProcessError) as error:
             self._launch_failed(error, began, space, context)
@@ -162,7 +162,7 @@ class StreamOperator(SparkSubmitOperator):
         try:
             with self._spark_connection(spec):
                 return deploy_mode(self, spec) is DeployMode.CLUSTER
-        except ConfigError:  # a launch will say so; a driver that lives is followed all the same
+        except ConfigError:  # a launch reports it; a living driver is followed all the same
             return spec.spark.deploy_mode is DeployMode.CLUSTER
 
     def _follow_in_cluster(self, move: Watch | Launch, space: Workspace, spec: StreamSpec, context: Any) -> None:
@@ -180,7 +180,7 @@ class StreamOperator(SparkSubmitOperator):
                 cluster_mode.prepare(self, self._order)
                 failure = self._stay_with_the_application(context)
         except LeaseHeld as held:
-            self.log.info("%s; looking again in %s", held, format_duration(CLAIM_UNDER_WAY))
+            self.log.info("%s; trying again in %s", held, format_duration(CLAIM_UNDER_WAY))
             self._stand_by(until=time.time() + CLAIM_UNDER_WAY)
         except StoreError:
             raise
@@ -193,18 +193,18 @@ class StreamOperator(SparkSubmitOperator):
                 self._go_on(context, watched=latest.driver_id)
 
     def _stay_with_the_application(self, context: Any) -> str | None:
-        """Until it has ended: what the provider says of it, None if it ended well."""
+        """Wait for its end; returns what the provider says of a failure, None if it ended without one."""
         try:
             self.execute_resumable(context)
         except (AirflowException, RuntimeError) as error:
-            # It failed, or the provider has lost sight of it: then this try fails, and the next one looks again.
+            # It failed, or the provider no longer follows it: then this try fails, and the next one finds it again.
             if cluster_mode.is_active(self, context):
                 raise
             return str(error)
         return None
 
     def submit_job(self, context: Any) -> str | None:
-        """Called by the provider when no application of an earlier try lives."""
+        """Called by the provider when no application of an earlier try is alive."""
         order = self._order
         if order is None:
             raise ProcessError("no submission was prepared", next_step="report this: it is a defect")
@@ -221,7 +221,7 @@ class StreamOperator(SparkSubmitOperator):
         return application
 
     def is_job_succeeded(self, status: str) -> bool:
-        """Never: a stream that was stopped ended well too, and is to run again when people want it to."""
+        """Never: a stream that was stopped ended without an error too, and has to run again on request."""
         return False
 
     @contextmanager
@@ -253,11 +253,12 @@ class StreamOperator(SparkSubmitOperator):
         raise AirflowFailException(f"{self.stream} stays down: {verdict.reason}; next: {verdict.next_step}")
 
     def _catch_up(self, driver_id: str, space: Workspace) -> None:
-        """What whoever launched this driver may have had no time for: the wish of a person, the end of an incident."""
-        wish = missed_stop(self.stream, driver_id, space.store.stops)
-        if wish is not None:
-            self.log.info("%s wanted %s stopped while it was launched: %s", wish.changed_by, self.stream, wish.reason)
-            space.fleet.request_stop(self.stream, requested_by=wish.changed_by, reason=wish.reason)
+        """Do what the launcher of this driver may have had no time for: a stop request, the end of an incident."""
+        missed = missed_stop(self.stream, driver_id, space.store.stops)
+        if missed is not None:
+            by, reason = missed.changed_by, missed.reason
+            self.log.info("%s requested a stop of %s while it was launched: %s", by, self.stream, reason)
+            space.fleet.request_stop(self.stream, requested_by=by, reason=reason)
         close_incident(space.store.incidents, self.stream, time.time())
 
     def _watch(self, driver_id: str, space: Workspace) -> None:
@@ -273,7 +274,7 @@ class StreamOperator(SparkSubmitOperator):
         record = space.store.drivers.get(driver_id)
         if record is None or record.exit is None:
             return
-        # Airflow starts the trigger's log file anew at each deferral: what led to this end would be lost with it.
+        # Airflow truncates the trigger's log file at each deferral; without this the cause of the end would be lost.
         last = last_text(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
         self.log.info("::group::The last lines of the driver's log")
         for line in last:

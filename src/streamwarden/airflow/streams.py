@@ -37,7 +37,7 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     wanted = get_parsing_context().dag_id
     if wanted is not None and (name := _stream_of(wanted, project)) is not None:
         return {wanted: task_dag(name, project)}
-    from streamwarden.services.analysis.lint_facts import lint_declared
+    from streamwarden.services.analysis.linting import lint_declared
 
     catalog = load_catalog(project, data_of(project))
     thresholds = _thresholds(project)
@@ -67,7 +67,7 @@ def stream_dag(
 
 
 def broken_dag(name: str, project: Path, error: ConfigError) -> DAG:
-    """Stands for a stream whose file is broken: follows a driver that still lives, and refuses to launch another."""
+    """Replaces the DAG of a stream whose file is broken: follows a living driver, and refuses to launch another."""
     from streamwarden.airflow.docs import broken_doc
 
     return _dag(
@@ -114,7 +114,7 @@ def _stream_of(dag_id: str, project: Path) -> str | None:
 
 
 def _thresholds(project: Path) -> Thresholds | ConfigError:
-    """A broken thresholds file belongs to the health DAG: it must not take the streams' DAGs away."""
+    """A broken thresholds file belongs to the health DAG: it must not remove the streams' DAGs."""
     try:
         return load_thresholds(project)
     except ConfigError as error:

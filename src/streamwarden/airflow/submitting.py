@@ -100,7 +100,7 @@ def submission(operator: SparkSubmitOperator, spec: StreamSpec, context: Any) ->
 
 
 def deploy_mode(operator: SparkSubmitOperator, spec: StreamSpec) -> DeployMode:
-    """Where the driver is to run: what the operator says, else its connection, else the stream's file.
+    """Where the driver is to run: by the operator, else by its connection, else by the stream's file.
 
     Raises ConfigError for a connection that Airflow does not know.
     """

@@ -1,7 +1,8 @@
-"""What a deferred stream waits for: its driver's end, or the time or the wish to start it again.
+"""What a deferred stream waits for: the end of its driver, or the time or the request to start it again.
 
-A trigger holds no worker slot. It looks; it never starts and never signals a driver. A person's "mark failed" becomes a
-stop request, which the driver obeys at a batch boundary and the keeper process enforces outside Airflow's time limits.
+A trigger holds no worker slot. It observes; it never starts and never signals a driver. A person's "mark failed"
+becomes a stop request, which the driver obeys at a batch boundary and the supervisor process enforces outside Airflow's
+time limits.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from streamwarden.services.fleet.log_tail import LogTail
 from streamwarden.services.workspace import Workspace
 
 POLL: Final = 0.5
-"""Seconds between two looks at a driver: a dead one is noticed within 2 s, with room for a busy machine."""
+"""Seconds between two observations of a driver: a dead one is noticed within 2 s, with a reserve for a busy machine."""
 
 ASK_AGAIN: Final = 1.0
-"""Seconds between two looks at what people want."""
+"""Seconds between two readings of the desired state."""
 
 ASKS_FOR: Final = 600.0
 """Seconds that a stop which a person asked for by a mark is tried again while the store is down."""
@@ -43,7 +44,7 @@ _asked: set[int] = set()
 
 
 class _StreamTrigger(BaseTrigger):
-    """What both triggers share: the stream, its workspace, and a person's wish to stop it."""
+    """What both triggers share: the stream, its workspace, and the stop request of a person."""
 
     def __init__(self, *, stream: str, project: str) -> None:
         super().__init__()
@@ -54,7 +55,7 @@ class _StreamTrigger(BaseTrigger):
         """Turn a person's "mark failed" into a stop request; leave the driver alone in every other case.
 
         Airflow cancels this coroutine again after a second and also calls it when triggers move to another triggerer,
-        so the work is done by a task of its own, which asks for the task instance's state first.
+        so a separate task does the work and asks for the task instance's state first.
         """
         await asyncio.shield(_in_background(self._stop_if_marked_failed()))
 
@@ -85,7 +86,7 @@ class _StreamTrigger(BaseTrigger):
             try:
                 state = await _state_of(ti)
             except Exception as error:
-                # Airflow's database may be away; the person's wish is worth asking again.
+                # Airflow's database may be unavailable; the person's request is worth asking again.
                 self.log.warning("state of %s %s is not known: %s", ti.dag_id, ti.run_id, error)
             else:
                 if state != "deferred":
@@ -106,7 +107,7 @@ class _StreamTrigger(BaseTrigger):
         try:
             await _state_of(self.task_instance)
         except Exception as error:
-            self.log.warning("Airflow does not tell the state of this task: %s", error)
+            self.log.warning("Airflow does not report the state of this task: %s", error)
 
     def _request_stop(self, where: str) -> None:
         space = workspace(self.project)
@@ -124,7 +125,7 @@ class DriverTrigger(_StreamTrigger):
 
     Args:
         supervises: this is the stream's own task: show the driver's log in the task's log, and take "mark failed" for
-            a wish to stop the stream.
+            a request to stop the stream.
     """
 
     def __init__(self, *, stream: str, project: str, driver_id: str, supervises: bool = True) -> None:
@@ -182,9 +183,9 @@ class DriverTrigger(_StreamTrigger):
 
 
 class DriverWatch:
-    """Looks at one driver twice a second at next to no cost: while its process is seen alive, the store is not asked.
+    """Observes one driver twice a second at almost no cost: while its process is seen alive, the store is not queried.
 
-    One triggerer watches a thousand drivers; a thousand queries at each look would be all that it did.
+    One triggerer watches a thousand drivers; a thousand queries at each observation would take all of its time.
     """
 
     def __init__(self, space: Workspace, driver_id: str) -> None:
@@ -193,7 +194,7 @@ class DriverWatch:
         self._process: ProcessIdentity | None = None
 
     def ended(self) -> str | None:
-        """In one word why the driver ended; None while it lives. Raises StoreError."""
+        """The kind of the driver's exit; None while it is alive. Raises StoreError."""
         if self._process is not None and is_alive(self._process):
             return None
         seen = self._space.fleet.observe(self._driver_id)
@@ -205,7 +206,7 @@ class DriverWatch:
 
 
 class StandbyTrigger(_StreamTrigger):
-    """Fires at `until` (Unix seconds; None: never by itself), or when people changed what they want after `since`."""
+    """Fires at `until` (Unix seconds; None: never by itself), or when the desired state changed after `since`."""
 
     def __init__(self, *, stream: str, project: str, since: float, until: float | None = None) -> None:
         super().__init__(stream=stream, project=project)

@@ -19,7 +19,7 @@ TIMEOUT: Final = 10.0
 
 
 def unpause(dag_id: str) -> str | None:
-    """Unpause `dag_id`. None if it is done, else in words why not."""
+    """Unpause `dag_id`. None if that succeeded, else the reason why not."""
     url, credentials = _server()
     try:
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:

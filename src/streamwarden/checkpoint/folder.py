@@ -28,7 +28,7 @@ def require_checkpoint(folder: Location) -> None:
         names = set()
         observed = "it is a file"
     else:
-        observed = "it holds none of a checkpoint's parts"
+        observed = "it contains no part of a checkpoint"
     if names & set(PARTS):
         return
     below = checkpoints_below(folder, names)
@@ -49,7 +49,7 @@ def _several(folder: Location, below: Sequence[str]) -> CheckpointError:
     shown = ", ".join(below[:_SHOWN]) + (f" and {len(below) - _SHOWN} more" if len(below) > _SHOWN else "")
     count = "a checkpoint is" if len(below) == 1 else f"{len(below)} checkpoints are"
     return CheckpointError(
-        f"it is no checkpoint itself; {count} below it: {shown}",
+        f"it is not a checkpoint itself; {count} below it: {shown}",
         expected=f"one folder with {', '.join(PARTS)} of a streaming query",
         where=folder.path,
         next_step=f"give one of them, such as {(folder / below[0]).path} (a query's `checkpointLocation`)",

@@ -41,7 +41,7 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
         for sst, size in snapshot_files(folder / file.name).items():
             name = join(SSTS, sst)
             if name not in store.other:
-                raise Damaged(f"it needs {name}, which is not there")
+                raise Damaged(f"it needs {name}, which is missing")
             if store.other[name] != size:
                 raise Damaged(f"it needs {name} with {size} bytes, which has {store.other[name]}")
             check_crc(folder / SSTS, sst)
@@ -64,9 +64,9 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
     except FileNotFoundError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise Damaged(f"no whole zip: {error}") from error
+        raise Damaged(f"not a complete zip file: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"the zip holds no manifest that can be read: {error}") from error
+        raise Damaged(f"the manifest in the zip file cannot be read: {error}") from error
 
 
 def check_crc(folder: Location, name: str) -> bool:
@@ -98,7 +98,7 @@ def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
                 pass
             return
         if stream.read(len(MAGIC)) != MAGIC:
-            raise Damaged("it does not begin as an LZ4 stream")
+            raise Damaged("it is not an LZ4 stream")
         stream.seek(-HEAD, os.SEEK_END)
         end = stream.read(HEAD)
     if end[: len(MAGIC)] != MAGIC or any(end[len(MAGIC) + 1 :]):

@@ -81,7 +81,7 @@ def read_bytes(file: Location) -> bytes:
     try:
         return file.read()
     except IsADirectoryError as error:
-        raise Damaged("a folder is in the place of the file") from error
+        raise Damaged("it is a folder, not a file") from error
 
 
 def require_version(log: LogFile, newest: int) -> None:
@@ -110,7 +110,7 @@ def parse_json(line: str) -> Any:
     try:
         return _DECODER.raw_decode(line.lstrip())[0]
     except ValueError as error:
-        raise Damaged(f"not whole JSON: {line[:60]!r}") from error
+        raise Damaged(f"incomplete JSON: {line[:60]!r}") from error
 
 
 def parse_object(line: str) -> Mapping[str, Any]:

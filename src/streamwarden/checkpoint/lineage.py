@@ -27,7 +27,7 @@ def read_lineage(file: Location) -> dict[int, str] | None:
             text, _ = _string(rest) if rest is not None else (None, None)
             if text is not None:
                 return _parse(text)
-    raise Damaged("it ends within its lineage")
+    raise Damaged("it is cut off within its lineage")
 
 
 def _parse(text: str) -> dict[int, str]:

@@ -173,7 +173,7 @@ def require_range(checkpoint: Location, batch: int) -> None:
     expected = " and ".join(f"{OFFSETS}/{each}" for each in wanted)
     if kept and wanted[0] < min(kept):
         raise InputGone(
-            f"what batch {batch} read is not known any more: the offset log begins at {min(kept)}",
+            f"the record of what batch {batch} read has been purged: the offset log begins at {min(kept)}",
             expected=expected,
             where=checkpoint.path,
             next_step="nothing can be done for this batch; raise spark.sql.streaming.minBatchesToRetain",
@@ -205,7 +205,7 @@ def parse_query_id(content: bytes) -> str:
         raise Damaged("the file is empty")
     value = parse_object(content.decode("utf-8", errors="replace")).get("id")
     if not isinstance(value, str) or not value:
-        raise Damaged("there is no id in it")
+        raise Damaged("it contains no id")
     return value
 
 
@@ -214,7 +214,7 @@ def require_uuid(query_id: str) -> None:
     parts = query_id.split("-")
     numbers = all(_UUID_PART.fullmatch(each) and int(each, 16) < 1 << 63 for each in parts)
     if len(parts) != 5 or len(query_id) > _UUID_LENGTH or not numbers:
-        raise Damaged(f"the id {query_id[:40]!r} is no UUID")
+        raise Damaged(f"the id {query_id[:40]!r} is not a UUID")
 
 
 def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
@@ -225,7 +225,7 @@ def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
     head = parse_object(log.lines[0])
     ids, values = _sources(log.version, log.lines[1:])
     if not ids:
-        raise Damaged("there is no source's offset in it")
+        raise Damaged("it contains no source offset")
     conf = head.get("conf")
     return OffsetRecord(
         batch=batch,
@@ -313,7 +313,7 @@ def _unusable(where: Location, error: Exception) -> CheckpointError:
     observed = "the file is missing" if isinstance(error, FileNotFoundError) else str(error)
     return CheckpointError(
         observed,
-        expected="a whole log file as Spark writes it",
+        expected="a complete log file as Spark writes it",
         where=where.path,
         next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
     )

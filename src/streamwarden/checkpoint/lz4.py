@@ -36,14 +36,14 @@ def blocks(stream: BinaryIO) -> Iterator[bytes]:
     while True:
         head = stream.read(HEAD)
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
-            raise Damaged("it does not begin as an LZ4 stream" if first else "a block of the LZ4 stream has no mark")
+            raise Damaged("it is not an LZ4 stream" if first else "a block of the LZ4 stream has no magic bytes")
         if len(head) < HEAD:
             raise Damaged("the file is empty" if first and not head else _CUT)
         token, stored, plain, checksum = struct.unpack("<BIII", head[len(MAGIC) :])
         if plain == stored == checksum == 0 and token & 0xF0 in _METHODS:
             return
         if token & 0xF0 not in _METHODS or 0 in (plain, stored):
-            raise Damaged("a block of the LZ4 stream has a head that means nothing")
+            raise Damaged("a block of the LZ4 stream has an invalid header")
         content = stream.read(stored)
         if len(content) < stored:
             raise Damaged(_CUT)

@@ -44,7 +44,7 @@ def read_operator_metadata(checkpoint: Location, operator: int, where: str) -> O
     body = parse_object("".join(log.lines))
     info, stores = body.get("operatorInfo"), body.get("stateStoreInfo")
     if not isinstance(info, dict) or not isinstance(stores, list) or not all(isinstance(each, dict) for each in stores):
-        raise Damaged("it names neither an operator nor its stores")
+        raise Damaged("it names no operator or no stores")
     partitions = [each.get("numPartitions") for each in stores]
     known = [each for each in partitions if isinstance(each, int)]
     return OperatorMetadata(

@@ -49,7 +49,7 @@ def plain_bytes(file: Location) -> int:
         while True:
             head = stream.read(HEAD)
             if len(head) < HEAD or head[: len(MAGIC)] != MAGIC:
-                raise Damaged("a block of the LZ4 stream has no mark")
+                raise Damaged("a block of the LZ4 stream has no magic bytes")
             _, stored, plain, _ = struct.unpack("<BIII", head[len(MAGIC) :])
             if plain == 0:
                 return total

@@ -80,7 +80,7 @@ def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
         case "v3":
             families = [_read_family(reader) for _ in range(reader.number(">i"))]
         case _:
-            raise Damaged(f"it begins with {version[:20]!r}, not with a version that is known")
+            raise Damaged(f"it begins with {version[:20]!r}, not with a known version")
     return StateSchema(store=store, path=path, version=int(version[1:]), families=tuple(families))
 
 
@@ -129,7 +129,7 @@ def _family(name: str, key: str, value: str) -> ColumnFamily:
 def _fields(schema: str) -> tuple[str, ...]:
     fields = parse_object(schema).get("fields")
     if not isinstance(fields, list) or not all(isinstance(each, dict) for each in fields):
-        raise Damaged(f"it holds no schema: {schema[:60]!r}")
+        raise Damaged(f"it contains no schema: {schema[:60]!r}")
     return tuple(f"{each.get('name')} {_type(each.get('type'))}" for each in fields)
 
 
@@ -168,6 +168,6 @@ class _SchemaReader:
     def _take(self, size: int) -> bytes:
         taken = self._content[self._at : self._at + size]
         if len(taken) < size:
-            raise Damaged("it ends in the middle" if self._content else "the file is empty")
+            raise Damaged("it is cut off" if self._content else "the file is empty")
         self._at += size
         return taken

@@ -75,7 +75,7 @@ def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, .
         body = parse_object(line)
         name = body.get("path")
         if not isinstance(name, str):
-            raise Damaged(f"an entry without a path: {line[:60]!r}")
+            raise Damaged(f"an entry has no path: {line[:60]!r}")
         entries.append(
             SourceFile(path=name, timestamp_ms=int(body.get("timestamp") or 0), offset=int(body.get("batchId", offset)))
         )

@@ -87,7 +87,7 @@ def _began(checkpoint: Location, source: int) -> dict[tuple[str, int], int]:
     except (Damaged, OSError) as error:
         raise _unknown(where, str(error)) from error
     if offsets is None:
-        raise _unknown(where, "it holds no offsets of a topic")
+        raise _unknown(where, "it contains no offsets of a topic")
     return offsets
 
 

@@ -11,7 +11,7 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, workspace
-from streamwarden.tuning.advice import Advice, Number, Status
+from streamwarden.tuning.recommendation import Number, Recommendation, Status
 from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
     Each piece of advice shows its numbers and where each was measured; docs/how-to/tuning.md explains them.
     Exit code 4 if there is too little history for any advice.
     """
-    from streamwarden.services.analysis.tuning_facts import gather
-    from streamwarden.tuning.advise import advise as pieces_of
+    from streamwarden.services.analysis.tuning import gather
+    from streamwarden.tuning.advisor import advise as pieces_of
 
     space = workspace(context)
     spec = space.query(stream)
@@ -45,7 +45,7 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
     return Exit.UNDECIDED if all(each.status is Status.UNKNOWN for each in pieces) else Exit.OK
 
 
-def _show(stream: str, history: History, pieces: tuple[Advice, ...]) -> None:
+def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> None:
     rows = [
         (
             text(each.topic),

@@ -142,7 +142,7 @@ def _show_state(report: CheckpointReport) -> None:
     if len(report.operators) > 1:
         say("Spark numbers the operators of a query from the sink towards the sources.")
     if not report.operators:
-        say("The query keeps no state, or has not kept any yet.")
+        say("The query keeps no state, or has not written any yet.")
 
 
 def _show_schemas(operator: OperatorReport) -> None:
@@ -153,9 +153,7 @@ def _show_schemas(operator: OperatorReport) -> None:
         for family in schema.families
     ]  # fmt: skip
     if rows:
-        table(
-            ("store", "column family", "kind", "key", "value"), rows, title=f"What operator {operator.operator} keeps"
-        )
+        table(("store", "column family", "kind", "key", "value"), rows, title=f"State of operator {operator.operator}")
 
 
 def _show_findings(report: CheckpointReport) -> None:
@@ -187,7 +185,7 @@ def _batch(batch: int | None, at: float | None, now: float) -> str:
 def _committed(position: LogPosition, now: float) -> str:
     shown = _batch(position.committed, position.committed_at, now)
     copied = position.committed is not None and position.committed_at is None
-    return shown + (", when is not known: the files were copied" if copied else "")
+    return shown + (", at an unknown time (the files were copied)" if copied else "")
 
 
 def _gap(position: LogPosition) -> str:

@@ -43,8 +43,8 @@ def lint(
     `--plan`, which builds the query and does not start it. Exit code 1 if there is an error, 4 if there is no error,
     but a rule could not be judged for some stream.
     """
-    from streamwarden.lint import judge as rules
-    from streamwarden.services.analysis.lint_facts import gathered
+    from streamwarden.lint import linter
+    from streamwarden.services.analysis.linting import gathered
 
     space = workspace(context)
     catalog = space.catalog()
@@ -55,7 +55,7 @@ def lint(
     for spec in specs:
         planned, problem = _plan(spec) if plan else (None, "")
         facts = gathered(spec, drills, store, now, planned)
-        found[spec.name] = rules.lint(facts)
+        found[spec.name] = linter.lint(facts)
         problems[spec.name] = (*facts.problems, *((problem,) if problem else ()))
     if json:
         as_json({"streams": {name: {"findings": found[name], "not_read": problems[name]} for name in found}})

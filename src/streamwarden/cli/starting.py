@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.queries import QueryRecord
-from streamwarden.services.analysis.lint_facts import job_facts
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """The queries that a driver has started, beside those that it should start.
+    """The queries that a driver has started, and those that it should start.
 
     Args:
         declared: names of all that should run; empty: they are counted only.
@@ -69,17 +69,17 @@ def await_queries(space: Workspace, spec: StreamSpec, driver_id: str, within: fl
     """Wait until the driver has started all its queries, or has ended. Raises ProcessError after `within` seconds."""
     count = job_facts(spec).queries
 
-    def look() -> Starts:
+    def current() -> Starts:
         return starts_of(spec, space.store.queries.of(spec.name), driver_id, count)
 
     try:
-        seen = space.fleet.wait(driver_id, timeout=within, until=lambda seen: not seen.alive or look().complete)
+        seen = space.fleet.wait(driver_id, timeout=within, until=lambda seen: not seen.alive or current().complete)
     except ProcessError as error:
-        starts = look()
+        starts = current()
         if not starts.started:
             raise
         raise not_all(starts, within, error) from error
-    return seen, look()
+    return seen, current()
 
 
 def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
@@ -90,5 +90,5 @@ def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
         f"{', '.join(each.name or each.query_id for each in starts.started)}{absent}",
         expected="every query that the stream's file declares" if starts.declared else "every query in the job's text",
         where=error.where,
-        next_step=f"{error.next_step}; the driver goes on: `streamwarden status` shows its queries",
+        next_step=f"{error.next_step}; the driver continues: `streamwarden status` shows its queries",
     )

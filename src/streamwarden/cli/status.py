@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 State = Literal[
     "running", "starting", "unresponsive", "unseen", "stopped", "completed", "ended", "down", "new", "broken"
 ]
-"""running: its query runs; starting: a driver lives, no query yet; unresponsive: a driver lives, and its JVM does not
-answer; unseen: its driver is on another host and did not renew its lease in time; stopped: people want it stopped;
-completed: its query ended by itself; ended: this query of several failed or was stopped while its driver goes on; down:
-its driver ended, people want it running; new: it never had a driver; broken: its YAML file cannot be used and no driver
-lives."""
+"""running: its query runs; starting: its driver is alive, but has no query yet; unresponsive: its driver is alive, but
+the JVM does not answer; unseen: its driver is on another host and did not renew its lease in time; stopped: it was
+stopped on request; completed: its query ended by itself; ended: this query of several failed or was stopped while its
+driver continues; down: its driver ended although the stream should run; new: it never had a driver; broken: its YAML
+file cannot be used and no driver is alive."""
 
 _UNSEEN: Final = (
-    "its driver, on another host, did not renew its lease in time: gone, or the store was away, or the clocks of the "
-    "two hosts differ; a supervisor finds out within seconds, as does `streamwarden start`"
+    "its driver, on another host, did not renew its lease in time: it has ended, or the store was unavailable, or the "
+    "clocks of the two hosts differ; a supervisor finds out within seconds, as does `streamwarden start`"
 )
 
 
@@ -36,7 +36,7 @@ class StreamStatus:
         since: when the query of the living driver started, or the driver was launched.
         executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
         malformed: input rows that could not be used.
-        not_kept: those of them that are not in the quarantine and never will be: their input was gone too early.
+        not_kept: those of them that the quarantine will never have, because their input was removed too early.
         worst: the worst verdict of the last evaluation, UNKNOWN in place of OK if that is too long ago; worst_checks:
             whose it is, unless it is OK.
         judged_at: when the last evaluation was; unjudged: it is too long ago to say that all is well.
@@ -77,7 +77,7 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
     Args:
         only: a stream, or `STREAM/QUERY`.
 
-    Raises ConfigError for a name that stands nowhere, StoreError.
+    Raises ConfigError for an unknown name, StoreError.
     """
     catalog = space.catalog()
     names = sorted({*catalog.streams, *catalog.broken})
@@ -133,7 +133,7 @@ def _with(whole: StreamStatus, queries: list[StreamStatus]) -> StreamStatus:
 def _query(
     space: Workspace, part: StreamPart, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
 ) -> StreamStatus:
-    """One of several queries: it lives in the stream's driver, and everything else is its own."""
+    """One of several queries: it shares the stream's driver, and has its own everything else."""
     record = part.query
     mine = record is not None and record.driver_id == whole.driver_id
     state, problem, since = whole.state, whole.problem, None
@@ -201,7 +201,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
     from streamwarden.lifecycle.stop import Desired
 
     record = space.store.drivers.latest(name)
-    wish = space.store.stops.desired(name)
+    wanted = space.store.stops.desired(name)
     alive = expired = False
     if record is not None and record.exit is None:
         seen = space.fleet.observe(record.driver_id)
@@ -217,7 +217,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state = "running" if record is not None and record.started_at is not None else "starting"
     elif broken:
         state = "broken"
-    elif wish is not None and wish.desired is Desired.STOPPED:
+    elif wanted is not None and wanted.desired is Desired.STOPPED:
         state = "stopped"
     elif record is None:
         state = "new"
@@ -225,7 +225,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         state = "completed"
     else:
         state = "down"
-    look = latest_snapshot(space.store.measurements.recent(name, now - FRESH), now) if alive else None
+    executors = latest_snapshot(space.store.measurements.recent(name, now - FRESH), now) if alive else None
     total = space.store.batches.summary(name)
     return StreamStatus(
         stream=name,
@@ -233,8 +233,8 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         driver_id=record.driver_id if record else None,
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
-        executors=look.active if look else None,
-        executors_lost=look.lost if look else None,
+        executors=executors.active if executors else None,
+        executors_lost=executors.lost if executors else None,
         **_done(total),
         not_kept=_not_kept(space, name) if total.malformed else 0,
         **_health(verdicts, now),
@@ -252,8 +252,8 @@ def _doubt(expired: bool, silent: float | None, now: float) -> str:
     if silent is None:
         return ""
     return (
-        f"its JVM has not answered for {now - silent:.0f} s: stopped, or in a long pause of its garbage collector; "
-        "past restart.unresponsive_after it is killed and restarted"
+        f"its JVM has not answered for {now - silent:.0f} s: it was stopped, or its garbage collector pauses; past "
+        "restart.unresponsive_after the driver is killed and restarted"
     )
 
 

@@ -198,7 +198,7 @@ def stop(
         stream, requested_by=who(), reason=reason, batch_deadline=deadlines[0], term_deadline=deadlines[1]
     )
     if seen is None:
-        say(f"{text(stream)}: no driver lives; it will not be started until somebody starts it")
+        say(f"{text(stream)}: no driver is alive; the stream stays stopped until you start it")
         return Exit.OK
     return _report_exit(seen)
 
@@ -254,7 +254,7 @@ def logs(
         shown = last_lines(path, lines)
     except OSError as error:
         raise ProcessError(
-            f"the log cannot be read: {error.strerror}", where=str(path), next_step="look on the driver's own host"
+            f"the log cannot be read: {error.strerror}", where=str(path), next_step="read it on the driver's host"
         ) from error
     for line in shown:
         typer.echo(line, nl=False)
@@ -266,7 +266,7 @@ def logs(
 
 
 def _known(context: typer.Context, stream: str) -> None:
-    """A broken file must not keep anyone from stopping its stream; a name that stands nowhere is refused."""
+    """A broken file must not prevent a stop of its stream; an unknown name is refused."""
     catalog = workspace(context).catalog()
     if stream not in catalog.broken:
         catalog.get(stream)

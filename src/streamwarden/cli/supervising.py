@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> int:
     """Run the supervisor until the stream finished (0) or stays down (1). Ctrl-C leaves the driver running."""
-    voice = _Voice(space.fleet)
+    narrator = _Narrator(space.fleet)
     try:
         end = supervise(
             spec,
@@ -31,20 +31,20 @@ def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> i
             stops=space.store.stops,
             launched_by=launched_by,
             clock=time.time,
-            sleep=voice.sleep,
-            announce=voice.announce,
+            sleep=narrator.sleep,
+            announce=narrator.announce,
         )
     except KeyboardInterrupt:
-        say(f"\nno longer supervised; the driver goes on. Stop it with: streamwarden stop {text(spec.name)}")
+        say(f"\nno longer supervised; the driver continues. Stop it with: streamwarden stop {text(spec.name)}")
         raise
-    voice.drain()
+    narrator.drain()
     if isinstance(end, Finished):
         return Exit.OK if end.exit.kind in (ExitKind.COMPLETED, ExitKind.STOPPED) else Exit.BAD
     return Exit.BAD
 
 
-class _Voice:
-    """Tells the supervisor's moves, and shows the log of the driver that is watched while the supervisor waits."""
+class _Narrator:
+    """Prints the supervisor's moves, and shows the log of the driver that is watched while the supervisor waits."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -65,7 +65,7 @@ class _Voice:
                 wait = format_duration(max(0.0, until - time.time()))
                 say(f"[yellow]restart {attempt} in {wait}[/]: {text(reason)}")
             case Blind(reason=reason):
-                say(f"[yellow]waiting for the store[/], a driver that lives goes on: {text(reason)}")
+                say(f"[yellow]waiting for the store[/], a living driver continues: {text(reason)}")
             case Hold(state=state):
                 say(f"[yellow]held[/]: stopped by {text(state.changed_by)} ({text(state.reason)}); waiting for a start")
             case Down(verdict=verdict):

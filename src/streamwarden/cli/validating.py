@@ -109,7 +109,7 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
 
 def _job_problem(spec: StreamSpec) -> ConfigError | None:
     """The error of a job that is not valid Python; None if a driver can run it."""
-    from streamwarden.services.analysis.lint_facts import job_facts
+    from streamwarden.services.analysis.linting import job_facts
 
     job = job_facts(spec)
     if job.parsed:
@@ -119,7 +119,7 @@ def _job_problem(spec: StreamSpec) -> ConfigError | None:
 
 def _queries(spec: StreamSpec) -> str:
     """` (2 queries)`, if the file or the job's text shows that there are several."""
-    from streamwarden.services.analysis.lint_facts import job_facts
+    from streamwarden.services.analysis.linting import job_facts
 
     count = len(spec.queries) or job_facts(spec).queries or 1
     return f" ({count} queries)" if count > 1 else ""
@@ -127,7 +127,7 @@ def _queries(spec: StreamSpec) -> str:
 
 def _findings(space: Workspace) -> list[Finding]:
     """The findings of the rules that need neither the store nor a checkpoint."""
-    from streamwarden.services.analysis.lint_facts import lint_declared
+    from streamwarden.services.analysis.linting import lint_declared
 
     drills = tuple(space.drills().values())
     return [found for _, spec in sorted(space.catalog().streams.items()) for found in lint_declared(spec, drills)]

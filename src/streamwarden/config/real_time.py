@@ -46,8 +46,8 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
         ),
         (
             ("source", "max_offsets_per_trigger"),
-            getattr(spec.source, "max_offsets_per_trigger", None),
-            not spec.source.limited,
+            spec.source.limit,
+            spec.source.limit is None,
             "nothing: a batch reads all records that arrive while it lasts",
         ),
         (

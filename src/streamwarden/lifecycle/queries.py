@@ -1,8 +1,8 @@
-"""The queries of a stream: as a rule one, which bears the stream's name; of a script that starts several, each its own.
+"""The queries of a stream: usually one, which has the stream's name; if a script starts several, each has its own name.
 
 A query among several is called `STREAM/QUERY`. Under that name its batches, measurements, verdicts and incidents are
-kept, so that whatever looks at a stream looks at a query in the same way. What the driver as a whole does (its memory,
-its restarts) stays under the stream's name.
+kept, so that checks and commands treat a query like a stream. What concerns the driver as a whole (its memory,
+its restarts) is kept under the stream's name.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ STARTS_WITHIN: Final = 300.0
 """Seconds after a driver's launch in which a query that its predecessor ran may still be missing."""
 
 _GENERIC: Final = frozenset({"checkpoint", "checkpoints", "checkpointlocation", "cp", "ckpt", "chk"})
-"""Names of folders that say nothing of the query: the folder above them does."""
+"""Names of folders that do not identify a query; the folder above them does."""
 
 _LONGEST: Final = 63
 """Characters of a name, as `NAME_PATTERN` has it."""
 
 
 class Part(StrEnum):
-    """What of a stream is looked at."""
+    """The part of a stream that is judged."""
 
     WHOLE = "whole"  # a stream with one query: the stream is its query
     DRIVER = "driver"  # what the several queries of a stream share
@@ -66,7 +66,7 @@ class QueryRecord:
 
     @property
     def identity(self) -> str:
-        """Under what the store keeps what is known of the query."""
+        """The name under which the store keeps the query's batches and verdicts."""
         return identity(self.stream, self.name)
 
 
@@ -138,7 +138,7 @@ def _slug(text: str) -> str:
 
 
 def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -> tuple[StreamPart, ...]:
-    """What there is to judge of a stream: itself, or its driver and each of its queries, by name.
+    """The parts of a stream to judge: the stream itself, or its driver and each of its queries, by name.
 
     Its queries are those that its file declares; if it declares none, those that its newest driver started, and until
     that one has had the time to start them all those of the driver before it.
@@ -181,7 +181,7 @@ def _query(spec: StreamSpec, record: QueryRecord) -> StreamPart:
 
 
 def _of_query(spec: StreamSpec, name: str, checkpoint: str) -> StreamSpec:
-    """Source and sink of the stream's file say nothing of one of several queries: the script has them."""
+    """The spec of one of several queries. Source and sink of the stream's file do not apply: the script has them."""
     return replace(
         spec,
         name=identity(spec.name, name),

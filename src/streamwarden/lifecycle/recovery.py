@@ -1,9 +1,9 @@
 """How long a restart should take: two predictions, each term with its source.
 
-The field's theorem: recovery time is proportional to (N_current - N_checkpoint) x T_batch. It takes each batch since
-the snapshot for a whole one to be redone (an upper bound of the state's part) and leaves out the start-up, which
-dominates small streams. The sharper one: start-up + snapshot copy + rows changed since the last uploaded snapshot x
-cost per row + the redone batch.
+The field's theorem: recovery time is proportional to (N_current - N_checkpoint) x T_batch. It assumes that each batch
+since the snapshot is redone as a whole (an upper bound of the state's part) and omits the start-up, which dominates
+small streams. The sharper prediction: start-up + snapshot copy + rows changed since the last uploaded snapshot x cost
+per row + the redone batch.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def predict_new_executor(
 
 
 def predict_batch(batch_seconds: float | None) -> RecoveryPrediction:
-    """T_batch: a driver that lived through the fault does the next batch, or the one that hung, on the state it has."""
+    """T_batch: a driver that survived the fault runs the next batch, or the one that hung, on the state that it has."""
     if batch_seconds is None:
         return RecoveryPrediction(formula="T_batch", terms=(), missing=("no committed batch to take T_batch from",))
     term = Term(name="one batch", seconds=batch_seconds, source="median duration of a committed batch")

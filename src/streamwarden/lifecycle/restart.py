@@ -1,4 +1,4 @@
-"""When a stream whose driver ended is started again, and when it stays down.
+"""Decides whether a stream whose driver ended is started again, when, or whether it stays down.
 
 Pure: the same history, policy and time give the same decision, in an Airflow task, in the CLI and in a test.
 """
@@ -40,9 +40,9 @@ _UNRECORDED = "the driver vanished and its exit was not recorded"
 def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
     """What to do after the newest driver of `history` ended.
 
-    Only FAILED and KILLED burn the budget and lengthen the back-off: the n-th failure in a row waits
+    Only FAILED and KILLED use up the budget and lengthen the back-off: the n-th failure in a row waits
     `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a supervisor that was itself restarted
-    does not wait twice. The first failure waits for nothing if the stream worked until then: a batch was committed
+    does not wait twice. The first failure does not wait if the stream worked until then: a batch was committed
     since the failure before, or the query ran for `healthy_after` seconds. It counts all the same, so a crash loop
     skips only its first wait. A driver whose query lived `healthy_after` seconds forgives every failure before it. More
     than `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays

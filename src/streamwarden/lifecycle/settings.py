@@ -1,4 +1,4 @@
-"""Spark's settings as numbers, and what is known of their sizes."""
+"""Reads Spark's settings as numbers, with Spark's defaults."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEFAULTS: Final = {DELTAS: 10.0, MAINTENANCE: 60.0, RETAIN: 100.0, IN_MEMORY: 2.
 """Spark's own (4.3), intervals in seconds."""
 
 HEAP_SHARE: Final = 0.25
-"""Of the heap that HDFS-backed state may take: a batch holds the version it builds beside those it keeps, and the
-garbage collector needs as much room again."""
+"""Share of the heap that HDFS-backed state may take: a batch holds the version that it builds in addition to those that
+it keeps, and the garbage collector needs as much room again."""
 
 EXECUTOR_HEAP: Final = 2**30
 """Bytes: Spark's default of `spark.executor.memory`."""
@@ -38,21 +38,21 @@ FORMAT: Final = f"{STATE_STORE}.checkpointFormatVersion"
 
 
 def executor_heap(spark: SparkSpec) -> int:
-    """Bytes of heap of each executor: what the stream says, else Spark's default."""
+    """Bytes of heap of each executor: as the stream sets it, else Spark's default."""
     return spark.executors.memory or EXECUTOR_HEAP
 
 
 def real_time_format(spec: StreamSpec) -> dict[str, str]:
-    """The format of the checkpoint of a stream in real-time mode, for whoever opens it; nothing for other streams.
+    """The setting for the checkpoint format of a stream in real-time mode; empty for other streams.
 
-    Format 2 gives each attempt at a batch files of its own. In format 1 a batch that runs again may take those of its
-    cut predecessor for its own, so Spark refuses it in this mode.
+    Format 2 gives each attempt at a batch separate files. In format 1 a batch that runs again may use the files of its
+    interrupted predecessor, so Spark refuses that format in this mode.
     """
     return {} if spec.trigger.real_time is None else {FORMAT: "2"}
 
 
 def number(conf: Mapping[str, str], key: str, default: float | None = None) -> float:
-    """A setting as a number; the default (Spark's) if it is not set, or is none."""
+    """A setting as a number; Spark's default if it is not set, or is not a number."""
     fallback = DEFAULTS.get(key, 0.0) if default is None else default
     try:
         return float(conf.get(key, fallback))
@@ -61,7 +61,7 @@ def number(conf: Mapping[str, str], key: str, default: float | None = None) -> f
 
 
 def seconds(conf: Mapping[str, str], key: str) -> float:
-    """An interval in seconds; Spark takes a bare number of it for milliseconds. The default if it is none."""
+    """An interval in seconds; Spark reads a bare number as milliseconds. The default if it is not an interval."""
     text = conf.get(key)
     if text is None:
         return DEFAULTS[key]

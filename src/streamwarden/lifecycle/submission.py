@@ -53,14 +53,14 @@ _EXECUTORS_ARE_SEEN: Final = {
     # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",  # any free one: many drivers share a host, and 4040 would run out after sixteen of them
-    "spark.ui.killEnabled": "false",  # nobody is asked to log in there: it shows, and ends nothing
+    "spark.ui.killEnabled": "false",  # the UI has no login: it shows the query, but must not end it
     "spark.executor.processTreeMetrics.enabled": "true",  # resident memory, with Python and RocksDB; not the heap alone
 }
 _SECRET: Final = re.compile(r"(?i)secret|password|passwd|token|access[._-]?key|credential")
 
 
 def spark_conf(spec: StreamSpec) -> dict[str, str]:
-    """Spark's settings for `spec`; what `spec.spark.conf` says wins over everything derived here."""
+    """Spark's settings for `spec`; a setting in `spec.spark.conf` wins over every derived one."""
     state = spec.state
     rocksdb = f"{STATE_STORE}.rocksdb"
     conf = {
@@ -132,8 +132,8 @@ def cluster_environment(
 ) -> dict[str, str]:
     """The settings that give a driver in cluster mode its environment, which it does not have from its launcher.
 
-    On Kubernetes a pod's environment can be read by everybody who may see pods, so what is secret has to be in a secret
-    of the cluster, and the stream's conf has to say in which.
+    On Kubernetes every user who may see pods can read a pod's environment, so a secret value has to be in a secret of
+    the cluster, and the stream's conf has to name that secret.
 
     Args:
         secret: names of the variables that hold a password.
@@ -188,7 +188,7 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
     conf = own | spark_conf(spec)
     if spec.spark.manager is not Manager.LOCAL:
         options = [executor_tag(folder.name)]
-        if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has a /tmp of its own
+        if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has its own /tmp
             options.append(_IN_ITS_FOLDER)
         _prepend(conf, "spark.executor.extraJavaOptions", options)
     if not here:
@@ -199,12 +199,12 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
 
 
 def _prepend(conf: dict[str, str], key: str, options: Sequence[str]) -> None:
-    """Put options of ours before those that the stream's file gives: of two of a kind the JVM takes the later."""
+    """Put our options before those of the stream's file: of two options of the same kind the JVM takes the later."""
     conf[key] = " ".join(filter(None, [*options, conf.get(key)]))
 
 
 def executor_tag(driver_id: str) -> str:
-    """What the command line of each executor of that driver holds: on any host, it says whose the process is."""
+    """A text in the command line of each executor of that driver: it identifies them on any host."""
     return f"-Dstreamwarden.driver={driver_id}"
 
 
@@ -231,7 +231,7 @@ def submit_command(
     Args:
         runner: path of `streamwarden/spark/runner.py`.
         spark_submit: path of spark-submit, used when no prefix is given.
-        prefix: a spark-submit command built by someone else (Airflow's hook), options only, without an application.
+        prefix: a spark-submit command that Airflow's hook built, options only, without an application.
             Its options win over the properties file, as spark-submit defines it.
     """
     command = list(prefix) if prefix else [spark_submit]

@@ -1,4 +1,4 @@
-"""Reads the operators of a query that has run from what it left in its checkpoint."""
+"""Reads the stateful operators of a query that has run from its checkpoint."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
-from streamwarden.lint.facts import Bound, Kind, Operator
-from streamwarden.lint.finding import Origin
+from streamwarden.lint.facts import Bound, Operator, OperatorKind
+from streamwarden.lint.finding import FactOrigin
 
-_KINDS: Final[Mapping[str, Kind]] = {
-    "stateStoreSave": Kind.AGGREGATION,
-    "sessionWindowStateStoreSaveExec": Kind.AGGREGATION,
-    "dedupe": Kind.DEDUPLICATION,
-    "dedupeWithinWatermark": Kind.DEDUPLICATION,
-    "symmetricHashJoin": Kind.JOIN,
-    "transformWithStateExec": Kind.PROCESSOR,
-    "transformWithStateInPandasExec": Kind.PROCESSOR,
-    "transformWithStateInPySparkExec": Kind.PROCESSOR,
-    "flatMapGroupsWithState": Kind.GROUP_STATE,
-    "applyInPandasWithState": Kind.GROUP_STATE,
+_KINDS: Final[Mapping[str, OperatorKind]] = {
+    "stateStoreSave": OperatorKind.AGGREGATION,
+    "sessionWindowStateStoreSaveExec": OperatorKind.AGGREGATION,
+    "dedupe": OperatorKind.DEDUPLICATION,
+    "dedupeWithinWatermark": OperatorKind.DEDUPLICATION,
+    "symmetricHashJoin": OperatorKind.JOIN,
+    "transformWithStateExec": OperatorKind.PROCESSOR,
+    "transformWithStateInPandasExec": OperatorKind.PROCESSOR,
+    "transformWithStateInPySparkExec": OperatorKind.PROCESSOR,
+    "flatMapGroupsWithState": OperatorKind.GROUP_STATE,
+    "applyInPandasWithState": OperatorKind.GROUP_STATE,
 }
 _BY_ITSELF: Final = frozenset({"dedupeWithinWatermark", "sessionWindowStateStoreSaveExec"})
 """Operators that Spark only runs with a watermark, or that close their rows by it."""
@@ -32,7 +32,7 @@ def operators_of(report: CheckpointReport) -> tuple[Operator, ...]:
 
 
 def _operator(each: OperatorReport, watermark: bool) -> Operator:
-    kind = _KINDS.get(each.name or "", Kind.AGGREGATION)
+    kind = _KINDS.get(each.name or "", OperatorKind.AGGREGATION)
     bound, why = _bound(each, kind, watermark)
     if each.name is None:
         bound, why = Bound.UNKNOWN, "the checkpoint names no operators, and the state's schema cannot be read"
@@ -41,18 +41,18 @@ def _operator(each: OperatorReport, watermark: bool) -> Operator:
         name=each.name or "an operator without a name",
         bound=bound,
         why=why,
-        origin=Origin.CHECKPOINT,
+        origin=FactOrigin.CHECKPOINT,
         where=f"state/{each.operator}",
     )
 
 
-def _bound(each: OperatorReport, kind: Kind, watermark: bool) -> tuple[Bound, str]:
-    if kind is Kind.PROCESSOR:
+def _bound(each: OperatorReport, kind: OperatorKind, watermark: bool) -> tuple[Bound, str]:
+    if kind is OperatorKind.PROCESSOR:
         return _processor(each)
-    if kind is Kind.GROUP_STATE:
+    if kind is OperatorKind.GROUP_STATE:
         return Bound.UNKNOWN, "its timeout is not in the checkpoint"
     keys = [key for schema in each.schemas for family in schema.families for key in family.key]
-    if kind is Kind.AGGREGATION and each.schemas and not keys:
+    if kind is OperatorKind.AGGREGATION and each.schemas and not keys:
         return Bound.ONE_ROW, "its key has no fields"
     if not watermark:
         return Bound.NONE, "the query has committed without a watermark, so nothing ever leaves its state"

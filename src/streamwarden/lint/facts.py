@@ -1,6 +1,6 @@
-"""What the rules look at: one stream's declaration, job, plan, checkpoint and history, gathered once.
+"""The input of the rules: one stream's declaration, job, plan, checkpoint and history, gathered once.
 
-None always means that it was not read, or could not be; an empty tuple, that there is none.
+None always means that something was not read, or could not be; an empty tuple means that there is nothing.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from streamwarden.lint.finding import Origin
+from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream import StreamSpec
 
 
-class Kind(StrEnum):
-    """The stateful operators, as people call them."""
+class OperatorKind(StrEnum):
+    """The stateful operators, by their usual names."""
 
     AGGREGATION = "aggregation"
     DEDUPLICATION = "deduplication"
@@ -42,15 +42,15 @@ class Operator:
 
     Args:
         name: as it is written where it was read: `dropDuplicates`, `Deduplicate`, `dedupe`.
-        why: what the bound was told from, for a person.
+        why: what shows the bound, for the user.
         where: line of the job, node of the plan, folder of the checkpoint.
     """
 
-    kind: Kind
+    kind: OperatorKind
     name: str
     bound: Bound
     why: str
-    origin: Origin
+    origin: FactOrigin
     where: str
 
     @property
@@ -74,21 +74,19 @@ class SinkUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What the text of a job says.
+    """What the text of a job shows. It never shows all: modules that the job imports may do more.
 
     Args:
-        problem: why it could not be read; then nothing else is known.
-        followed: whether every step from the source to the result was understood; if not, there may be more operators.
+        problem: why the text could not be read; then nothing else is known.
         documented: whether its docstring has a part on its state.
         parsed: whether the text is Python at all.
         module: it has a top-level `build`, so the runner starts its one query.
-        queries: how many queries it starts; None where its text does not tell (a loop over what only a run knows, one
-            branch of an `if`, a function that is not in sight).
+        queries: how many queries it starts; None if the text does not show that (a loop, a branch, foreign code).
+        operators: by the names of methods. Of their bounds only those of a processor are known.
     """
 
     path: str
     problem: str = ""
-    followed: bool = False
     documented: bool = False
     parsed: bool = True
     module: bool = False
@@ -99,14 +97,14 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFacts:
-    """What the analyzed logical plan of the job's query says."""
+    """What the analyzed logical plan of the job's query shows."""
 
     operators: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFacts:
-    """What the checkpoint says of a query that has run.
+class CheckpointSummary:
+    """What the checkpoint of a query that has run shows.
 
     Args:
         committed: newest committed batch.
@@ -124,8 +122,8 @@ class DrillFacts:
     """A drill that is declared for the stream.
 
     Args:
-        rewind: batches that its fork does again; None: all of them, which needs no old version.
-        last_at, last_passed: of its newest run that completed; None: none has. Only meaningful with a history.
+        rewind: batches that its fork repeats; None: all of them, which needs no old version.
+        last_at, last_passed: of its newest completed run; None if there is none. They need a history.
     """
 
     name: str
@@ -136,11 +134,11 @@ class DrillFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """What the store knows of the newest batches. Times in seconds.
+class HistoryFacts:
+    """The newest batches in the store. Times in seconds.
 
     Args:
-        batches: committed batches that were looked at; unreported: those whose report is lost.
+        batches: committed batches in the window; unreported: those whose report is lost.
         state_memory: bytes that the state takes in memory (HDFS-backed: on the heap), of the newest report.
         rows_first, rows_last: state rows of the oldest and newest report; rows_removed: of all reports together.
         batch, checkpoint: median wall time of a batch, and of its part that is the checkpoint; None with no report.
@@ -161,48 +159,51 @@ class History:
 class Facts:
     """Args:
     conf: Spark's settings in force, as the runner submits them.
-    plan: None unless it was asked for.
-    drills: that are declared for this stream; None if no file of a drill was looked at.
+    plan: None unless it was requested.
+    drills: the drills declared for this stream; None if the drills' files were not read.
     """
 
     spec: StreamSpec
     conf: Mapping[str, str]
     job: JobFacts
     plan: PlanFacts | None = None
-    checkpoint: CheckpointFacts | None = None
+    checkpoint: CheckpointSummary | None = None
     drills: Sequence[DrillFacts] | None = None
-    history: History | None = None
+    history: HistoryFacts | None = None
     problems: tuple[str, ...] = field(default=())
 
     @property
     def file(self) -> str:
-        """Where the declaration stands, for a finding."""
+        """The file of the declaration, for a finding."""
         return self.spec.file or self.spec.name
 
     @property
     def all_known(self) -> bool:
-        """Whether some source tells all stateful operators: plan, a job that was followed, or a query that has run."""
-        has_run = self.checkpoint is not None and self.checkpoint.committed is not None
-        return self.plan is not None or (not self.job.problem and self.job.followed) or has_run
+        """Whether some source shows all stateful operators: the plan, or the checkpoint of a query that has run."""
+        return self.plan is not None or self._committed is not None
 
     def operators(self) -> tuple[Operator, ...] | None:
-        """The stateful operators by the best source there is: plan, a job that was followed, checkpoint, job.
+        """The stateful operators from the best source: the plan, else the checkpoint, else the job's text.
 
-        What a job that was not followed to its end surely does wrong stands beside what its checkpoint tells. None: no
-        source tells any.
+        A kind of operator that the text names and the checkpoint lacks is added: the job may have changed since. None:
+        no source shows any operator.
         """
         if self.plan is not None:
             return tuple(self._with_processor(each) for each in self.plan.operators)
-        if not self.job.problem and self.job.followed:
-            return self.job.operators
-        if self.checkpoint is not None and self.checkpoint.committed is not None:
-            wrong = (each for each in self.job.operators if each.bound in (Bound.NONE, Bound.UNCLEARED))
-            return (*self.checkpoint.operators, *wrong)
+        if self._committed is not None:
+            kinds = {each.kind for each in self._committed.operators}
+            added = (each for each in self.job.operators if each.kind not in kinds)
+            return (*map(self._with_processor, self._committed.operators), *added)
         return self.job.operators or None
 
-    def _with_processor(self, planned: Operator) -> Operator:
-        """What a processor written in Python clears is in its class, not in the plan."""
-        written = [each for each in self.job.operators if each.kind is Kind.PROCESSOR]
-        if planned.kind is Kind.PROCESSOR and planned.bound is Bound.UNKNOWN and len(written) == 1:
+    @property
+    def _committed(self) -> CheckpointSummary | None:
+        return self.checkpoint if self.checkpoint is not None and self.checkpoint.committed is not None else None
+
+    def _with_processor(self, found: Operator) -> Operator:
+        """What a Python processor clears is neither in the plan, which holds it pickled, nor in the checkpoint: it is
+        read from its class in the job's text."""
+        written = [each for each in self.job.operators if each.kind is OperatorKind.PROCESSOR]
+        if found.kind is OperatorKind.PROCESSOR and found.bound is Bound.UNKNOWN and len(written) == 1:
             return written[0]
-        return planned
+        return found

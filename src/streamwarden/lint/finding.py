@@ -1,4 +1,4 @@
-"""A finding: what one rule says against one stream, and where that was read."""
+"""A finding: what one rule reports about one stream, and where that was read."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from enum import StrEnum
 
 class Severity(StrEnum):
     ERROR = "error"  # the stream will fail, lose or double rows, or outgrow its memory
-    WARNING = "warning"  # it works, and will hurt one day
-    UNKNOWN = "unknown"  # nothing that was read says whether the rule is kept: never the same as clean
+    WARNING = "warning"  # it works now, and will cause trouble later
+    UNKNOWN = "unknown"  # nothing that was read shows whether the stream follows the rule: never the same as clean
 
     @property
     def rank(self) -> int:
-        """0 for what could not be told up to 2 for an error."""
+        """From 0 for unknown to 2 for an error."""
         return ("unknown", "warning", "error").index(self.value)
 
 
-class Origin(StrEnum):
-    """What a finding was read from."""
+class FactOrigin(StrEnum):
+    """The source of a finding."""
 
     DECLARATION = "declaration"  # the stream's YAML file, and the Spark settings that follow from it
     JOB = "job file"  # its text: it is parsed, never run
-    PLAN = "logical plan"  # of the query that the job built, without starting it
+    PLAN = "logical plan"  # of the query that the job built; the query was not started
     CHECKPOINT = "checkpoint"  # what the query left there
     HISTORY = "history"  # batches and drills in the store
 
@@ -30,8 +30,8 @@ class Origin(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Args:
-    observed: what is the case, with the offending value.
-    where: file and line or key, node of the plan, operator; what `origin` has.
+    observed: what was found, with the offending value.
+    where: depends on `origin`: file and line or key, node of the plan, operator.
     """
 
     rule: str
@@ -39,7 +39,7 @@ class Finding:
     severity: Severity
     stream: str
     observed: str
-    origin: Origin
+    origin: FactOrigin
     where: str
     reason: str
     remedy: str

@@ -11,25 +11,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from streamwarden.lint.facts import Bound, Kind, Operator, PlanFacts
-from streamwarden.lint.finding import Origin
+from streamwarden.lint.facts import Bound, Operator, OperatorKind, PlanFacts
+from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream import OutputMode
 
 _LINE: Final = re.compile(r"(?P<tree>[ :+\-|]*)(?P<streaming>~?)(?P<name>[A-Za-z]\w*)(?P<rest>.*)")
 _MARKED: Final = re.compile(r"([\w.]+)#(\d+)L?-T\d+ms")
+_SET: Final = re.compile(r"#(\d+): ")
 _LEVEL: Final = 3
 
-_KINDS: Final[Mapping[str, Kind]] = {
-    "Aggregate": Kind.AGGREGATION,
-    "Distinct": Kind.DEDUPLICATION,
-    "Deduplicate": Kind.DEDUPLICATION,
-    "DeduplicateWithinWatermark": Kind.DEDUPLICATION,
-    "Join": Kind.JOIN,
-    "TransformWithState": Kind.PROCESSOR,
-    "TransformWithStateInPandas": Kind.PROCESSOR,
-    "TransformWithStateInPySpark": Kind.PROCESSOR,
-    "FlatMapGroupsWithState": Kind.GROUP_STATE,
-    "FlatMapGroupsInPandasWithState": Kind.GROUP_STATE,
+_KINDS: Final[Mapping[str, OperatorKind]] = {
+    "Aggregate": OperatorKind.AGGREGATION,
+    "Distinct": OperatorKind.DEDUPLICATION,
+    "Deduplicate": OperatorKind.DEDUPLICATION,
+    "DeduplicateWithinWatermark": OperatorKind.DEDUPLICATION,
+    "Join": OperatorKind.JOIN,
+    "TransformWithState": OperatorKind.PROCESSOR,
+    "TransformWithStateInPandas": OperatorKind.PROCESSOR,
+    "TransformWithStateInPySpark": OperatorKind.PROCESSOR,
+    "FlatMapGroupsWithState": OperatorKind.GROUP_STATE,
+    "FlatMapGroupsInPandasWithState": OperatorKind.GROUP_STATE,
 }
 
 
@@ -48,7 +49,7 @@ class _Node:
 
 
 def read_plan(text: str, mode: OutputMode) -> PlanFacts:
-    """The stateful operators of a plan, from the result down. A plan that is no tree has none."""
+    """The stateful operators of a plan, from the result down. A text that is not a plan has none."""
     return PlanFacts(
         operators=tuple(
             _operator(node, _KINDS[node.name], mode)
@@ -86,22 +87,22 @@ def _is_stream(node: _Node) -> bool:
     return any(each.streaming or each.name.startswith("Streaming") for each in node.below())
 
 
-def _operator(node: _Node, kind: Kind, mode: OutputMode) -> Operator:
+def _operator(node: _Node, kind: OperatorKind, mode: OutputMode) -> Operator:
     bound, why = _bound(node, kind, mode)
     where = f"{node.name} {node.text}"
     where = where if len(where) <= 100 else f"{where[:99]}…"
-    return Operator(kind=kind, name=node.name, bound=bound, why=why, origin=Origin.PLAN, where=where)
+    return Operator(kind=kind, name=node.name, bound=bound, why=why, origin=FactOrigin.PLAN, where=where)
 
 
-def _bound(node: _Node, kind: Kind, mode: OutputMode) -> tuple[Bound, str]:
+def _bound(node: _Node, kind: OperatorKind, mode: OutputMode) -> tuple[Bound, str]:
     match kind:
-        case Kind.AGGREGATION:
+        case OperatorKind.AGGREGATION:
             return _aggregate(_first_list(node.text), mode)
-        case Kind.DEDUPLICATION:
+        case OperatorKind.DEDUPLICATION:
             return _deduplicate(node)
-        case Kind.JOIN:
+        case OperatorKind.JOIN:
             return _join(node)
-        case Kind.GROUP_STATE:
+        case OperatorKind.GROUP_STATE:
             timeout = next((each for each in ("NoTimeout", "ProcessingTime", "EventTime") if each in node.text), None)
             if timeout is None:
                 return Bound.UNKNOWN, "the plan does not name its timeout"
@@ -133,13 +134,17 @@ def _deduplicate(node: _Node) -> tuple[Bound, str]:
 
 
 def _join(node: _Node) -> tuple[Bound, str]:
-    left, right = (
-        {each[1] for part in child.below() for each in _MARKED.findall(part.text)} for child in node.children
-    )
+    left, right = (set().union(*map(_marked, child.below())) for child in node.children)
     used = {each[1] for each in _MARKED.findall(node.text)}
     if used & left and used & right:
         return Bound.WATERMARK, f"its condition names {_names(node.text)}, with a watermark on both sides"
     return Bound.NONE, "its condition sets no bound between columns with a watermark of both sides"
+
+
+def _marked(node: _Node) -> set[str]:
+    """Ids of the columns with a watermark that the node names. The node that sets one names it without the delay."""
+    found = {each[1] for each in _MARKED.findall(node.text)}
+    return found | set(_SET.findall(node.text)) if node.name == "EventTimeWatermark" else found
 
 
 def _names(text: str) -> str:
@@ -147,7 +152,7 @@ def _names(text: str) -> str:
 
 
 def _first_list(text: str) -> str:
-    """What stands between the first `[` and its `]`."""
+    """The text between the first `[` and its `]`."""
     start = text.find("[")
     depth = 0
     for position in range(max(start, 0), len(text)):

@@ -1,13 +1,14 @@
-"""What bounds the state of a StatefulProcessor: read from its class, which is not run."""
+"""What bounds the state of a StatefulProcessor: read from the names of the methods that its class calls.
+
+The logical plan holds the processor as pickled code, so its class is the only place that shows this.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from typing import Final
 
 from streamwarden.lint.facts import Bound
-from streamwarden.lint.values import Class, Constant, Value
 
 _TTL_AT: Final = {"getValueState": 2, "getListState": 2, "getMapState": 3}
 """State variable -> position of its `ttlDurationMs` among the arguments (PySpark 4.3)."""
@@ -15,50 +16,42 @@ _TTL_AT: Final = {"getValueState": 2, "getListState": 2, "getMapState": 3}
 _CLEARS: Final = frozenset({"clear", "removeKey", "remove", "deleteIfExists"})
 
 
-def bound_of(processor: Class, fields: Mapping[str, Value]) -> tuple[Bound, str]:
-    """(what removes its state, why that is thought).
-
-    Args:
-        fields: what is known of `self.NAME`, for a time to live that was handed to `__init__`.
-    """
-    calls = [each for each in ast.walk(processor.node) if isinstance(each, ast.Call)]
-    called = [each.func.attr for each in calls if isinstance(each.func, ast.Attribute)]
-    variables = [each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr in _TTL_AT]
-    name = processor.node.name
-    if not variables:
-        return Bound.UNKNOWN, f"{name} declares no state variable of its own"
-    lasting = [each for each in variables if not _expires(each, fields)]
-    if not lasting:
+def bound_of(tree: ast.Module) -> tuple[Bound, str]:
+    """(what removes state of the job's processor, how that is known). Unknown if the job has not exactly one."""
+    classes = {node.name: _calls(node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    processors = [name for name, calls in classes.items() if _TTL_AT.keys() & calls.keys()]
+    if len(processors) != 1:
+        return Bound.UNKNOWN, f"the job's text has {len(processors)} classes that declare state variables, not one"
+    (name,) = processors
+    calls = classes[name]
+    lives = [_expires(call, at) for method, at in _TTL_AT.items() for call in calls.get(method, ())]
+    clears = bool(_CLEARS & calls.keys())
+    if all(lives):
         return Bound.TTL, f"all state variables of {name} have a time to live"
-    clears = bool(_CLEARS & set(called))
-    if "registerTimer" in called:
-        if clears:
-            return Bound.TIMERS, f"{name} registers timers and clears state"
+    if "registerTimer" in calls and clears:
+        return Bound.TIMERS, f"{name} registers timers and clears state"
+    if None in lives:
+        return Bound.UNKNOWN, f"the time to live of a state variable of {name} is not a constant"
+    if "registerTimer" in calls:
         return Bound.UNCLEARED, f"{name} registers timers, and never clears a state variable"
-    told = ", ".join(_name(each) for each in lasting)
-    if clears:
-        return Bound.NONE, f"{name} clears {told} only when a row comes: no timer and no time to live ends a silent key"
-    return Bound.NONE, f"{told} of {name}: no timer, no time to live, and nothing clears it"
+    cleared = "clears state only when a row comes" if clears else "never clears state"
+    return Bound.NONE, f"{name} {cleared}, and has no timer and no time to live that ends a silent key"
 
 
-def _expires(call: ast.Call, fields: Mapping[str, Value]) -> bool:
-    assert isinstance(call.func, ast.Attribute)
+def _calls(node: ast.ClassDef) -> dict[str, list[ast.Call]]:
+    """Method -> its calls in the class."""
+    found: dict[str, list[ast.Call]] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            found.setdefault(each.func.attr, []).append(each)
+    return found
+
+
+def _expires(call: ast.Call, at: int) -> bool | None:
+    """Whether the state variable has a time to live; None if only a run knows."""
     given = next((each.value for each in call.keywords if each.arg == "ttlDurationMs"), None)
-    at = _TTL_AT[call.func.attr]
     if given is None and len(call.args) > at:
         given = call.args[at]
     if given is None:
         return False
-    if isinstance(given, ast.Constant):
-        return bool(given.value)
-    if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id == "self":
-        value = fields.get(given.attr)
-        if isinstance(value, Constant):
-            return bool(value.value)
-    return True  # an expression: somebody thought of it
-
-
-def _name(call: ast.Call) -> str:
-    if call.args and isinstance(call.args[0], ast.Constant):
-        return repr(call.args[0].value)
-    return "a state variable"
+    return bool(given.value) if isinstance(given, ast.Constant) else None

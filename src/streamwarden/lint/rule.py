@@ -1,4 +1,4 @@
-"""A rule, declared once: what it reads, why it is a practice, and what to do where it is broken."""
+"""A rule, declared once: what it reads, its reason, and what to do where a stream breaks it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,9 +16,9 @@ class Rule:
     Args:
         id: `SW` and three digits; never given to another rule.
         severity: of its findings, unless one says otherwise.
-        reason: why it is a practice at all.
-        reads: what it looks at, and in which source.
-        remedy: what a person changes.
+        reason: why the rule exists.
+        reads: what it reads, and in which source.
+        remedy: what the user changes.
     """
 
     id: str
@@ -30,7 +30,7 @@ class Rule:
     judge: Callable[[Facts], Iterable[Finding]] = field(repr=False)
 
     def finding(
-        self, facts: Facts, observed: str, origin: Origin, where: str, *, severity: Severity | None = None
+        self, facts: Facts, observed: str, origin: FactOrigin, where: str, *, severity: Severity | None = None
     ) -> Finding:
         return Finding(
             rule=self.id,
@@ -44,6 +44,6 @@ class Rule:
             remedy=self.remedy,
         )
 
-    def unknown(self, facts: Facts, why: str, origin: Origin, where: str) -> Finding:
+    def unknown(self, facts: Facts, why: str, origin: FactOrigin, where: str) -> Finding:
         """The rule could not be judged."""
         return self.finding(facts, why, origin, where, severity=Severity.UNKNOWN)

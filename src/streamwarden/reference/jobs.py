@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.config.loading import load_catalog
-from streamwarden.sources.files import FilesSource
-from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.sources.rate import RateSource
+from streamwarden.sources.base import Source
 from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration, format_size
 
@@ -64,14 +62,7 @@ def _settings(spec: StreamSpec, project: Path) -> list[str]:
 
 def _source(spec: StreamSpec, data: Path) -> str:
     source = spec.source
-    if isinstance(source, RateSource):
-        return f"Spark's rate source, {source.options.get('rowsPerSecond', '1')} rows a second"
-    if isinstance(source, KafkaSource):
-        return f"{source.format} records of the topic `{source.topic}` (connection `{source.connection}`)"
-    if isinstance(source, FilesSource):
-        folders = " and ".join(f"`{_below(folder, data)}`" for folder in source.folders)
-        return f"{source.format} files in {folders}"
-    return "the job's own"
+    return source.describe(lambda path: _below(path, data)) if isinstance(source, Source) else "the job's own"
 
 
 def _below(path: str | None, data: Path) -> str:

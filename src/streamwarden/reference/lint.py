@@ -23,13 +23,14 @@ there is an error, or with `--strict` if there is a warning. `validate` never fa
 | source | what it is |
 |---|---|
 | declaration | the stream's YAML file, the drills', and the Spark settings that follow |
-| job file | its text, parsed and never run: frames are followed from the source to the result |
+| job file | its text, parsed and never run: the names of the methods that it calls |
 | logical plan | with `--plan`: the job's query is built in a local Spark, analyzed, and not started |
 | checkpoint | operators, watermark and bytes, if the query has run |
 | history | batches and drills in the store |
 
-Operators are read from the best source available: the plan, else the job's text if every step of it could be followed,
-else the checkpoint. Each finding names its source and the place in it.
+Operators are read from the best source available: the plan, else the checkpoint of a query that has run, else the job's
+text. The text shows which stateful methods a job calls, but not what bounds their state: without a plan or checkpoint,
+the rules that depend on that report `unknown`. Each finding names its source and the place in it.
 """
 
 

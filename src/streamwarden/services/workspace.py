@@ -15,7 +15,7 @@ from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 
-if TYPE_CHECKING:  # each of these costs seconds or hundreds of milliseconds to import: only who needs it pays
+if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to import: only its users import it
     from types import TracebackType
     from typing import Self
 
@@ -61,7 +61,7 @@ class Workspace:
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Workspace:
-        """An argument wins over the environment, the environment over the default. Touches no file but to look.
+        """An argument wins over the environment, the environment over the default. Reads no file, and writes none.
 
         Raises ConfigError, with every place that was tried, if there is no project.
         """
@@ -93,7 +93,7 @@ class Workspace:
         }
 
     def catalog(self) -> Catalog:
-        """All streams, read anew: a file that was added or corrected counts at once."""
+        """All streams, read again: a file that was added or corrected counts at once."""
         from streamwarden.config.loading import load_catalog
 
         return load_catalog(self.project, self.data)
@@ -106,7 +106,7 @@ class Workspace:
         """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
 
         A store that is down hides only what no file declares. Raises ConfigError if there is none of this name, or
-        several of which none is named; StoreError if only the store could say.
+        several and none is named; StoreError if only the store knows it.
         """
         from streamwarden.config.loading import unknown
 
@@ -124,7 +124,7 @@ class Workspace:
         return parts[name].spec
 
     def _has_store(self) -> bool:
-        """Whether something has been kept yet: a look at a checkpoint makes no store."""
+        """Whether the store exists yet: reading a checkpoint must not create one."""
         embedded = self.store_url.removeprefix("sqlite:///")
         return embedded == self.store_url or Path(embedded).exists()
 
@@ -171,7 +171,7 @@ class Workspace:
         return Fleet(self.store, self.data)
 
     def health_monitor(self) -> HealthMonitor:
-        """Looks at streams and judges them. Raises ConfigError for a broken thresholds file, StoreError."""
+        """Observes streams and judges them. Raises ConfigError for a broken thresholds file, StoreError."""
         from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
         return HealthMonitor(self.store, thresholds=self.thresholds())
@@ -201,7 +201,7 @@ class Workspace:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"the folder cannot be made: {error.strerror}",
+                f"the folder cannot be created: {error.strerror}",
                 expected="a folder that this user may write to",
                 where=str(folder),
                 next_step=f"correct its permissions or set {DATA_VARIABLE}",

@@ -1,19 +1,57 @@
-"""The kind of source `rate`: Spark's generator of rows that are counted by the clock."""
+"""The kind of source `rate`: Spark's generator, which makes rows by the clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
+from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.problems import Problem
-from streamwarden.sources.base import Source
+from streamwarden.sources.base import FinishedRun, GeneratedSource, RunInput
+from streamwarden.stream import StreamSpec
+from streamwarden.verification.oracle import RateFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateSource(Source):
+class RateSource(GeneratedSource):
     """Rows (`timestamp`, `value`); the option `rowsPerSecond` says how many."""
 
     kind: str = "rate"
 
     def problems(self) -> Iterable[Problem]:
         return ()
+
+    def describe(self, shorten: Callable[[str], str]) -> str:
+        return f"Spark's rate source, {self._rows_per_second} rows a second"
+
+    def generate(self, spark: SparkSession) -> DataFrame:
+        return spark.readStream.format("rate").options(**self.options).load()
+
+    def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
+        """When the source began, and where each batch ended: the rows follow from that."""
+        try:
+            ends = {batch: record.sources[0] for batch, record in all_offsets(run.checkpoint).items()}
+            began = int(read_log_file(run.checkpoint / SOURCES / "0" / "0").lines[0])
+        except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
+            raise VerificationError(
+                f"the checkpoint does not say what the rate source gave: {error}",
+                expected="offsets/ and sources/0/0, as Spark wrote them",
+                where=spec.checkpoint,
+                next_step="run `streamwarden inspect` on it",
+            ) from error
+        facts = RateFacts(
+            began_ms=began,
+            ends={batch: int(str(end)) for batch, end in ends.items() if end is not None},
+            rows_per_second=int(self._rows_per_second),
+        )
+        return RunInput(inputs=run.inputs or (), rate=facts)
+
+    @property
+    def _rows_per_second(self) -> str:
+        return self.options.get("rowsPerSecond", "1")

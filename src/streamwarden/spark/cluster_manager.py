@@ -1,4 +1,4 @@
-"""Whether the manager of a cluster answers: asked after a failure, since Spark does not pass on that it was away.
+"""Probes the manager of a cluster after a failure, because Spark does not report that it was unavailable.
 
 A driver that finds no standalone master stops its context after a minute, and what the job gets to see is "Cannot call
 methods on a stopped SparkContext".
@@ -25,7 +25,7 @@ _KINDS: Final = (
 
 
 def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None:
-    """What of the cluster that `master` names cannot be reached now; None: it answers, or is no address.
+    """What cannot be reached of the cluster that `master` names; None: it answers, or `master` is not an address.
 
     Of several masters (`spark://one:7077,two:7077`) one is enough.
     """

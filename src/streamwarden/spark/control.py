@@ -1,4 +1,4 @@
-"""The control loop beside the query: lease, stop request, deadlines, measurements, log size. One look every 0.25 s."""
+"""The control loop beside the query: lease, stop request, deadlines, measurements, log size. One turn every 0.25 s."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ CUT_PATIENCE: Final = 5.0
 """Seconds that a fenced driver's query has to stop before the process is ended over it."""
 
 SUPERVISOR_GRACE: Final = 3.0
-"""Seconds past a deadline before the driver enforces it itself: the keeper is first, unless it was killed."""
+"""Seconds past a deadline before the driver enforces it itself; until then that is left to its supervisor process,
+which may have been killed."""
 
 
 class Reason(StrEnum):
@@ -63,7 +64,7 @@ class Ending:
 
 
 class Control:
-    """Runs on a thread of its own, so that the job keeps the main one.
+    """Runs on a separate thread, so that the job keeps the main thread.
 
     Args:
         finish: writes the outcome and ends the process; called if the job does not end after its queries did, or at
@@ -109,13 +110,13 @@ class Control:
     def refuse(self) -> None:
         """A query was refused: end the driver, the others at their batch boundaries. Returns at once.
 
-        The script sees the refused query end within milliseconds, long before the next look: from here on it waits for
+        The script sees the refused query end within milliseconds, long before the next turn: from here on it waits for
         the boundaries of the others before it stops Spark.
         """
         if self._refused_until is None:
             self._at_boundaries.clear()
             self._refused_until = self._clock() + self._spec.stop.batch_deadline
-            if self._stopped:  # the queries were ended meanwhile, and no further look turns anything away
+            if self._stopped:  # the queries were ended meanwhile, and no further turn refuses anything
                 self._at_boundaries.set()
 
     def await_boundaries(self) -> None:
@@ -130,12 +131,12 @@ class Control:
             if os.getppid() != self._jvm.pid:  # the JVM was killed: there is nothing left to control
                 os._exit(137)
             try:
-                self._look()
+                self._turn()
             except Exception as error:
                 # A defect in here must neither end the query nor go unseen.
                 print(f"streamwarden: control loop: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
-    def _look(self) -> None:
+    def _turn(self) -> None:
         if self._terminate.is_set():
             if not self._stopped:
                 self._end(Ending(Reason.TERMINATED, "SIGTERM", self._request()))
@@ -155,7 +156,7 @@ class Control:
             self._finish()
 
     def _request(self) -> StopRequest | None:
-        """The stop request, from the host's own file or from the store, which is then mirrored for the keeper."""
+        """The stop request, from this host's file or from the store; the latter is copied to this host's file."""
         mirrored = files.read_stop(self._folder)
         stored = self._link.stop
         if stored is not None and (mirrored is None or stored.requested_at > mirrored.requested_at):
@@ -174,9 +175,9 @@ class Control:
             self._end(self.ending)
 
     def _is_abandoned(self) -> bool:
-        """Whether a query failed, no query runs any more, and the script goes on all the same without a new one.
+        """Whether a query failed, no query runs any more, and the script continues without a new one.
 
-        A script that looks at its query now and then, instead of waiting for it, would keep a driver alive for ever.
+        A script that polls its query, instead of waiting for it, would keep a driver alive forever.
         """
         runs, ended = set(self._link.runs), dict(self._link.terminated)
         newest = {event.query_id: event.error for event in ended.values()}
@@ -187,7 +188,7 @@ class Control:
         return time.monotonic() > self._failed_at + SCRIPT_GRACE
 
     def _turn_away(self) -> None:
-        """End the queries beside one that was refused; past the deadline, wherever they are."""
+        """End the other queries after one was refused; past the deadline, in the middle of a batch."""
         ending = Ending(Reason.REFUSED, "a query was refused")
         if self._all_at_boundary(lambda: self._give_up() or self._clock() > (self._refused_until or 0.0)):
             self._end(ending)
@@ -203,7 +204,7 @@ class Control:
                 with ThreadPoolExecutor(len(queries), thread_name_prefix="streamwarden stop") as pool:
                     ends = set(pool.map(partial(stop_at_boundary, give_up=give_up), queries))
                 if Stop.GIVEN_UP in ends:
-                    return False  # fenced, terminated or out of time: the next look acts on it
+                    return False  # fenced, terminated or out of time: the next turn acts on it
             return True
         finally:
             self._at_boundaries.set()
@@ -222,7 +223,7 @@ class Control:
         return self._terminate.is_set()
 
     def _cut(self, ending: Ending) -> None:
-        """Stop everything now; a query that does not let itself be stopped goes with the process."""
+        """Stop everything now; a query that cannot be stopped ends with the process."""
         self._end(ending)
         for query in self._sessions.active_queries():
             stopper = threading.Thread(target=stop_now, args=(query,), daemon=True)
@@ -256,7 +257,7 @@ class Control:
         self._measure_at = time.monotonic() + max(MEASURE_EVERY, 20 * took)
 
     def _state_bytes(self) -> Iterator[tuple[str, str, int]]:
-        """What each query keeps under `state/`."""
+        """Bytes that each query keeps under `state/`."""
         for record in self._roster.records():
             state = Path(record.checkpoint) / "state"
             if state.is_dir():
@@ -279,7 +280,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def cap_log(log: Path, limit: int = LOG_LIMIT) -> bool:
-    """Put a log that outgrew `limit` aside as `NAME.1` and begin it anew; its writers append, so they go on."""
+    """Move a log that outgrew `limit` to `NAME.1` and empty it; its writers append, so they continue."""
     try:
         if log.stat().st_size <= limit:
             return False

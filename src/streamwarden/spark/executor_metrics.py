@@ -1,4 +1,4 @@
-"""What Spark's REST API says of a driver's executors: which live, which were lost, how much memory each has taken.
+"""Reads a driver's executors from Spark's REST API: the living, the lost, and how much memory each has taken.
 
 The API is the driver's own web UI: <https://spark.apache.org/docs/latest/monitoring.html#rest-api>. It is read without
 credentials, and never through a proxy: the driver asks itself.
@@ -28,7 +28,7 @@ _MIB: Final = 2**20
 _UNITS: Final = {"": None, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE: Final = re.compile(r"\s*(\d+)\s*([bkmgtp]?)b?\s*", re.IGNORECASE)
 _MEANT: Final = re.compile(r"(?i)killed by driver|explicit termination request|decommission")
-"""Reasons of a removal that Spark itself wanted (dynamic allocation): nothing was lost."""
+"""Spark's own words for a removal that it wanted (dynamic allocation): nothing was lost. The API has no code for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class SparkExecutor:
         peak_bytes: the most memory that it has held: resident memory of its JVM, its Python workers and what else they
             started; without process-tree metrics, what its JVM used on and off the heap. None before its first report.
         resident: whether `peak_bytes` is resident memory.
-        reason: why it was removed; empty while it lives.
-        lost: it ended, and nobody wanted that.
+        reason: why it was removed; empty while it is alive.
+        lost: it ended without having been stopped by Spark.
     """
 
     id: str
@@ -146,7 +146,7 @@ def read_executors(bases: Sequence[str], application: str, *, timeout: float = T
         except (OSError, ValueError) as error:  # urllib's errors are OSErrors
             problem = error
     raise ProcessError(
-        f"Spark's REST API does not tell of executors: {problem}",
+        f"Spark's REST API does not report executors: {problem}",
         where=", ".join(bases),
-        next_step="see that spark.ui.enabled is true and that no filter of spark.ui.filters stands before it",
+        next_step="check that spark.ui.enabled is true and that no filter of spark.ui.filters blocks it",
     )

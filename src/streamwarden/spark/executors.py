@@ -1,4 +1,4 @@
-"""Watches the executors of a driver on a cluster through Spark's REST API, on a thread of its own.
+"""Watches the executors of a driver on a cluster through Spark's REST API, on a separate thread.
 
 Nothing waits for it, and a read that fails costs one sample: no batch, no progress report.
 """
@@ -18,7 +18,7 @@ from streamwarden.spark.executor_metrics import SparkExecutor, addresses, execut
 
 EVERY: Final = 10.0
 UNTIL_THE_FIRST: Final = 2.0
-"""Seconds between two reads until an executor has told its memory: it does so with its first heartbeat."""
+"""Seconds between two reads until an executor has reported its memory, which it does with its first heartbeat."""
 
 EXECUTOR_LOST: Final = "executor_lost"
 """Kind of the event that a driver records for each executor it loses."""
@@ -79,11 +79,11 @@ class ExecutorWatch:
                 failing, pause = True, EVERY
                 continue
             failing = False
-            self._tell_losses(found)
+            self._report_losses(found)
             self._sink.measure(measurements(found, stream=self._stream, limit=limit, at=self._clock()))
             pause = EVERY if any(each.peak_bytes is not None for each in found) else UNTIL_THE_FIRST
 
-    def _tell_losses(self, found: Iterable[SparkExecutor]) -> None:
+    def _report_losses(self, found: Iterable[SparkExecutor]) -> None:
         for each in found:
             if each.lost and each.id not in self._lost:
                 self._lost.add(each.id)
@@ -92,7 +92,7 @@ class ExecutorWatch:
 
 
 def measurements(found: Iterable[SparkExecutor], *, stream: str, limit: int, at: float) -> Iterator[Measurement]:
-    """What is kept of one look: counts, and each living executor's memory and limit. Pure."""
+    """The measurements of one reading: counts, and each living executor's memory and limit. Pure."""
     executors = list(found)
     living = [each for each in executors if each.active]
     for name, count, unit in (

@@ -87,7 +87,7 @@ def is_of_function(chain: Chain) -> bool:
 
 
 def run_of(error: BaseException) -> str | None:
-    """The run of the query whose end `error`, or what caused it, reports; None if it does not tell."""
+    """The run of the query whose end `error`, or what caused it, reports; None if it does not name one."""
     raised: BaseException | None = error
     for _ in range(LONGEST_CHAIN):
         if raised is None:
@@ -161,7 +161,7 @@ def _java_condition(exception: Any) -> str | None:
 
 
 def _java(error: BaseException | None) -> Any:
-    """The exception of the JVM that a Python one stands for: PySpark's own, or py4j's where PySpark knows no better."""
+    """The JVM's exception behind a Python one: from PySpark, or from py4j where PySpark does not translate it."""
     if error is None:
         return None
     return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -184,7 +184,7 @@ def _what_happened(text: str) -> str:
 
 
 def _parameters(error: BaseException) -> Mapping[str, str]:
-    """The parameters of Spark's message; none of another error, or when the JVM is gone."""
+    """The parameters of Spark's message; none of another error, or if the JVM has ended."""
     getter: Any = getattr(error, "getMessageParameters", None)
     if getter is None:
         return {}

@@ -1,6 +1,6 @@
-"""Keeps a fork's driver within the fork: it starts no query whose checkpoint or output is another one than the fork's.
+"""Keeps a fork's driver within the fork: it starts no query with another checkpoint or output than the fork's.
 
-A drill breaks a copy of a stream, and what it leaves is thrown away. A job that names its stream's own places would
+A drill breaks a copy of a stream, whose output is removed afterwards. A job that names its stream's own places would
 write there all the same, so each start of a query is checked before Spark creates anything. Not seen is what a function
 that the job passes to foreachBatch writes.
 """
@@ -115,7 +115,7 @@ def _options(writer: Any) -> dict[str, str | None]:
 
 def _refusal(spec: StreamSpec, outside: str) -> JobError:
     return JobError(
-        f"the fork's job starts {outside}, which is no place of the fork",
+        f"the fork's job starts {outside}, which is not a place of the fork",
         expected=f"the fork's checkpoint {spec.checkpoint} and output {spec.sink.path or spec.sink.topic or '(none)'}",
         where=spec.job,
         next_step="take checkpoint and output from the `spec` that build() gets, or return a DataFrame",

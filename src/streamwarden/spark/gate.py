@@ -22,7 +22,7 @@ PAUSE: Final = 1.0
 
 
 class Gate:
-    """Looks at each event before the link gets it; on Spark's listener thread.
+    """Examines each event before the link gets it; on Spark's listener thread.
 
     Args:
         refuse: ends the driver, its other queries at their batch boundaries; called once for each refused query.
@@ -48,7 +48,7 @@ class Gate:
         self.refused: StreamwardenError | None = None
 
     def lets_pass(self, event: QueryEvent) -> bool:
-        """False for what concerns a refused query: nothing of it is ever stored."""
+        """False for an event of a refused query, which is never stored."""
         if isinstance(event, QueryStarted):
             return self._admits(event)
         return not (isinstance(event, QueryTerminated) and event.run_id in self._refused_runs)
@@ -104,7 +104,7 @@ def as_ours(error: Exception) -> StreamwardenError:
         return error
     traceback.print_exception(error)
     failed = ProcessError(
-        f"a query could not be looked at before its first batch: {type(error).__name__}: {error}",
+        f"a query could not be examined before its first batch: {type(error).__name__}: {error}",
         expected="name, checkpoint and trigger of the query",
     )
     failed.__cause__ = error

@@ -1,12 +1,12 @@
 """Stopping a query between two batches.
 
-`query.stop()` cuts the running batch nearly every time. A micro-batch query plans its next batch and commits the last
-one under a lock of its own. Whoever takes that lock while a batch computes halts the query's thread right before its
-commit; let go and queue for the lock again, and it is had right after the commit, before the thread looks whether to go
-on. In real-time mode too, where a batch lasts as long as its trigger says. No boundary is missed because a look came
-late: on a busy machine, with batches back to back, looking alone missed ten boundaries in a row. The lock is no public
-API: where a query has none (continuous mode), the moment between two triggers is taken instead, and the exit record
-says from the logs whether a batch was cut.
+`query.stop()` interrupts the running batch nearly every time. A micro-batch query plans its next batch and commits the
+last one under its own lock. A thread that takes this lock while a batch computes halts the query's thread right before
+its commit. If it then releases the lock and queues for it again, it gets the lock right after the commit, before the
+query's thread checks whether to continue. This works in real-time mode too, where a batch lasts as long as its trigger.
+No boundary is missed by a late poll: on a busy machine, with batches back to back, polling alone missed ten boundaries
+in a row. The lock is not a public API: if a query has none (continuous mode), it is stopped between two triggers, and
+the exit record shows, by the logs, whether a batch was interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, Final
 
 POLL: Final = 0.01
-"""Seconds between two looks at whether the query's thread has come to its commit."""
+"""Seconds between two checks whether the query's thread has reached its commit."""
 
 
 class Stop(Enum):
@@ -32,7 +32,7 @@ def stop_at_boundary(query: Any, give_up: Callable[[], bool]) -> Stop:
 
     Args:
         query: a started `pyspark.sql.streaming.StreamingQuery`.
-        give_up: asked between two looks; True ends the attempt and leaves the query running.
+        give_up: asked between two checks; True ends the attempt and leaves the query running.
     """
     from py4j.protocol import Py4JError
 
@@ -90,10 +90,10 @@ def _catch(execution: Any, give_up: Callable[[], bool]) -> bool:
 
 
 def _at_boundary(execution: Any, lock: Any, thread: Any) -> bool:
-    """Whether no batch is planned without its commit, and the thread will look whether to go on before it plans one.
+    """Whether every planned batch is committed, and the thread will check whether to continue before it plans one.
 
     It will if it still has the batch that was just committed in hand, or sleeps between two triggers. One that waits
-    for the lock with nothing in hand has looked already and is about to plan.
+    for the lock with nothing in hand has checked already and is about to plan.
     """
     planned, committed = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
     if not planned.equals(committed):

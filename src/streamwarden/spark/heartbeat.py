@@ -1,8 +1,9 @@
 """The driver's heartbeat: the Python half asks the JVM, and only a JVM that answers keeps the lease.
 
-A JVM that is frozen alone (stopped, thrashing, hung in a safepoint) leaves the Python half well: without this it would
-renew the lease for ever, and the stream would count as running. One thread asks, since an answer may never come; the
-other one measures the silence, tells the store and, past the bound, leaves word for the keeper, which kills.
+An unresponsive JVM (stopped, thrashing, hung in a safepoint) leaves the Python half running. Without this check it
+would renew the lease forever, and the stream would count as running. One thread asks, since an answer may never come;
+the other one measures the silence, reports it to the store and, past the bound, to the supervisor process, which kills
+the driver.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ ANSWER_WITHIN: Final = 10.0
 LOOK_EVERY: Final = 0.25
 
 SUPERVISOR_GRACE: Final = 3.0
-"""Seconds past the bound before the Python half kills the JVM itself: the keeper is first, unless it was killed, or
-the driver runs in a cluster, where there is none."""
+"""Seconds past the bound before the Python half kills the JVM itself, if there is no supervisor process to do so: it
+was killed, or the driver runs in a cluster."""
 
 
-class Tell(Protocol):
+class Report(Protocol):
     """Records an event of the driver; must not wait."""
 
     def __call__(self, kind: str, **detail: str) -> None: ...
@@ -55,14 +56,14 @@ class Heartbeat:
         jvm: ProcessIdentity,
         *,
         bound: float,
-        tell: Tell,
+        report: Report,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ask = ask
         self._folder = folder
         self._jvm = jvm
         self._bound = bound
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self._answered = threading.Event()
         self._closed = threading.Event()
@@ -82,7 +83,7 @@ class Heartbeat:
     def close(self) -> None:
         self._closed.set()
 
-    def look(self) -> None:
+    def probe(self) -> None:
         """Measure the silence now, and act on it."""
         heard = self._answered.is_set()
         self._answered.clear()
@@ -91,10 +92,10 @@ class Heartbeat:
         found = pulse(silent, self._bound)
         if found is Pulse.BEATING and self._noticed:
             self._noticed = False
-            self._tell(JVM_ANSWERS, silent_for=f"{before:.1f}")
+            self._report(JVM_ANSWERS, silent_for=f"{before:.1f}")
         elif found is not Pulse.BEATING and not self._noticed:
             self._noticed = True
-            self._tell(JVM_SILENT, silent_for=f"{silent:.1f}")
+            self._report(JVM_SILENT, silent_for=f"{silent:.1f}")
         if found is Pulse.UNRESPONSIVE:
             self._give_up(silent)
 
@@ -113,7 +114,7 @@ class Heartbeat:
         while not self._closed.is_set():
             try:
                 self._ask()
-            except Exception as error:  # whatever the connection raises is no answer
+            except Exception as error:  # any error of the connection means that there is no answer
                 print(f"streamwarden: no answer from the JVM: {error}", file=sys.stderr, flush=True)
             else:
                 self._answered.set()
@@ -122,7 +123,7 @@ class Heartbeat:
     def _watch(self) -> None:
         while not self._closed.wait(LOOK_EVERY):
             try:
-                self.look()
+                self.probe()
             except Exception as error:
                 # A defect in here must not end the watch.
                 print(f"streamwarden: heartbeat: {type(error).__name__}: {error}", file=sys.stderr, flush=True)

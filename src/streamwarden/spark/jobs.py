@@ -27,7 +27,7 @@ def load_build(job: Path) -> Build:
     spec = importlib.util.spec_from_file_location(job.stem, job)
     if spec is None or spec.loader is None:
         raise JobError(
-            "the job is no Python file", expected="a file NAME.py", where=str(job), next_step="rename the file"
+            "the job is not a Python file", expected="a file NAME.py", where=str(job), next_step="rename the file"
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[job.stem] = module

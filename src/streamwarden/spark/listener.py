@@ -15,7 +15,7 @@ class QueryStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryProgressed:
-    """`text` is Spark's own JSON of the report, parsed by whoever takes it off the queue."""
+    """`text` is Spark's own JSON of the report, parsed by the thread that takes it off the queue."""
 
     text: str
 
@@ -36,7 +36,7 @@ QueryEvent = QueryStarted | QueryProgressed | QueryTerminated
 class ProgressListener:
     """Forwards the events of all queries of a session to `emit`, which must return at once.
 
-    It is given to `streams.addListener` and is no subclass of PySpark's listener: that one builds a Python object of
+    It is given to `streams.addListener` and is not a subclass of PySpark's listener: that one builds a Python object of
     every field of a report, one call into the JVM each. This one takes the report as the JSON that the JVM makes of it,
     in two calls; all that PySpark asks of a listener is its half in the JVM, `_jlistener`.
     """

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 EVERY: Final = 5.0
-"""Seconds between two looks. An executor that was lost is replaced within one, as a rule."""
+"""Seconds between two checks. A lost executor is usually replaced within this time."""
 
 TIMES: Final = 2
 """Looks in a row that have to find the same: a worker may be registering just now."""
@@ -37,7 +37,7 @@ class MasterWatch:
         self.forgotten: str | None = None
 
     def opened(self, session: Any) -> None:
-        """A session was opened: watch its application, unless it is on no standalone cluster."""
+        """A session was opened: watch its application if it is on a standalone cluster."""
         if self._started:
             return
         try:
@@ -88,7 +88,7 @@ def _forgot(session: Any, url: str, application: str) -> bool:
     try:
         state = _state(session, url)
         return str(state.status()) == "ALIVE" and application not in [str(app.id()) for app in state.activeApps()]
-    except Exception:  # a master that is away, which the driver waits for; or the JVM is going down
+    except Exception:  # the master is unavailable, and the driver waits for it; or the JVM is going down
         return False
 
 

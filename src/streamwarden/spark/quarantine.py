@@ -9,9 +9,9 @@ When a batch's report counts malformed rows, the batch's input is read once more
 What a batch reads is fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
 itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
 
-No batch is in the way of the others for long. One whose input is gone is told as a gap and left behind. One that fails
-for another reason (a storage that is away) is passed over after a few attempts: it is tried again every few minutes and
-at the next start, until it is kept or its input is gone.
+No batch delays the others for long. A batch whose input no longer exists is reported as a gap and left behind. One that
+fails for another reason (an unavailable storage) is passed over after a few attempts: it is tried again every few
+minutes and at the next start, until its rows are kept or its input no longer exists.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from streamwarden.checkpoint.logs import first_known_batch, log_position
 from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.exits import shortened
 from streamwarden.progress import Progress
-from streamwarden.spark.sources import Source, metric, registered
+from streamwarden.sources.base import BatchInput
+from streamwarden.spark.sources import metric, registered
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 _RETRY_EVERY: Final = 10.0
@@ -45,11 +46,11 @@ _PASSED_EVERY: Final = 300.0
 _FIRST_BATCH_WAIT: Final = 60.0
 
 _GONE: Final = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost|PATH_NOT_FOUND|FILE_NOT_EXIST")
-"""What Spark says of records that the retention took, and of files that somebody removed. A storage that is away for a
-moment looks the same, so this counts at the last attempt only."""
+"""Spark's own words for records that the retention removed, and for files that were removed. A storage that is
+unavailable for a moment causes the same words, so this counts at the last attempt only."""
 
 _Counted: TypeAlias = tuple[str, int, int | None]
-"""A batch: query id, batch id, and its number of malformed rows, or None when no report told."""
+"""A batch: query id, batch id, and its number of malformed rows, or None if no report had it."""
 
 
 def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
@@ -60,22 +61,22 @@ def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list
 
 
 class Quarantines:
-    """Writes the malformed rows of each batch, on a thread of its own, in the order of the batches.
+    """Writes the malformed rows of each batch, on a separate thread, in the order of the batches.
 
     Args:
-        tell: called on that thread with the detail of a `QUARANTINE_GAP`.
+        report: called on that thread with the detail of a `QUARANTINE_GAP`.
     """
 
-    def __init__(self, spec: StreamSpec, tell: Callable[[dict[str, str]], None] = lambda gap: None) -> None:
+    def __init__(self, spec: StreamSpec, report: Callable[[dict[str, str]], None] = lambda gap: None) -> None:
         self._spec = spec
-        self._tell = tell
+        self._report = report
         self._queue: queue.SimpleQueue[_Counted | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._marks: dict[str, int] = {}
         self._passed: dict[int, _Counted] = {}
         self._ahead: set[int] = set()
-        self._told: set[tuple[int, int]] = set()
+        self._gaps: set[tuple[int, int]] = set()
 
     def seen(self, progress: Progress) -> None:
         """Take note of a batch's report; never waits."""
@@ -101,7 +102,7 @@ class Quarantines:
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def _run(self, spark: Any, sources: Mapping[int, Source]) -> None:
+    def _run(self, spark: Any, sources: Mapping[int, BatchInput]) -> None:
         # A restart's first batch has the cores to itself; what an earlier driver left over comes after it.
         counted = self._counted_so_far()
         open_end = None not in counted
@@ -120,7 +121,7 @@ class Quarantines:
             with contextlib.suppress(queue.Empty):
                 item = self._queue.get(timeout=_PASSED_EVERY if self._passed else None)
                 open_end = item is not None
-                # At the end, the checkpoint tells of the batches whose report did not come in time.
+                # At the end, the checkpoint shows the batches whose report did not arrive in time.
                 items = [item] if item is not None else self._left_over() or []
             if open_end and time.monotonic() >= again_at:
                 for passed in list(self._passed.values()):
@@ -155,18 +156,18 @@ class Quarantines:
                     return None
 
     def _begin(self, query_id: str, committed: int) -> int:
-        """The first batch to look at. Those beyond the mark that the offset log tells nothing of are one gap."""
+        """The first batch to read. The batches beyond the mark that are missing in the offset log are one gap."""
         first = self._done(query_id) + 1
         told = first_known_batch(open_path(self._spec.checkpoint))
         # What was passed over, or written beyond it, is known one by one.
         if told is None or self._passed or not first < told <= committed + 1:
             return first
         self._settled(query_id, told - 1)
-        if self._mark_place(query_id) is not None:  # without a mark nobody knows whether they were kept
-            self._gap(query_id, first, told - 1, f"the offset log tells what batches read from {told} on only")
+        if self._mark_place(query_id) is not None:  # without a mark it is not known whether they were kept
+            self._gap(query_id, first, told - 1, f"the offset log has the input of batches from {told} on only")
         return told
 
-    def _settle(self, spark: Any, sources: Mapping[int, Source], item: _Counted) -> bool:
+    def _settle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted) -> bool:
         """Deal with one batch, in a few attempts; what then still fails is passed over. False: the driver ends."""
         for attempt in range(1, _ATTEMPTS + 1):
             if self._handle(spark, sources, item, last=attempt == _ATTEMPTS):
@@ -176,7 +177,7 @@ class Quarantines:
         self._passed[item[1]] = item
         return True
 
-    def _handle(self, spark: Any, sources: Mapping[int, Source], item: _Counted, *, last: bool) -> bool:
+    def _handle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted, *, last: bool) -> bool:
         """Write one batch's malformed rows and move the mark. False: try again later."""
         query_id, batch, count = item
         try:
@@ -191,8 +192,10 @@ class Quarantines:
             return False
         return True
 
-    def _write(self, spark: Any, sources: Mapping[int, Source], query_id: str, batch: int, *, last: bool) -> str | None:
-        """Write one batch's malformed rows. Returns why nobody can, if its input is gone."""
+    def _write(
+        self, spark: Any, sources: Mapping[int, BatchInput], query_id: str, batch: int, *, last: bool
+    ) -> str | None:
+        """Write one batch's malformed rows. Returns why not, if its input no longer exists."""
         checkpoint = open_path(self._spec.checkpoint)
         try:
             found = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
@@ -209,14 +212,14 @@ class Quarantines:
         return None
 
     def _gap(self, query_id: str, first: int, last: int, reason: str) -> None:
-        """Tell that the malformed rows of these batches, if they have any, will never be kept."""
-        if (first, last) in self._told:
+        """Report that the malformed rows of these batches, if they have any, will never be kept."""
+        if (first, last) in self._gaps:
             return
-        self._told.add((first, last))
+        self._gaps.add((first, last))
         reason = shortened(reason)
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
-        _say(f"what is malformed in {which} is not kept here: {reason}")
-        self._tell({"query_id": query_id, "first": str(first), "last": str(last), "reason": reason})
+        _say(f"the malformed rows of {which} cannot be kept: {reason}")
+        self._report({"query_id": query_id, "first": str(first), "last": str(last), "reason": reason})
 
     # The mark: up to this batch nothing is to be done any more. Nobody else writes it while this driver has the lease.
 

@@ -1,7 +1,7 @@
 """The queries that a job starts, and what the functions of foreachBatch raised in them.
 
 Spark ends such a query with the text of what the function raised; class, condition and causes are lost on the way from
-Python to the JVM and back. So each function is wrapped where a job hands it over, whatever the job is: a table or a
+Python to the JVM and back. So each function is wrapped when a job passes it to Spark, whatever the job is: a table or a
 topic of Streamwarden's own sinks, a function of the job, a script that knows nothing of Streamwarden.
 """
 

@@ -1,4 +1,4 @@
-"""The roster: which queries a driver may run, and under which names they are kept."""
+"""The roster: the queries that a driver may run, and the names under which they are kept."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Admission:
 
 
 class Roster:
-    """Admits queries one after the other; any thread may look up names meanwhile.
+    """Admits queries one after the other; any thread may read names meanwhile.
 
-    The only query of a script bears the stream's name. Where the script's text does not tell how many it starts, the
-    first one does so until a second one comes.
+    The only query of a script has the stream's name. If the script's text does not show how many it starts, the first
+    query has that name until a second one starts.
 
     Args:
         starts: how many queries the job starts, by its text; None where the text does not say.
@@ -74,7 +74,7 @@ class Roster:
             return self._running.get(query_id)
 
     def admit(self, query: StartedQuery) -> Admission:
-        """Name the query, which is not on the roster before `enter`. Raises JobError if it is none of this stream's."""
+        """Name the query, which is not on the roster before `enter`. Raises JobError for another stream's query."""
         name, only = self._name(query)
         now = self._clock()
         record = QueryRecord(

@@ -1,6 +1,6 @@
 """The program that spark-submit runs: one driver of one stream. Argument: the driver's folder.
 
-Order: adopt the lease, watch for sessions, start the control loop, run the job, write down why it ended.
+Order: adopt the lease, watch for sessions, start the control loop, run the job, write the outcome.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not stand before those of the job.
+    # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters import processes
@@ -29,7 +29,7 @@ from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
-from streamwarden.services.analysis.lint_facts import job_facts
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.fleet.job_files import has_build
 from streamwarden.spark import failures
 from streamwarden.spark.cluster_manager import what_is_away
@@ -64,7 +64,7 @@ class Runner:
         url = os.environ.get("STREAMWARDEN_STORE_URL")
         if document is None or lease is None or url is None or jvm is None:
             raise ConfigError(
-                "this is no driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
+                "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
                 expected=f"{files.SPEC} and {files.LEASE}, written by the launcher",
                 where=str(folder),
                 next_step="start drivers with `streamwarden start`",
@@ -74,7 +74,7 @@ class Runner:
         self._token = lease.token_of(self._spec.checkpoint)
         if files.read_process(folder) is None:
             files.write_process(folder, jvm)
-        self._quarantines = Quarantines(self._spec, tell=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
+        self._quarantines = Quarantines(self._spec, report=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
         job = job_facts(self._spec)
         self._roster = Roster(self._spec, folder.name, starts=job.queries, alone=job.module)
         self._link = StoreLink(
@@ -88,7 +88,7 @@ class Runner:
             beats=lambda: self._heartbeat.beats,
         )
         self._heartbeat = Heartbeat(
-            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, tell=self._link.event
+            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._raised = Raised()
@@ -166,7 +166,7 @@ class Runner:
         query.awaitTermination()
 
     def _run_script(self, job: Path) -> None:
-        """Run the script in this thread; it may wait for its query itself, or end its main and leave it running."""
+        """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
         run_script(job, self._spec.args)
         while self._sessions.active_queries():
             time.sleep(0.25)
@@ -175,7 +175,7 @@ class Runner:
                 "the script ended and started no streaming query",
                 expected="a script that starts a query with writeStream … start()",
                 where=str(job),
-                next_step="correct `job:`, or run this script with spark-submit: it is no stream",
+                next_step="correct `job:`, or run this script with spark-submit: it is not a stream",
             )
 
     def _opened(self, session: Any) -> None:
@@ -193,7 +193,7 @@ class Runner:
     # The end
 
     def _conclude(self, error: BaseException | None) -> ExitRecord:
-        """Decide why the driver ended and write it down, once."""
+        """Decide why the driver ended and write the outcome, once."""
         with self._writing:
             if self._outcome is None:
                 self._outcome = self._judge(error)
@@ -307,8 +307,8 @@ def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
 def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float, cut_batch: bool | None) -> ExitRecord:
     """The record of a driver that refused a query before its first batch. Pure.
 
-    A driver that was terminated or replaced meanwhile ended for that reason: the refusal may be no more than what it
-    saw of its end. Only a query that is none of this stream's is refused at each start.
+    A driver that was terminated or replaced meanwhile ended for that reason: the refusal may be a consequence of it.
+    Only a query that does not belong to this stream is refused at each start.
     """
     if isinstance(refused, LeaseLost):
         ending = Ending(Reason.LEASE_LOST, str(refused))
@@ -347,5 +347,5 @@ if __name__ == "__main__":
     status = main(sys.argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads of the job or of py4j must not keep a driver alive that has said its last word.
+    # Threads of the job or of py4j must not keep a driver alive whose outcome is written.
     os._exit(status)

@@ -32,7 +32,7 @@ class StartedQuery:
 
 
 class Sessions:
-    """Watches PySpark open sessions, so that a script which knows nothing of Streamwarden is measured all the same.
+    """Watches PySpark open sessions, so that a script that does not import Streamwarden is measured too.
 
     Args:
         emit: gets the events of every session's queries; must return at once.
@@ -84,7 +84,7 @@ class Sessions:
         self._opened(session)
 
     def active_queries(self) -> list[Any]:
-        """Queries of all sessions that run now; none once Spark is gone."""
+        """Queries of all sessions that run now; none once Spark has stopped."""
         from py4j.protocol import Py4JError
 
         found: list[Any] = []
@@ -98,7 +98,7 @@ class Sessions:
         return found
 
     def started(self, query_id: str, run_id: str) -> StartedQuery | None:
-        """A query that waits for its start event to be taken; None if it is gone."""
+        """A query that waits for its start event to be taken; None if it has ended."""
         execution = self._execution(run_id)
         if execution is None:
             return None

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
-from streamwarden.sources import files
-from streamwarden.sources.kafka import reader as topics
-from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.sources.rate import RateSource
+from streamwarden.sources.base import BatchInput, GeneratedSource, RowRequest, StoredSource
 from streamwarden.sources.rows import Rules, failing, good
 from streamwarden.stream import StreamSpec
 
@@ -29,31 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["read_rate", "read_rows"]
 
 
-class Source(Protocol):
-    """What is needed to read a batch's input again, exactly as the query reads it."""
-
-    @property
-    def rules(self) -> Rules:
-        """What its rows must be."""
-
-    def placing(self) -> list[Column]:
-        """The columns `written_ms` and `place`."""
-
-    def where(self) -> Column:
-        """Where a row stands, in words."""
-
-    def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
-        """The malformed rows of the batch: text, where each stood, what is wrong with it, what could be read of it.
-
-        Raises InputGone if the checkpoint does not say any more what the batch read; OSError, StreamwardenError if it
-        cannot be read.
-        """
+_registered: dict[str, dict[int, BatchInput]] = {}
 
 
-_registered: dict[str, dict[int, Source]] = {}
-
-
-def registered(stream: str) -> Mapping[int, Source]:
+def registered(stream: str) -> Mapping[int, BatchInput]:
     """What the job of `stream` reads, by the source's place in the query.
 
     Empty if nothing of it can be malformed, or the job reads without `read_rows`.
@@ -99,29 +74,24 @@ def read_rows(
         ConfigError: the stream's source is neither a folder nor a topic, its connection is not known, one of these
             columns is not in the schema, or `part` is not one of the source's.
     """
-    known: Source
-    source, place = spec.source, 0
-    needed, limits = tuple(required), not_after or {}
-    if isinstance(source, KafkaSource):
-        frame, known = topics.read(spark, spec, source, schema, required=needed, not_after=limits)
-    elif isinstance(source, files.FilesSource):
-        place = files.place_of(part, spec, source)
-        frame, known = files.read(spark, spec, source, schema, place, required=needed, not_after=limits)
-    else:
+    source = spec.source
+    if not isinstance(source, StoredSource):
         raise ConfigError(
             f"a source of kind {source.kind} has no rows of a schema",
             expected="source: {kind: files, path: …}, or {kind: kafka, connection: …, topic: …}",
             where=spec.file or spec.name,
             next_step="declare it in the stream's file",
         )
-    rules = known.rules
+    request = RowRequest(schema=schema, required=tuple(required), not_after=not_after or {}, part=part)
+    reading = source.read(spark, spec, request)
+    frame, known, rules = reading.frame, reading.input, reading.input.rules
     columns = known.placing() if placed else []
     if spec.quarantine is None:
         return failing(frame, rules, known.where()).select(*_good_columns(rules), *columns)
     if not rules.any:
         return frame.select(*_good_columns(rules), *columns)
-    _registered.setdefault(spec.name, {})[place] = known
-    return good(frame, rules, name=metric(place), place=columns)
+    _registered.setdefault(spec.name, {})[reading.place] = known
+    return good(frame, rules, name=metric(reading.place), place=columns)
 
 
 def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
@@ -129,14 +99,14 @@ def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
 
     Raises ConfigError if the stream's source is of another kind.
     """
-    if not isinstance(spec.source, RateSource):
+    if not isinstance(spec.source, GeneratedSource):
         raise ConfigError(
             f"a source of kind {spec.source.kind}",
             expected="source: {kind: rate, options: {rowsPerSecond: …}}",
             where=spec.file or spec.name,
             next_step="declare it in the stream's file",
         )
-    return spark.readStream.format("rate").options(**spec.source.options).load()
+    return spec.source.generate(spark)
 
 
 def _good_columns(rules: Rules) -> list[Column]:

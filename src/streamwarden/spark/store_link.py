@@ -1,8 +1,8 @@
-"""The driver's one thread that talks to the store. Nothing in here is ever waited for by a batch.
+"""The one thread of the driver that talks to the store. No batch ever waits for it.
 
 Progress goes queue -> store; while the store is down or locked it goes to the spill file instead, and is loaded when
-the store is back. Lease and stop request are looked after on the way: a store that is down neither stops this driver
-nor hides a loss of the lease for longer than the outage.
+the store is back. The same thread renews the lease and reads stop requests. A store that is down neither stops this
+driver nor hides a loss of the lease for longer than the outage.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KEPT_MEASUREMENTS: Final = 1000
 
 
 class Watcher(Protocol):
-    """Told of every report, after it was stored or spilled."""
+    """Receives every report, after it was stored or spilled."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -105,7 +105,7 @@ class StoreLink:
     def bind(self, deadline: float = 60.0) -> None:
         """Adopt the lease for this process; before it is ours no query may start.
 
-        Raises LeaseLost if somebody else has it, StoreError if the store stayed down for `deadline` seconds.
+        Raises LeaseLost if another driver has it, StoreError if the store stayed down for `deadline` seconds.
         """
         end = time.monotonic() + deadline
         while True:
@@ -151,7 +151,7 @@ class StoreLink:
         self._queue.put(event)
 
     def _supersede(self, event: QueryStarted) -> None:
-        """Only the newest run of a query tells how the query is: a script may start it again after a failure, and may
+        """Keep only the newest run of a query: a script may start it again after a failure, and may
         do so for months."""
         older = self._newest.get(event.query_id)
         self._newest[event.query_id] = event.run_id
@@ -168,7 +168,7 @@ class StoreLink:
             return ()
 
     def admitted(self, admission: Admission) -> None:
-        """Keep what belongs to the query under its name from now on; called before its first batch."""
+        """Store the query's batches under its name from now on; called before its first batch."""
         with contextlib.suppress(OSError):  # the file is for an outage of the store that outlasts the driver
             write_queries(self._folder, self._roster.records() if self._roster else ())
         if admission.renamed is not None:
@@ -179,18 +179,18 @@ class StoreLink:
         self._owe(lambda: self._store.queries.started(admission.record))
 
     def measure(self, measurements: Iterable[Measurement]) -> None:
-        """Keep measurements for the next time the store listens; the oldest go first if it never does."""
+        """Keep measurements until the store answers; if it does not, the oldest are dropped first."""
         self._measurements.extend(measurements)
 
     def event(self, kind: str, **detail: str) -> None:
-        """Tell the store; the driver's journal too, for an outage that outlasts the driver."""
+        """Record an event in the store, and in the driver's journal for an outage that outlasts the driver."""
         event = DriverEvent(driver_id=self._folder.name, at=self._clock(), kind=kind, detail=detail)
         with contextlib.suppress(OSError):
             append_event(self._folder, event)
         self._owe(lambda: self._store.drivers.event(event))
 
     def await_last_report(self, timeout: float = 3.0) -> None:
-        """Wait until Spark said that each query terminated; on its bus that comes after all of the query's reports."""
+        """Wait until Spark has reported the end of each query, which it does after all of the query's reports."""
         deadline = time.monotonic() + timeout
         while not set(self.runs) <= set(self.terminated):
             if time.monotonic() > deadline:
@@ -309,11 +309,11 @@ class StoreLink:
             return None, None
 
     def _fill_from_logs(self, query_id: str) -> None:
-        """Batches whose report a kill took: their times are in the checkpoint's own logs."""
+        """Fill in batches whose report a kill lost: the checkpoint's logs have their times."""
         fill_from_logs(self._store, self._identity(query_id), query_id, self._place(query_id))
 
     def _tend(self) -> None:
-        """Whatever is due. While the store is down, one attempt every few seconds."""
+        """Do everything that is due. While the store is down, this tries once every few seconds."""
         if self._is_down():
             return
         now = time.monotonic()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not stand before the standard library's.
+    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.spark.listener import ProgressListener

@@ -1,1 +1,1 @@
-"""Advice from a stream's own history: pure functions from what was measured to what should be set, with the numbers."""
+"""Recommends settings from a stream's own history. Pure functions, with every number that a recommendation rests on."""

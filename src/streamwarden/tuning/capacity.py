@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from streamwarden.health.series import percentile
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import cost_of_batches
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.tuning.restarts import restart_seconds
 from streamwarden.units import format_duration
 
@@ -25,14 +25,16 @@ def needed(rate: float, down: float, within: float = CATCH_UP) -> float:
     return rate * (1 + down / within)
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """The rate needed beside the best that the stream has shown."""
     reports = history.with_rows()
     too_few = history.too_few(reports)
     if too_few:
         return unknown(TOPIC, too_few)
     if history.spec.trigger.real_time is not None:
-        return unknown(TOPIC, "in real-time mode a batch tells how many rows came while it lasted, not how many could")
+        return unknown(
+            TOPIC, "in real-time mode a batch shows how many rows came while it lasted, not how many it could process"
+        )
     restart, rate, cost = restart_seconds(history), arrivals(reports), cost_of_batches(reports)
     if restart is None:
         return unknown(TOPIC, "no restart was measured: no driver's first batch is in the history")
@@ -52,9 +54,9 @@ def advise(history: History) -> Advice:
     goal = f"to catch up within {format_duration(CATCH_UP)} of a restart of {format_duration(restart[0])}"
     if most >= want:
         says = f"{want:,.0f} rows a second are needed {goal}; {most:,.0f} were seen: enough, {most / want:.1f} times."
-        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
     says = (
         f"{want:,.0f} rows a second are needed {goal}, and {most:,.0f} is the best that was seen: give it "
         f"{want / most:.1f} times the cores (and partitions), or larger batches."
     )
-    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)
+    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)

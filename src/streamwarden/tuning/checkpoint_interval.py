@@ -20,8 +20,8 @@ from streamwarden.health.series import checkpoint_seconds
 from streamwarden.lifecycle.recovery import COPY_RATE, ROW_COST
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, number, seconds
 from streamwarden.stream import Backend
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History, changed_rows
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.tuning.restarts import startup_seconds
 from streamwarden.units import format_duration
 
@@ -42,7 +42,7 @@ def most_batches(rows_a_batch: float, cost_a_row: float, left: float) -> float:
     return max(0.0, left) / cost if cost > 0 else math.inf
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """Both numbers, and what they mean for the snapshot settings."""
     reports = history.with_rows()
     batch = history.batch_seconds()
@@ -68,15 +68,17 @@ def advise(history: History) -> Advice:
         "with a longer trigger."
     )
     if not reports[-1].operators:
-        return Advice(topic=TOPIC, status=Status.KEEP, says=f"{says} The query keeps no state.", numbers=tuple(numbers))
+        return Recommendation(
+            topic=TOPIC, status=Status.KEEP, says=f"{says} The query keeps no state.", numbers=tuple(numbers)
+        )
     return _snapshots(history, says, numbers, batch)
 
 
-def _snapshots(history: History, says: str, numbers: list[Number], batch: float) -> Advice:
+def _snapshots(history: History, says: str, numbers: list[Number], batch: float) -> Recommendation:
     spec = history.spec
     if spec.state.backend is Backend.ROCKSDB and not spec.state.changelog:
         says += " Without changelogs each commit is a snapshot: a restart replays none."
-        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=tuple(numbers))
+        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=tuple(numbers))
     rows = statistics.fmean(changed_rows(report) for report in history.with_rows())
     backend = spec.state.backend if isinstance(spec.state.backend, Backend) else Backend.ROCKSDB
     startup, started = startup_seconds(history)
@@ -100,17 +102,17 @@ def _snapshots(history: History, says: str, numbers: list[Number], batch: float)
             f" No snapshot interval meets a recovery of {format_duration(history.acceptable_recovery[0])}: start-up, "
             "copy and one batch take longer. Start drivers faster (`streamwarden prepare`), or accept more."
         )
-        return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=tuple(numbers))
+        return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=tuple(numbers))
     if deltas + delay <= most and deltas <= MOST_REPLAYED:
         says += f" A snapshot after {deltas} batches keeps the replay within the accepted recovery: leave it."
-        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=tuple(numbers))
+        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=tuple(numbers))
     wanted = max(1, min(MOST_REPLAYED, math.floor(most) - delay))
     says += f" Make a snapshot after {wanted} batches instead of {deltas}."
     settings = {DELTAS: str(wanted)}
     if wanted + delay > most:
         settings[MAINTENANCE] = f"{max(1, math.floor(period * max(1.0, most / 2)))}s"
         says += " It is uploaded too late as well: shorten the maintenance interval."
-    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=tuple(numbers), settings=settings)
+    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=tuple(numbers), settings=settings)
 
 
 def _period(history: History, batch: float) -> float:

@@ -1,4 +1,7 @@
-"""What advice is made from: one stream's own history, gathered once. Sequences are oldest first; times in seconds."""
+"""The input of a recommendation: one stream's own history, gathered once.
+
+Sequences are oldest first; times are in seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class StateFiles:
         bytes: under `state/`, all versions that are kept.
         by_partition: bytes of each partition.
         instances: state stores (operators x partitions x stores).
-        snapshots: of each instance, the versions of which it keeps a snapshot: one may be behind the others.
+        snapshots: for each instance, the versions with a snapshot: one instance may be behind the others.
         oldest, newest: the versions between which something is kept.
         rows, keys, values: sampled rows of the kept changes, and the bytes of their keys and values.
         changed: version -> (stored, plain) bytes of its changelogs or deltas, of a sample of versions.
@@ -49,7 +52,7 @@ class History:
     conf: Spark's settings in force, as the runner submits them.
     batches: of the checkpoint's query, the newest few hundred.
     files: None if the checkpoint could not be read.
-    acceptable_recovery: longest recovery that is accepted, with where that stands.
+    acceptable_recovery: longest recovery that is accepted, with where that is declared.
     problems: what could not be read, and why.
     """
 
@@ -77,7 +80,7 @@ class History:
         return statistics.median(taken) if taken else None
 
     def too_few(self, found: Sequence[Progress]) -> str:
-        """Why nothing can be told from `found`; empty if enough is there."""
+        """Why `found` is too little for a recommendation; empty if it is enough."""
         if len(found) >= ENOUGH:
             return ""
         return f"too little history: {len(found)} batches with rows were reported, {ENOUGH} are needed"

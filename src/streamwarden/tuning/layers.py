@@ -62,7 +62,7 @@ def _distinct(times: float, rows: int) -> float:
 
 
 def _made(changes: Sequence[Change], snapshots: Collection[int]) -> set[int]:
-    """Versions of which a snapshot was made: those that are kept, and before them one at the same distance."""
+    """Versions that had a snapshot: those that are kept, and before them one at the same distance."""
     kept = sorted(snapshots)
     if len(kept) < 2 or not changes:
         return set(kept)

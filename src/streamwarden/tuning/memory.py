@@ -10,8 +10,8 @@ from streamwarden.health.executors import executor_snapshots, has_executors
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
 from streamwarden.stream import Backend
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.units import format_size
 
 TOPIC: Final = "memory"
@@ -46,7 +46,7 @@ def least_limit(heap: int, backend: Backend | str) -> int:
     return heap + max(round(_OVERHEAD * heap), _LEAST_OVERHEAD) + native
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """From the resident memory that the runner measures, and the state's memory in the reports."""
     holder = _executor(history) if has_executors(history.spec) else _driver(history)
     reports = [each for each in history.reports() if each.operators]
@@ -85,7 +85,7 @@ def advise(history: History) -> Advice:
         if holder.given + heap_wanted - heap < limit:  # a larger heap raises the limit by as much
             settings["spark.executors.memory_overhead"] = f"{math.ceil((limit - heap_wanted) / _MIB)} MiB"
     status = Status.CHANGE if settings else Status.KEEP
-    return Advice(topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings)
+    return Recommendation(topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings)
 
 
 def _driver(history: History) -> _Holder | None:
@@ -111,7 +111,7 @@ def _executor(history: History) -> _Holder | None:
         heap=executor_heap(history.spec.spark),
         setting="spark.executors.memory",
         peak=max(used for look in found for used, _ in look.memory.values()),
-        seen=f"of the fullest executor, at {len(found)} looks of the last day: JVM, Python",
+        seen=f"of the fullest executor, in {len(found)} samples of the last day: JVM, Python",
         given=max(limit for _, limit in found[-1].memory.values()),
         parts=max(1, found[-1].active),
     )

@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from streamwarden.health.series import cores
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.units import MB, format_size
 
 TOPIC: Final = "partitions"
@@ -19,7 +19,7 @@ SPARE: Final = 4
 default, make a small batch and a restart 2 to 10 times longer."""
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """From bytes, cores and skew; the count that a checkpoint has fixed is changed offline only."""
     reports = [each for each in history.reports() if each.operators]
     if not reports:
@@ -47,7 +47,7 @@ def advise(history: History) -> Advice:
     )
     if wanted <= now <= max(SPARE * at_once, wanted):
         says = f"{now} partitions on {at_once} cores for {format_size(files.bytes)}: leave them.{uneven}"
-        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
     what = (
         "each batch and each restart pays for all of them"
         if now > wanted
@@ -58,4 +58,4 @@ def advise(history: History) -> Advice:
         f"start a new one, or repartition it offline while the stream is stopped.{uneven}"
     )
     settings = {"state.shuffle_partitions": str(wanted)}
-    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)
+    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)

@@ -24,7 +24,7 @@ class Cost:
 def cost_of_batches(reports: Sequence[Progress]) -> Cost | None:
     """The line through the batches' rows and durations, both parts at least 0.
 
-    Batches of one size do not tell the two parts apart: then all of a batch counts as its rows, which is the less
+    Batches of one size do not separate the two parts: then all of a batch counts as its rows, which is the less
     hopeful of the two. None without a row.
     """
     points = sorted((float(each.rows), each.duration_ms / 1000) for each in reports if each.rows > 0)

@@ -8,7 +8,7 @@ from typing import Final
 from streamwarden.tuning.history import History
 
 DEFAULT_STARTUP: Final = 15.0
-"""Seconds where no driver tells; the same as the check `replay_debt` takes."""
+"""Seconds, if no driver has reported its start-up; the check `replay_debt` uses the same."""
 
 
 def startup_seconds(history: History) -> tuple[float, str]:
@@ -20,11 +20,11 @@ def startup_seconds(history: History) -> tuple[float, str]:
     ]
     if taken:
         return statistics.median(taken), f"median of {len(taken)} drivers, launch to query"
-    return DEFAULT_STARTUP, "no driver tells: the default of the check replay_debt"
+    return DEFAULT_STARTUP, "no driver has reported it: the default of the check replay_debt"
 
 
 def restart_seconds(history: History) -> tuple[float, str] | None:
-    """(seconds from a driver's launch to the end of its first batch, where that is from); None if no life tells."""
+    """(seconds from a driver's launch to the end of its first batch, the source); None if no driver has reported it."""
     ends: dict[str, float] = {}
     for report in history.reports():
         end = report.at + report.duration_ms / 1000

@@ -4,7 +4,7 @@ N_keys comes from the newest report, S_key and S_value_avg from rows that the st
 constant: it is what a backend makes of one row, and it is put together here from what it consists of.
 
 - HDFS-backed, in memory: each row is two UnsafeRow objects with their byte arrays, shared by all versions; each version
-  in memory has a hash map of its own, with a node for each row; changed rows exist once more.
+  in memory has its own hash map, with a node for each row; changed rows exist once more.
 - RocksDB, on disk: each row is compressed, a few bytes of RocksDB's own come to it, and it is there in as many files as
   the kept snapshots hold copies (`layers`). Changelogs hold each changed row once more.
 """
@@ -21,9 +21,9 @@ from typing import Final
 from streamwarden.lifecycle.settings import IN_MEMORY, number
 from streamwarden.progress import Progress
 from streamwarden.stream import Backend
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History, StateFiles, changed_rows, state_rows
 from streamwarden.tuning.layers import Change, rows_kept
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.units import format_size
 
 TOPIC: Final = "state size"
@@ -55,12 +55,12 @@ RECORD: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class SizeEstimate:
     """Sizes in bytes.
 
     Args:
         versioning: F_versioning, with what it was put together from.
-        measured: None if nobody measured it.
+        measured: None if it was not measured.
     """
 
     rows: int
@@ -81,7 +81,7 @@ class Prediction:
         return 100 * (self.size / self.measured - 1) if self.measured else None
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """The prediction as advice: what the state is made of, and whether the formula holds for this stream."""
     found = predict(history)
     if isinstance(found, str):
@@ -97,10 +97,10 @@ def advise(history: History) -> Advice:
         )
     else:
         says += f": {row:.0f} bytes a row. A million more rows take {format_size(1e6 * row)} more."
-    return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=_numbers(found))
+    return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=_numbers(found))
 
 
-def predict(history: History) -> Prediction | str:
+def predict(history: History) -> SizeEstimate | str:
     """The prediction, or why there is none."""
     reports = [each for each in history.reports() if each.operators]
     if len(reports) < FEWEST:
@@ -123,8 +123,8 @@ def predict(history: History) -> Prediction | str:
             size, how = _on_disk(history, reports, rows, key + value, files)
             measured, measured_how = float(files.bytes), "bytes under `state/`, all kept versions"
         case other:
-            return f"{other} is a provider of somebody's own: how it keeps a row is not known"
-    return Prediction(
+            return f"{other} is a custom provider: how it keeps a row is not known"
+    return SizeEstimate(
         rows=rows,
         key=key,
         value=value,
@@ -202,7 +202,7 @@ def _changes(reports: Sequence[Progress]) -> tuple[list[Change], int]:
     return changes, start
 
 
-def _numbers(found: Prediction) -> tuple[Number, ...]:
+def _numbers(found: SizeEstimate) -> tuple[Number, ...]:
     numbers = [
         Number("N_keys", found.rows, "rows", "`numRowsTotal` of the newest report, all operators"),
         Number("S_key", found.key, "bytes", "mean of rows sampled in the changelogs or deltas"),

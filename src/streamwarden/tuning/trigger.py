@@ -11,9 +11,9 @@ import math
 from typing import Final
 
 from streamwarden.health.series import percentile
-from streamwarden.tuning.advice import Advice, Number, Status, unknown
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import Cost, cost_of_batches
+from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
 from streamwarden.units import format_duration
 
 TOPIC: Final = "trigger"
@@ -27,18 +27,18 @@ def shortest(cost: Cost, rate: float) -> float:
     return cost.fixed / room if room > 0 else math.inf
 
 
-def advise(history: History) -> Advice:
+def advise(history: History) -> Recommendation:
     """From the batches' durations and rows."""
     reports = history.with_rows()
     trigger, too_few = history.spec.trigger, history.too_few(reports)
     if too_few:
         return unknown(TOPIC, too_few)
     if trigger.available_now:
-        return Advice(
+        return Recommendation(
             topic=TOPIC, status=Status.KEEP, says="the stream reads what is there and ends: it has no trigger."
         )
     if trigger.real_time is not None:
-        return Advice(
+        return Recommendation(
             topic=TOPIC,
             status=Status.KEEP,
             says=f"real-time mode: a batch lasts {format_duration(trigger.real_time)} by design. Longer ones mean "
@@ -62,7 +62,7 @@ def advise(history: History) -> Advice:
             f"rows come at {rate:,.0f} a second and one takes {format_duration(cost.per_row)}: no trigger is long "
             "enough. Give it more cores, or fewer rows."
         )
-        return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)
     if now >= wanted:
         slow = (
             f"; one in twenty takes {format_duration(long)} or more, as after a start or in a backlog"
@@ -70,10 +70,10 @@ def advise(history: History) -> Advice:
             else ""
         )
         says = f"a trigger of {format_duration(wanted)} would do, it is {format_duration(now)}: leave it{slow}."
-        return Advice(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
     value = math.ceil(wanted)
     says = (
         f"at {rate:,.0f} rows a second batches do not keep up with a trigger of {format_duration(now)}: take {value} s."
     )
     settings = {"trigger.processing_time": f"{value} seconds"}
-    return Advice(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)
+    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)

@@ -44,11 +44,11 @@ def test_the_file_is_valid() -> None:
         lambda services: services["postgres"].update(environment=[{"POSTGRES_DB": "airflow"}]),
     ],
 )
-def test_a_file_that_is_not_is_told(change: Callable[[dict[str, Any]], object]) -> None:
+def test_an_invalid_file_is_reported(change: Callable[[dict[str, Any]], object]) -> None:
     assert faults(COMPOSE.changed(change).compose)
 
 
-def test_what_the_guide_has_written_over_it_is_valid() -> None:
+def test_the_override_files_of_the_guide_are_valid() -> None:
     assert OVERRIDES
     for override in OVERRIDES:
         assert faults(override) == []

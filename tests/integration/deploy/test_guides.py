@@ -1,4 +1,4 @@
-"""What the guides tell a person to type is understood by the programs they tell it to, and their files are accepted."""
+"""The programs understand the commands of the guides, and accept their files."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ COMPOSE = Deployment.read()
 
 def faults(page: Page) -> list[str]:
     """What `streamwarden` would say to the page's commands. `DIR|STREAM` and `…` stand for what a person fills in."""
-    told = []
+    found = []
     for line in page.commands("streamwarden"):
         fault = fault_of_line(re.sub(r"[|<>].*|…", "", line))
-        told += [f"{line}: {fault}"] if fault else []
-    return told
+        found += [f"{line}: {fault}"] if fault else []
+    return found
 
 
 def refused(page: Page, folder: Path) -> list[str]:
@@ -37,7 +37,7 @@ def refused(page: Page, folder: Path) -> list[str]:
     files = [(path, content) for path, content in page.files() if path.startswith("config/")]
     for name in ("config", "spark_jobs") if files else ():
         shutil.copytree(REPOSITORY / name, folder / name)
-    told = []
+    found = []
     for path, content in files:
         target = folder / path
         before = yaml.safe_load(target.read_text()) if target.exists() and "name" not in content else {}
@@ -53,10 +53,10 @@ def refused(page: Page, folder: Path) -> list[str]:
         try:
             catalog, (_, broken) = load_catalog(folder, folder / "var"), load_drills(folder)
         except StreamwardenError as error:
-            told.append(str(error))
+            found.append(str(error))
         else:
-            told += [f"{path}: {error}" for error in (*catalog.broken.values(), *broken.values())]
-    return told
+            found += [f"{path}: {error}" for error in (*catalog.broken.values(), *broken.values())]
+    return found
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
@@ -138,15 +138,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_command_that_is_wrong_is_told(mistake: str) -> None:
+def test_a_wrong_command_is_reported(mistake: str) -> None:
     assert faults(Page(f"Text.\n\n{MISTAKES[mistake]}")) != []
 
 
-def test_a_file_that_is_wrong_is_told(tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported(tmp_path: Path) -> None:
     wrong = "# config/streams/flight_departures.yaml\nsource: {kind: kafka, topic: flights}\n"
     assert "connection" in refused(Page(f"```yaml\n{wrong}```\n"), tmp_path)[0]
 
 
-def test_a_link_that_leads_nowhere_is_told() -> None:
+def test_a_dead_link_is_reported() -> None:
     text = "[a](how-to/kafka.md) [b](how-to/kafak.md) [c](#10-no-such-step)\n\n## 9. The proof\n[d](#9-the-proof)\n"
     assert dead_links(DEPLOY, text) == ["how-to/kafak.md", "#10-no-such-step"]

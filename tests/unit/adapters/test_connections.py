@@ -55,7 +55,7 @@ def test_airflows_json(extra: object) -> None:
     ],
 )
 def test_a_broken_value_is_told_and_not_shown(value: str) -> None:
-    with pytest.raises(ConfigError, match="cannot be understood") as caught:
+    with pytest.raises(ConfigError, match="cannot be parsed") as caught:
         read(value)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -243,7 +243,7 @@ def test_a_file_of_an_earlier_batch_is_not_brought_back_by_the_open_one(
     assert (finding.path, finding.consequence) == (gone, LOSES)
     assert "move" not in finding.next_step
     assert "restore the file" in finding.next_step
-    assert purged or "Spark runs on and never notices" in finding.spark
+    assert purged or "Spark continues and does not notice" in finding.spark
 
 
 @pytest.mark.parametrize("purged", [[], [3], list(range(9))])
@@ -262,7 +262,7 @@ def test_a_compact_entry_is_moved_out_only_while_it_can_be_written_again(
         lose(tmp_path / f"output/_spark_metadata/{batch}")
     found = findings(tmp_path)
     assert {each.path for each in found} == own
-    assert all("Spark takes batch 9 for written" in each.spark for each in found)
+    assert all("Spark considers batch 9 written" in each.spark for each in found)
     advice = "restore the file" if purged else "move _spark_metadata/9.compact"
     assert all(advice in each.next_step for each in found)
     assert all(("move" in each.next_step) is not bool(purged) for each in found)

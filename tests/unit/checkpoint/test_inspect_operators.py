@@ -215,5 +215,5 @@ def test_the_fields_of_the_state_are_told_by_the_batch_that_they_came_with(unpac
     assert state_fields(open_path(unpack("spark-4.3.0-rocksdb", tmp_path / "other"))) == {}
     (file,) = [path for path in (checkpoint / "state/0/_stateSchema/default").iterdir() if path.name.startswith("0_")]
     replace(file, file.read_bytes()[:-9])
-    with pytest.raises(Damaged, match="ends in the middle"):
+    with pytest.raises(Damaged, match="it is cut off"):
         state_fields(open_path(checkpoint))

@@ -8,7 +8,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
-from streamwarden.services.analysis.tuning_facts import state_files
+from streamwarden.services.analysis.tuning import state_files
 
 
 def change(checkpoint: Path, pattern: str) -> str:

@@ -161,10 +161,10 @@ def test_damage_that_spark_refuses_is_1(cli: CommandLine) -> None:
     assert "metadata" in answer.out
 
 
-def test_what_is_no_checkpoint_is_told(cli: CommandLine) -> None:
+def test_a_folder_that_is_not_a_checkpoint_is_refused(cli: CommandLine) -> None:
     answer = cli("inspect", str(cli.project.root))
     assert answer.code == Exit.BAD
-    assert "none of a checkpoint's parts" in answer.err
+    assert "contains no part of a checkpoint" in answer.err
 
 
 def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

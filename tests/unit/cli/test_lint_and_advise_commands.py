@@ -1,9 +1,12 @@
 """`lint` and `advise`: for people, for programs, and what their exit codes say."""
 
+from pathlib import Path
+
 import pytest
 
 from streamwarden.cli.exits import Exit
 from streamwarden.services.analysis import planning
+from streamwarden.stream import StreamSpec
 from support.command_line import CommandLine
 from support.reports import START, operator, report
 
@@ -27,41 +30,63 @@ def stream(cli: CommandLine, job: str, name: str = "orders") -> None:
     cli.project.write("config/drills/kill.yaml", DRILL.format(stream=name))
 
 
+PLANS = {
+    "dropDuplicatesWithinWatermark": "~DeduplicateWithinWatermark [id#0]\n+- ~EventTimeWatermark x, at#1: timestamp\n",
+    "dropDuplicates(": "~Deduplicate [id#0]\n+- StreamingRelation x, [id#0]\n",
+    "elsewhere": "~Deduplicate [id#0]\n+- StreamingRelation x, [id#0]\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's answer for each job; that Spark gives it is the subject of tests/spark/test_lint_plan.py."""
+    built = planning.logical_plan
+
+    def logical_plan(spec: StreamSpec) -> str:
+        text = Path(spec.job).read_text()
+        of_job = (plan for call, plan in PLANS.items() if call in text)
+        return built(spec) if not spec.source.DECLARED else next(of_job)
+
+    monkeypatch.setattr(planning, "logical_plan", logical_plan)
+
+
 def test_a_good_stream_is_0(cli: CommandLine) -> None:
     stream(cli, GOOD)
-    answer = cli("lint")
+    answer = cli("lint", "--plan")
     assert answer.code == Exit.OK
     assert "✓ orders: nothing found" in answer.out
 
 
 def test_unbounded_state_is_1_and_says_where_and_what_to_do(cli: CommandLine) -> None:
     stream(cli, BAD)
-    answer = cli("lint", "orders")
+    answer = cli("lint", "orders", "--plan")
     assert answer.code == Exit.BAD
     assert "SW101" in answer.out
-    assert "job file: line 7" in answer.out
+    assert "logical plan: Deduplicate [id#0]" in answer.out
     assert "dropDuplicatesWithinWatermark" in answer.out
 
 
 def test_a_warning_is_0_or_1_if_strict(cli: CommandLine) -> None:
     stream(cli, GOOD)
     cli.project.stream("others")
-    assert cli("lint", "others").code == Exit.OK
-    assert cli("lint", "others", "--strict").code == Exit.BAD
+    assert cli("lint", "others", "--plan").code == Exit.OK
+    assert cli("lint", "others", "--plan", "--strict").code == Exit.BAD
 
 
-def test_a_job_that_cannot_be_followed_is_undecided(cli: CommandLine) -> None:
-    stream(cli, OPAQUE)
+@pytest.mark.parametrize("job", [GOOD, BAD, OPAQUE])
+def test_without_a_plan_and_a_checkpoint_a_job_is_undecided(cli: CommandLine, job: str) -> None:
+    stream(cli, job)
     answer = cli("lint")
     assert answer.code == Exit.UNDECIDED
-    assert "what state the job keeps is not known" in answer.out
+    assert "what state the job keeps, and what bounds it, is not known" in answer.out
+    assert "--plan" in answer.out
 
 
 def test_programs_get_each_finding_with_its_source(cli: CommandLine) -> None:
     stream(cli, BAD)
-    answer = cli("lint", "--json")
+    answer = cli("lint", "--plan", "--json")
     (finding,) = answer.json["streams"]["orders"]["findings"]
-    assert (finding["rule"], finding["severity"], finding["origin"]) == ("SW101", "error", "job file")
+    assert (finding["rule"], finding["severity"], finding["origin"]) == ("SW101", "error", "logical plan")
     assert answer.json["streams"]["orders"]["not_read"] == []
 
 
@@ -82,14 +107,8 @@ def test_with_a_store_the_history_is_read(cli: CommandLine) -> None:
     assert "never completed" in found["SW107"]["observed"]
 
 
-PLAN = "~Deduplicate [id#0]\n+- StreamingRelation x, [id#0]\n"
-
-
-def test_a_plan_that_was_asked_for_is_read_instead_of_the_job(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_that_was_asked_for_is_read_instead_of_the_job(cli: CommandLine) -> None:
     stream(cli, OPAQUE)
-    monkeypatch.setattr(planning, "logical_plan", lambda spec: PLAN)
     found = cli("lint", "--plan", "--json").json["streams"]["orders"]["findings"]
     assert ("SW101", "logical plan") in {(each["rule"], each["origin"]) for each in found}
 
@@ -103,7 +122,7 @@ def test_without_a_plan_the_text_is_read_and_the_reason_is_told(cli: CommandLine
     answer = cli("lint", "--plan", "--json")
     told = answer.json["streams"]["orders"]
     assert "no plan without running it" in told["not_read"][0]
-    assert told["findings"][0]["origin"] == "job file"
+    assert "job file" in {each["origin"] for each in told["findings"]}
 
 
 def test_validate_shows_findings_and_stays_0(cli: CommandLine) -> None:
@@ -111,8 +130,8 @@ def test_validate_shows_findings_and_stays_0(cli: CommandLine) -> None:
     cli.project.write("spark_jobs/oracles/job.py", "def expected(inputs, facts): ...\n")
     answer = cli("validate")
     assert answer.code == Exit.OK
-    assert "SW101 error" in answer.out
-    assert cli("validate", "--json").json["findings"][0]["rule"] == "SW101"
+    assert "SW101 unknown" in answer.out
+    assert "SW101" in {each["rule"] for each in cli("validate", "--json").json["findings"]}
 
 
 def test_with_no_history_advise_is_undecided(cli: CommandLine) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,9 +17,12 @@ from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.stream import StateSpec, StreamSpec
 from streamwarden.verification.batches import moment
-from streamwarden.verification.oracle import Expectation, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.oracle import Expectation
+from streamwarden.verification.reconciliation import Reconciliation
 from support.oracle_runs import iso
+from support.processor_runs import START, Batch, Rows, Run, counters, drive, histories
+from support.processor_runs import expectation as expectation_of
+from support.processor_runs import judged as judged_by
 from support.ticking import JOBS, Ticking, job_module
 
 JOB = job_module("device_heartbeats")
@@ -29,7 +30,6 @@ ORACLE = load_oracle(JOBS / "device_heartbeats.py")
 BY_CLOCK = ("heartbeat=10s", "inactive=25s")
 BY_EVENT = (*BY_CLOCK, "time=event", "late=15s")
 TTL_MS = 60_000
-START = 1_760_000_000_000
 DEVICES = ("d-1", "d-2")
 RUBBISH = (
     '{"device_id":"d-1","session_id":"a"}',
@@ -39,88 +39,39 @@ RUBBISH = (
 )
 
 
-class Batch(NamedTuple):
-    """A batch as it is drawn: files of (device, session, state, milliseconds back in event time, rubbish before)."""
-
-    gap_ms: int
-    files: list[list[tuple[str, str, str, int, bool]]]
-    killed: bool
-
-
 READINGS = st.tuples(
     st.sampled_from(DEVICES), st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 30_000), st.booleans()
 )
 GAPS = st.one_of(st.sampled_from([1, 9_999, 10_000, 10_001, 25_000, 25_001, 60_000]), st.integers(1, 70_000))
-BATCHES = st.lists(
-    st.builds(Batch, GAPS, st.lists(st.lists(READINGS, max_size=6), max_size=3), st.booleans()), min_size=1, max_size=12
-)
+BATCHES = histories(READINGS, GAPS, most=6)
 
 
-class Run(NamedTuple):
-    """What a history came to. `clock`: the time, or the watermark, that the last batch has passed."""
-
-    out: list[Any]
-    ticking: Ticking
-    files: dict[str, list[str]]
-    facts: RunFacts
-    clock: int
+def line(reading: Sequence[Any], now: int, place: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """`back` is how many milliseconds the reading's event time lies back."""
+    device, session, state, back = reading
+    at = now - back
+    fields = {"device_id": device, "session_id": session, "state": state, "event_time": iso(at)}
+    return device, fields, {"session_id": session, "state": state, "at_ms": at}
 
 
 def run(batches: list[Batch], *, by_event: bool = False, ttl_ms: int | None = None, quiet: bool = False) -> Run:
     """Drive the processor through the batches; `quiet`: and through two more after a long silence."""
     args = BY_EVENT if by_event else BY_CLOCK
     rules = JOB.rules_of(args)
-    ticking = Ticking(
-        JOB.Heartbeats(rules, ttl_ms), by_event=by_event, expire={"begun": ttl_ms} if ttl_ms is not None else None
-    )
-    now, mark, newest, out = START, 0, 0, []
-    files: dict[str, list[str]] = {}
-    read, times, marks = {}, {}, {}
+    expire = {"begun": ttl_ms} if ttl_ms is not None else None
+    ticking = Ticking(JOB.Heartbeats(rules, ttl_ms), by_event=by_event, expire=expire)
     if quiet:
         last = [[("d-0", "a", "end", 0, False)]] if by_event else []  # only a reading moves the watermark
         batches = [*batches, Batch(1_000_000, last, False), Batch(1_000, [], True)]
-    for number, batch in enumerate(batches):
-        now += batch.gap_ms
-        closed, mark = mark, max(mark, newest - rules.late)
-        rows: dict[str, list[Row]] = defaultdict(list)
-        for index, readings in enumerate(batch.files):
-            name = f"{number:02d}-{index}.json"
-            lines = files[name] = []
-            for device, session, state, back, rubbish in readings:
-                at = now - back
-                fields = {"device_id": device, "session_id": session, "state": state, "event_time": iso(at)}
-                lines += [RUBBISH[len(lines) % len(RUBBISH)]] if rubbish else []
-                lines.append(json.dumps(fields))
-                newest = max(newest, at) if by_event else 0
-                if not by_event or at > closed:
-                    row = Row(session_id=session, state=state, at_ms=at, written_ms=number, place=name)
-                    rows[device].append(row)
-        for found in rows.values():  # a shuffle keeps the order within a file only
-            found.sort(key=lambda row: row.place, reverse=True)
-        read[number] = [Path(f"{number:02d}-{index}.json") for index in range(len(batch.files))]
-        times[number], marks[number] = now, mark
-        out += ticking.batch(mark if by_event else now, rows, killed=batch.killed)
-    facts = RunFacts(
-        files=read,
-        watermarks=marks,
-        committed=len(batches) - 1,
-        times=times,
-        args=args,
-        ttl=None if ttl_ms is None else ttl_ms / 1000,
-    )
-    return Run(out, ticking, files, facts, mark if by_event else now)
+    late = rules.late if by_event else None
+    return drive(ticking, batches, line, keys=DEVICES, malformed=RUBBISH, args=args, late=late, ttl_ms=ttl_ms)
 
 
 def expectation(made: Run) -> Expectation:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, lines in made.files.items():
-            path = Path(folder, name)
-            path.write_text("".join(f"{line}\n" for line in lines))
-            os.utime(path, (START / 1000 + 3600 + int(name[:2]),) * 2)
-        return ORACLE(sorted(Path(folder).iterdir()), made.facts)
+    return expectation_of(ORACLE, made)
 
 
-def rows_of(out: list[Any]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
+def rows_of(out: list[Any]) -> Rows:
     return [
         (
             (row.device_id, row.session_id, moment(row.at_ms), row.kind),
@@ -131,12 +82,7 @@ def rows_of(out: list[Any]) -> list[tuple[tuple[object, ...], tuple[object, ...]
 
 
 def judged(made: Run, out: list[Any] | None = None) -> Reconciliation:
-    wanted = expectation(made)
-    return reconcile(wanted.rows, rows_of(made.out if out is None else out), problems=wanted.problems)
-
-
-def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
-    return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+    return judged_by(expectation(made), rows_of(made.out if out is None else out))
 
 
 MODES = st.sampled_from([{"ttl_ms": TTL_MS}, {}, {"by_event": True}])

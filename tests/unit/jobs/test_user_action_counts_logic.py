@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,8 +15,11 @@ from pyspark.sql import Row
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.batches import moment
-from streamwarden.verification.oracle import Expectation, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.oracle import Expectation
+from streamwarden.verification.reconciliation import Reconciliation
+from support.processor_runs import START, Batch, Rows, Run, counters, drive, histories
+from support.processor_runs import expectation as expectation_of
+from support.processor_runs import judged as judged_by
 from support.ticking import JOBS, Ticking, job_module
 
 JOB = job_module("user_action_counts")
@@ -27,7 +27,6 @@ ORACLE = load_oracle(JOBS / "user_action_counts.py")
 SILENCE = 10_000
 ARGS = ("timeout=10s",)
 USERS = (1, 2, -3)
-START = 1_760_000_000_000
 RUBBISH = (
     "not json",
     '{"user_id":1}',
@@ -38,84 +37,37 @@ RUBBISH = (
 )
 
 
-class Batch(NamedTuple):
-    """A batch as it is drawn: files of (user, rubbish before it)."""
-
-    gap_ms: int
-    files: list[list[tuple[int, bool]]]
-    killed: bool
-
-
 ACTIONS = st.tuples(st.sampled_from(USERS), st.booleans())
 GAPS = st.one_of(st.sampled_from([1, 5_000, 9_999, 10_000, 10_001]), st.integers(1, 25_000))
-BATCHES = st.lists(
-    st.builds(Batch, GAPS, st.lists(st.lists(ACTIONS, max_size=5), max_size=3), st.booleans()), min_size=1, max_size=12
-)
+BATCHES = histories(ACTIONS, GAPS, most=5)
 
 
-class Run(NamedTuple):
-    """What a history came to. `sent`: user -> (time, action)."""
-
-    out: list[Any]
-    ticking: Ticking
-    sent: dict[int, list[tuple[int, str]]]
-    files: dict[str, list[str]]
-    facts: RunFacts
+def line(action: Sequence[Any], at: int, place: str) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    (user,) = action
+    return user, {"user_id": user, "action": place}, {"action": place}
 
 
 def run(batches: list[Batch], *, quiet: bool = False) -> Run:
     """Drive the processor through the batches; `quiet`: and through three empty ones after a long silence."""
     ticking = Ticking(JOB.Counts(JOB.timeout(ARGS)))
-    at, out = START, []
-    sent: dict[int, list[tuple[int, str]]] = {user: [] for user in USERS}
-    files: dict[str, list[str]] = {}
-    read, times = {}, {}
     if quiet:
         batches = [*batches, Batch(100_000, [], False), Batch(1, [], True), Batch(100_000, [], False)]
-    for number, batch in enumerate(batches):
-        at += batch.gap_ms
-        rows: dict[int, list[Row]] = {}
-        names = []
-        for index, actions in enumerate(batch.files):
-            name = f"{number:02d}-{index}.json"
-            names.append(name)
-            lines = files[name] = []
-            for user, rubbish in actions:
-                action = f"{name}/{len(lines)}"
-                if rubbish:
-                    lines.append(RUBBISH[len(lines) % len(RUBBISH)])
-                lines.append(json.dumps({"user_id": user, "action": action}))
-                sent[user].append((at, action))
-                rows.setdefault(user, []).append(Row(action=action, written_ms=number, place=name))
-        for found in rows.values():  # a shuffle keeps the order within a file only
-            found.sort(key=lambda row: row.place, reverse=True)
-        read[number] = [Path(name) for name in names]
-        times[number] = at
-        out += ticking.batch(at, rows, killed=batch.killed)
-    facts = RunFacts(files=read, watermarks=dict.fromkeys(times, 0), committed=len(batches) - 1, times=times, args=ARGS)
-    return Run(out, ticking, sent, files, facts)
+    return drive(ticking, batches, line, keys=USERS, malformed=RUBBISH, args=ARGS)
 
 
-def expectation(run: Run) -> Expectation:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, lines in run.files.items():
-            path = Path(folder, name)
-            path.write_text("".join(f"{line}\n" for line in lines))
-            os.utime(path, (START / 1000 + int(name[:2]),) * 2)
-        return ORACLE(sorted(Path(folder).iterdir()), run.facts)
+def expectation(made: Run) -> Expectation:
+    return expectation_of(ORACLE, made)
 
 
-def judged(run: Run, out: list[Any] | None = None) -> Reconciliation:
-    wanted = expectation(run)
-    actual = [
+def rows_of(out: list[Any]) -> Rows:
+    return [
         ((row["user_id"], moment(row["at_ms"]), row["status"]), (row["count"], row["last_action"], row["added"]))
-        for row in (run.out if out is None else out)
+        for row in out
     ]
-    return reconcile(wanted.rows, actual, problems=wanted.problems)
 
 
-def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
-    return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+def judged(made: Run, out: list[Any] | None = None) -> Reconciliation:
+    return judged_by(expectation(made), rows_of(made.out if out is None else out))
 
 
 @given(BATCHES)

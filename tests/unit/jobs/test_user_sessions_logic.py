@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,8 +17,11 @@ from pyspark.sql import Row
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.batches import moment
-from streamwarden.verification.oracle import Expectation, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.oracle import Expectation
+from streamwarden.verification.reconciliation import Reconciliation
+from support.processor_runs import START, Batch, Rows, Run, counters, drive, histories
+from support.processor_runs import expectation as expectation_of
+from support.processor_runs import judged as judged_by
 from support.ticking import JOBS, Ticking, job_module
 
 JOB = job_module("user_sessions")
@@ -29,7 +29,6 @@ ORACLE = load_oracle(JOBS / "user_sessions.py")
 ARGS = ("web=30", "kiosk=10 s", "*=20000ms")
 TIMEOUTS = {"web": 30_000, "kiosk": 10_000}
 USERS = ("web:1", "web:2", "kiosk:1", "other", "other:1")
-START = 1_760_000_000_000
 RUBBISH = ('{"id":"web:1"}', "not json", '{"id":null,"data":"x"}', '{"id":"web:1","data":"x","is_last":"yes"}', "[]")
 
 
@@ -37,75 +36,29 @@ def timeout_of(user: str) -> int:
     return TIMEOUTS.get(user.split(":")[0], 20_000)
 
 
-class Batch(NamedTuple):
-    """A batch as it is drawn: files of (user, is_last, rubbish before it)."""
-
-    gap_ms: int
-    files: list[list[tuple[str, bool, bool]]]
-    killed: bool
-
-
 EVENTS = st.tuples(st.sampled_from(USERS), st.booleans(), st.booleans())
 GAPS = st.one_of(st.sampled_from([1, 9_999, 10_000, 10_001, 20_000, 20_001, 30_000, 30_001]), st.integers(1, 70_000))
-BATCHES = st.lists(
-    st.builds(Batch, GAPS, st.lists(st.lists(EVENTS, max_size=6), max_size=3), st.booleans()), min_size=1, max_size=12
-)
+BATCHES = histories(EVENTS, GAPS, most=6)
 
 
-class Run(NamedTuple):
-    """What a history came to."""
-
-    out: list[Any]
-    ticking: Ticking
-    sent: dict[str, list[tuple[int, str, bool]]]
-    files: dict[str, list[str]]
-    facts: RunFacts
+def line(event: Sequence[Any], at: int, place: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    user, is_last = event
+    return user, {"id": user, "data": place, "is_last": is_last}, {"data": place, "is_last": is_last}
 
 
 def run(batches: list[Batch], *, quiet: bool = False) -> Run:
     """Drive the processor through the batches; `quiet`: and through two empty ones after a long silence."""
     ticking = Ticking(JOB.Sessions(JOB.timeouts(ARGS)))
-    at, out = START, []
-    sent: dict[str, list[tuple[int, str, bool]]] = {user: [] for user in USERS}
-    files: dict[str, list[str]] = {}
-    read, times = {}, {}
     if quiet:
         batches = [*batches, Batch(100_000, [], False), Batch(1, [], True)]
-    for number, batch in enumerate(batches):
-        at += batch.gap_ms
-        rows: dict[str, list[Row]] = {}
-        names = []
-        for index, events in enumerate(batch.files):
-            name = f"{number:02d}-{index}.json"
-            names.append(name)
-            lines = files[name] = []
-            for user, is_last, rubbish in events:
-                data = f"{name}/{len(lines)}"
-                if rubbish:
-                    lines.append(RUBBISH[len(lines) % len(RUBBISH)])
-                lines.append(json.dumps({"id": user, "data": data, "is_last": is_last}))
-                sent[user].append((at, data, is_last))
-                row = Row(data=data, is_last=is_last, written_ms=number, place=name)
-                rows.setdefault(user, []).append(row)
-        for found in rows.values():  # a shuffle keeps the order within a file only
-            found.sort(key=lambda row: row.place, reverse=True)
-        read[number] = [Path(name) for name in names]
-        times[number] = at
-        out += ticking.batch(at, rows, killed=batch.killed)
-    facts = RunFacts(files=read, watermarks=dict.fromkeys(times, 0), committed=len(batches) - 1, times=times, args=ARGS)
-    return Run(out, ticking, sent, files, facts)
+    return drive(ticking, batches, line, keys=USERS, malformed=RUBBISH, args=ARGS)
 
 
-def expectation(run: Run) -> Expectation:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, lines in run.files.items():
-            path = Path(folder, name)
-            path.write_text("".join(f"{line}\n" for line in lines))
-            os.utime(path, (START / 1000 + int(name[:2]),) * 2)
-        return ORACLE(sorted(Path(folder).iterdir()), run.facts)
+def expectation(made: Run) -> Expectation:
+    return expectation_of(ORACLE, made)
 
 
-def rows_of(out: list[Any]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
+def rows_of(out: list[Any]) -> Rows:
     return [
         (
             (row.id, moment(row.started_ms), row.number),
@@ -115,13 +68,8 @@ def rows_of(out: list[Any]) -> list[tuple[tuple[object, ...], tuple[object, ...]
     ]
 
 
-def judged(run: Run, out: list[Any] | None = None) -> Reconciliation:
-    wanted = expectation(run)
-    return reconcile(wanted.rows, rows_of(run.out if out is None else out), problems=wanted.problems)
-
-
-def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
-    return outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong
+def judged(made: Run, out: list[Any] | None = None) -> Reconciliation:
+    return judged_by(expectation(made), rows_of(made.out if out is None else out))
 
 
 @given(BATCHES)

@@ -21,7 +21,6 @@ from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.forks import files
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.spec import fork_name, forked_spec
 from streamwarden.sinks.parquet import ParquetSink
@@ -261,7 +260,7 @@ def test_a_purge_that_races_the_copy_starts_it_anew(
         purged.unlink(missing_ok=True)
         link(source, target)
 
-    monkeypatch.setattr(files.os, "link", purge_then_link)
+    monkeypatch.setattr(os, "link", purge_then_link)
     made = fork(origin, into=tmp_path / "fork", rewind=0)
     assert read_checkpoint(open_path(made.spec.checkpoint), output=open_path(made.spec.sink.path)).findings == ()
     assert not (tmp_path / "fork/checkpoint/state/0/0/1.changelog").exists()
@@ -282,7 +281,7 @@ def test_where_links_cannot_be_made_files_are_copied_with_their_times(
     def refuse(source: str, target: str) -> None:
         raise OSError(reason, os.strerror(reason))
 
-    monkeypatch.setattr(files.os, "link", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     source = Path(str(origin.source.path)) / "in 016.json"
     os.utime(source, (1_600_000_000, 1_600_000_000))
     made = fork(origin, into=tmp_path / "fork")

@@ -9,20 +9,20 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.lint.checkpoint_reader import operators_of
-from streamwarden.lint.facts import Bound, Kind
+from streamwarden.lint.facts import Bound, OperatorKind
 
 
 @pytest.mark.parametrize(
     ("archive", "kind", "bound"),
     [
-        ("spark-4.3.0-hdfs", Kind.AGGREGATION, Bound.WATERMARK),
-        ("spark-4.3.0-sessions", Kind.AGGREGATION, Bound.WATERMARK),
-        ("spark-4.3.0-join", Kind.JOIN, Bound.UNKNOWN),
-        ("spark-4.3.0-processor", Kind.PROCESSOR, Bound.UNKNOWN),
+        ("spark-4.3.0-hdfs", OperatorKind.AGGREGATION, Bound.WATERMARK),
+        ("spark-4.3.0-sessions", OperatorKind.AGGREGATION, Bound.WATERMARK),
+        ("spark-4.3.0-join", OperatorKind.JOIN, Bound.UNKNOWN),
+        ("spark-4.3.0-processor", OperatorKind.PROCESSOR, Bound.UNKNOWN),
     ],
 )
 def test_an_operator_is_known_by_its_name_and_its_key(
-    whole: Callable[[str], Path], archive: str, kind: Kind, bound: Bound
+    whole: Callable[[str], Path], archive: str, kind: OperatorKind, bound: Bound
 ) -> None:
     found = operators_of(read_checkpoint(open_path(whole(archive))))
     assert (kind, bound, "state/0") in {(each.kind, each.bound, each.where) for each in found}
@@ -36,7 +36,7 @@ def test_without_a_watermark_nothing_leaves_the_state(whole: Callable[[str], Pat
 
 def test_an_operator_of_an_older_spark_is_known_by_its_schema(whole: Callable[[str], Path]) -> None:
     (operator,) = operators_of(read_checkpoint(open_path(whole("spark-3.5.6-hdfs"))))
-    assert (operator.kind, operator.bound) == (Kind.AGGREGATION, Bound.WATERMARK)
+    assert (operator.kind, operator.bound) == (OperatorKind.AGGREGATION, Bound.WATERMARK)
 
 
 def test_an_operator_without_a_name_is_not_judged(whole: Callable[[str], Path]) -> None:

@@ -6,24 +6,39 @@ import pytest
 
 from streamwarden.airflow.docs import stream_doc
 from streamwarden.config.loading import load_catalog, load_drills, load_thresholds
-from streamwarden.lint.finding import Severity
+from streamwarden.lint.finding import Finding, Severity
+from streamwarden.lint.linter import lint
+from streamwarden.lint.plan_reader import read_plan
 from streamwarden.lint.rules import RULES
-from streamwarden.services.analysis.lint_facts import job_facts, lint_declared
+from streamwarden.services.analysis.linting import declared, lint_declared
+from streamwarden.stream import StreamSpec
 
 ROOT = Path(__file__).resolve().parents[3]
 STREAMS = load_catalog(ROOT, ROOT / "var").streams
 DRILLS = tuple(load_drills(ROOT)[0].values())
 
 
+def planned(spec: StreamSpec) -> tuple[Finding, ...]:
+    """What `lint --plan` finds; the plans were printed by Spark (tests/data/make_plans.py)."""
+    plan = read_plan((ROOT / "tests" / "data" / "plans" / f"{spec.name}.txt").read_text(), spec.sink.mode)
+    return lint(declared(spec, DRILLS, plan))
+
+
 @pytest.mark.parametrize("name", sorted(STREAMS))
-def test_only_the_bad_example_has_an_error_and_every_job_is_followed(name: str) -> None:
-    assert job_facts(STREAMS[name]).followed
-    grave = [each.rule for each in lint_declared(STREAMS[name], DRILLS) if each.severity is not Severity.WARNING]
+def test_with_the_plan_only_the_bad_example_has_an_error(name: str) -> None:
+    grave = [each.rule for each in planned(STREAMS[name]) if each.severity is not Severity.WARNING]
     assert grave == (["SW101"] if name == "flight_dedup_unbounded" else [])
 
 
+@pytest.mark.parametrize("name", sorted(STREAMS))
+def test_without_the_plan_a_stream_that_never_ran_is_unknown_and_not_clean(name: str) -> None:
+    found = lint_declared(STREAMS[name], DRILLS)
+    assert Severity.ERROR not in {each.severity for each in found}
+    assert ("SW101", Severity.UNKNOWN) in {(each.rule, each.severity) for each in found}
+
+
 def test_the_drilled_stream_is_clean() -> None:
-    assert lint_declared(STREAMS["flight_departures"], DRILLS) == ()
+    assert planned(STREAMS["flight_departures"]) == ()
 
 
 def test_the_ids_of_the_rules_are_theirs_alone() -> None:
@@ -32,6 +47,6 @@ def test_the_ids_of_the_rules_are_theirs_alone() -> None:
 
 def test_the_page_of_a_dag_shows_what_was_found() -> None:
     spec, thresholds = STREAMS["flight_dedup_unbounded"], load_thresholds(ROOT)
-    shown = stream_doc(spec, thresholds, lint_declared(spec, DRILLS))
-    assert "| `SW101 error` | dropDuplicates" in shown
+    assert "| `SW101 error` | Deduplicate" in stream_doc(spec, thresholds, planned(spec))
+    assert "| `SW101 unknown` | what state the job keeps" in stream_doc(spec, thresholds, lint_declared(spec, DRILLS))
     assert "Nothing found" in stream_doc(spec, thresholds, ())

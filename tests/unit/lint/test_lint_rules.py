@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.lint.facts import CheckpointFacts, DrillFacts, Facts, History, JobFacts, PlanFacts
-from streamwarden.lint.finding import Origin, Severity
-from streamwarden.lint.judge import lint
-from streamwarden.lint.plan_reader import read_plan
+from streamwarden.lint.facts import CheckpointSummary, DrillFacts, Facts, HistoryFacts, JobFacts, PlanFacts
+from streamwarden.lint.finding import FactOrigin, Severity
+from streamwarden.lint.linter import lint
 from streamwarden.lint.rules import RULES
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
@@ -17,19 +16,17 @@ from streamwarden.stream import (
     Backend,
     Encoding,
     ExecutorsSpec,
-    OutputMode,
     SinkSpec,
     SparkSpec,
     StateSpec,
     StreamSpec,
     TriggerSpec,
 )
-from support.lint import BOUNDED, facts, found, job, spec
+from support.lint import built, facts, found, job, plan, spec
 
 STORE = "spark.sql.streaming.stateStore"
 DAY = 86400.0
 NOW = 1_800_000_000.0
-UNBOUNDED = 'events.dropDuplicates(["id"])'
 COUNTS = """
     def build(spark, spec):
         events = spark.readStream.schema("x").json("in")
@@ -46,6 +43,8 @@ COUNTS = """
             {expired}
 """
 DOCUMENTED = '"""Counts.\n\nState, by id: a count."""\n'
+DUPLICATES = plan("~Deduplicate [id#0]")
+TEXT = built('events.dropDuplicates(["id"])')
 CLEARED, UNCLEARED = COUNTS.format(expired="self._count.clear()"), COUNTS.format(expired="return iter(())")
 
 
@@ -57,13 +56,13 @@ def stream(**changes: Any) -> Facts:
     return facts(of=spec(**changes))
 
 
-def history(**changes: Any) -> History:
-    return History(**{"now": NOW, "batches": 200, **changes})
+def history(**changes: Any) -> HistoryFacts:
+    return HistoryFacts(**{"now": NOW, "batches": 200, **changes})
 
 
 def processor(text: str, **state: Any) -> Facts:
-    of = spec(state=StateSpec(**state))
-    return facts(of=of, job=job(text, of))
+    node = "~TransformWithStateInPySpark transformWithStateUDF(id#0)#22, 1, [id#23], Append, ProcessingTime"
+    return facts(of=spec(state=StateSpec(**state)), job=job(text), plan=plan(node))
 
 
 def drilled(**changes: Any) -> tuple[DrillFacts, ...]:
@@ -71,9 +70,9 @@ def drilled(**changes: Any) -> tuple[DrillFacts, ...]:
 
 
 def several(count: int, of: StreamSpec | None = None) -> Facts:
-    """A script that starts so many queries."""
+    """A script that starts this number of queries."""
     text = "rows = spark.readStream.json('in')\n" + "rows.writeStream.format('parquet').start()\n" * count
-    return facts(of=of, job=job(text, of))
+    return facts(of=of, job=job(text))
 
 
 def broken(text: str) -> Facts:
@@ -90,11 +89,11 @@ def on_executors(count: int) -> Any:
 def script(sink: str) -> Facts:
     of = spec(sink=SinkSpec())
     write = "def write(rows, batch):\n    rows.save()\n"
-    return facts(of=of, job=job(f"frame = spark.readStream.json('in')\n{write}frame.writeStream{sink}.start()\n", of))
+    return facts(of=of, job=job(f"frame = spark.readStream.json('in')\n{write}frame.writeStream{sink}.start()\n"))
 
 
-def kept(operators: Any = (), **changes: Any) -> CheckpointFacts:
-    return CheckpointFacts(
+def kept(operators: Any = (), **changes: Any) -> CheckpointSummary:
+    return CheckpointSummary(
         **{"path": "/data/orders", "committed": 9, "state_bytes": 1, "operators": operators, **changes}
     )
 
@@ -106,36 +105,97 @@ class Case:
     good: Facts
     says: str
     severity: Severity = Severity.WARNING
-    origin: Origin = Origin.DECLARATION
+    origin: FactOrigin = FactOrigin.DECLARATION
 
 
 REMOTE = {"checkpoint": "s3://bucket/orders"}
 CASES = {
     "deduplication without a watermark": Case(
-        "SW101", facts(UNBOUNDED), facts(), "remembers every row", Severity.ERROR, Origin.JOB
+        "SW101", facts(plan=DUPLICATES), facts(), "no watermark below", Severity.ERROR, FactOrigin.PLAN
     ),
     "bounded by what the declaration says": Case(
         "SW101",
-        facts(UNBOUNDED, of=spec(state=StateSpec(bounded_by="the number of customers"))),
+        facts(plan=DUPLICATES, of=spec(state=StateSpec(bounded_by="the number of customers"))),
         facts(),
         "declared to be bounded by the number of customers",
-        origin=Origin.JOB,
+        origin=FactOrigin.PLAN,
     ),
     "the plan wins over the text": Case(
         "SW101",
-        facts(plan=read_plan("~Deduplicate [id#0]\n+- StreamingRelation x, [id#0]", OutputMode.APPEND)),
-        facts(UNBOUNDED, plan=PlanFacts()),
+        facts(plan=DUPLICATES),
+        facts(job=TEXT, plan=PlanFacts()),
         "no watermark below",
         Severity.ERROR,
-        Origin.PLAN,
+        FactOrigin.PLAN,
+    ),
+    "the text alone does not show what bounds state": Case(
+        "SW101",
+        facts(job=TEXT, plan=None),
+        facts(),
+        "its text calls dropDuplicates (line 11)",
+        Severity.UNKNOWN,
+        FactOrigin.JOB,
+    ),
+    "a text without a stateful method is not a job without state": Case(
+        "SW101",
+        facts(job=built("events"), plan=None),
+        facts(job=built("events"), plan=PlanFacts()),
+        "its text calls no method that keeps state",
+        Severity.UNKNOWN,
+        FactOrigin.JOB,
+    ),
+    "an operator that the checkpoint lacks": Case(
+        "SW101",
+        facts(job=TEXT, plan=None, checkpoint=kept()),
+        facts(job=built("events"), plan=None, checkpoint=kept()),
+        "only the logical plan shows what bounds it",
+        Severity.UNKNOWN,
+        FactOrigin.JOB,
+    ),
+    "an unknown operator on the heap": Case(
+        "SW102",
+        facts(of=spec(state=StateSpec(backend=Backend.HDFS)), plan=None),
+        facts(of=spec(state=StateSpec(backend=Backend.HDFS))),
+        "is not known without the plan",
+        Severity.UNKNOWN,
+    ),
+    "no batches without data, and an unknown bound": Case(
+        "SW106",
+        facts(of=spec(conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}), plan=None),
+        facts(of=spec(conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}), plan=PlanFacts()),
+        "whether state ends by event time is not known",
+        Severity.UNKNOWN,
+    ),
+    "nothing is ever removed of state with an unknown bound": Case(
+        "SW106",
+        facts(history=history(rows_first=10, rows_last=1000), plan=None),
+        facts(history=history(rows_first=10, rows_last=1000), plan=PlanFacts()),
+        "none was removed",
+        Severity.UNKNOWN,
+        FactOrigin.HISTORY,
+    ),
+    "an unknown operator as UnsafeRow": Case(
+        "SW108",
+        facts(plan=None),
+        facts(of=spec(state=StateSpec(encoding=Encoding.AVRO)), plan=None),
+        "is not known without its plan",
+        Severity.UNKNOWN,
+    ),
+    "a script that may have other sinks": Case(
+        "SW109",
+        facts(job=job("import elsewhere\nelsewhere.run(spark)\nrows.writeStream.format('parquet').start()\n")),
+        script('.format("parquet")'),
+        "it may have other sinks",
+        Severity.UNKNOWN,
+        FactOrigin.JOB,
     ),
     "nothing tells the operators": Case(
         "SW101",
-        facts(job=JobFacts(path="x", problem="it cannot be read")),
-        facts(job=JobFacts(path="x", problem="it cannot be read"), checkpoint=kept()),
+        facts(job=JobFacts(path="x", problem="it cannot be read"), plan=None),
+        facts(job=JobFacts(path="x", problem="it cannot be read"), plan=None, checkpoint=kept()),
         "is not known",
         Severity.UNKNOWN,
-        Origin.JOB,
+        FactOrigin.JOB,
     ),
     "a processor on the heap": Case(
         "SW102",
@@ -143,21 +203,21 @@ CASES = {
         processor(CLEARED),
         "RocksDB only",
         Severity.ERROR,
-        Origin.JOB,
+        FactOrigin.JOB,
     ),
     "large state on the heap": Case(
         "SW102",
         facts(of=spec(state=StateSpec(backend=Backend.HDFS)), history=history(state_memory=10**9)),
         facts(of=spec(state=StateSpec(backend=Backend.HDFS)), history=history(state_memory=10**8)),
         "more than 25%",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "large state on the heaps of executors": Case(
         "SW102",
         facts(of=on_executors(2), history=history(state_memory=2**30)),
         facts(of=on_executors(4), history=history(state_memory=2**30)),
         "a heap of 2.1 GB",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "a local checkpoint under a cluster": Case(
         "SW102",
@@ -173,7 +233,7 @@ CASES = {
         facts(of=spec(state=StateSpec(changelog=False)), checkpoint=kept(state_bytes=2 * 10**8)),
         facts(of=spec(state=StateSpec(changelog=False)), checkpoint=kept(state_bytes=10**7)),
         "writes a snapshot",
-        origin=Origin.CHECKPOINT,
+        origin=FactOrigin.CHECKPOINT,
     ),
     "native memory without a limit": Case(
         "SW102",
@@ -185,7 +245,7 @@ CASES = {
         "SW103", conf(minDeltasForSnapshot="60"), conf(minDeltasForSnapshot="50"), "after 60 batches"
     ),
     "snapshots uploaded too late": Case(
-        "SW103", conf(maintenanceInterval="120s"), conf(maintenanceInterval="60000"), "each 2m"
+        "SW103", conf(maintenanceInterval="120s"), conf(maintenanceInterval="60000"), "every 2m"
     ),
     "no trigger": Case(
         "SW103",
@@ -198,7 +258,7 @@ CASES = {
         facts(history=history(batch=1.0, checkpoint=0.6)),
         facts(history=history(batch=1.0, checkpoint=0.5)),
         "60% of a batch",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "rows are not counted": Case(
         "SW104",
@@ -217,7 +277,7 @@ CASES = {
         facts(history=history(batches=10, unreported=3)),
         facts(history=history(batches=10, unreported=2)),
         "3 of the newest 10",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "few batches are kept": Case(
         "SW105",
@@ -233,21 +293,21 @@ CASES = {
         Severity.ERROR,
     ),
     "timers that clear nothing": Case(
-        "SW106", processor(UNCLEARED), processor(CLEARED), "never clears", Severity.ERROR, Origin.JOB
+        "SW106", processor(UNCLEARED), processor(CLEARED), "never clears", Severity.ERROR, FactOrigin.JOB
     ),
     "no batches without data": Case(
         "SW106",
         stream(conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
         processor(CLEARED),
-        "until others come",
+        "until new rows come",
     ),
-    "old versions stay": Case("SW106", conf(maintenanceInterval="1h"), conf(maintenanceInterval="10m"), "each 1h"),
+    "old versions stay": Case("SW106", conf(maintenanceInterval="1h"), conf(maintenanceInterval="10m"), "every 1h"),
     "nothing is ever removed": Case(
         "SW106",
         facts(history=history(rows_first=10, rows_last=1000)),
         facts(history=history(rows_first=10, rows_last=1000, rows_removed=1)),
         "none was removed",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "no drill": Case("SW107", facts(drills=()), facts(drills=drilled()), "no drill is declared"),
     "never drilled": Case(
@@ -255,21 +315,21 @@ CASES = {
         facts(drills=drilled(last_at=None), history=history()),
         facts(drills=drilled(last_at=None), history=history(batches=0)),
         "never completed",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "overdue": Case(
         "SW107",
         facts(drills=drilled(last_at=NOW - 2.1 * DAY), history=history()),
         facts(drills=drilled(last_at=NOW - 1.9 * DAY), history=history()),
         "last completed 2d",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "deviated": Case(
         "SW107",
         facts(drills=drilled(last_passed=False), history=history()),
         facts(drills=drilled(), history=history()),
         "deviated",
-        origin=Origin.HISTORY,
+        origin=FactOrigin.HISTORY,
     ),
     "custom state as UnsafeRow": Case(
         "SW108", processor(CLEARED), processor(CLEARED, encoding=Encoding.AVRO), "unsaferow"
@@ -278,14 +338,14 @@ CASES = {
         "SW108", conf(stateSchemaCheck="false"), conf(stateSchemaCheck="true"), "garbage", Severity.ERROR
     ),
     "a sink that is written again": Case(
-        "SW109", script('.format("kafka")'), script('.format("delta")'), "at least once", origin=Origin.JOB
+        "SW109", script('.format("kafka")'), script('.format("delta")'), "at least once", origin=FactOrigin.JOB
     ),
     "the same beside the sink that is a table": Case(
         "SW109",
         script('.format("kafka")'),
         facts(of=spec(sink=PostgresqlSink(connection="warehouse", table="t"))),
         "at least once",
-        origin=Origin.JOB,
+        origin=FactOrigin.JOB,
     ),
     "the same where it is declared": Case(
         "SW109",
@@ -297,9 +357,9 @@ CASES = {
         "SW109",
         script(".foreachBatch(write)"),
         script(".foreachBatch(lambda rows, batch: merge(rows, batch))"),
-        "does not look at the batch's id",
+        "does not use the batch's id",
         Severity.ERROR,
-        Origin.JOB,
+        FactOrigin.JOB,
     ),
     "a script whose sink is not found": Case(
         "SW109",
@@ -307,24 +367,24 @@ CASES = {
         facts(),
         "no writeStream was found",
         Severity.UNKNOWN,
-        Origin.JOB,
+        FactOrigin.JOB,
     ),
     "a docstring that does not tell of state": Case(
         "SW110",
         processor(CLEARED),
         processor(DOCUMENTED + CLEARED.replace("\n    ", "\n")),
         "no paragraph",
-        origin=Origin.JOB,
+        origin=FactOrigin.JOB,
     ),
     "a job that is no Python": Case(
-        "SW111", broken("def build(:"), facts(), "it cannot be parsed", Severity.ERROR, Origin.JOB
+        "SW111", broken("def build(:"), facts(), "it cannot be parsed", Severity.ERROR, FactOrigin.JOB
     ),
     "a script with two queries, none of them declared": Case(
         "SW111",
         several(2),
         several(2, of=spec(queries={"a": "/a", "b": "/b"})),
         "starts 2 queries, and the file declares none",
-        origin=Origin.JOB,
+        origin=FactOrigin.JOB,
     ),
     "a script that starts another number than is declared": Case(
         "SW111",
@@ -332,7 +392,7 @@ CASES = {
         several(3),
         "starts 3 queries, and the file declares 2 queries",
         Severity.ERROR,
-        Origin.JOB,
+        FactOrigin.JOB,
     ),
     "queries of a job that has one": Case(
         "SW111",
@@ -360,25 +420,13 @@ def test_every_rule_has_an_example() -> None:
 
 
 def test_a_good_stream_is_clean() -> None:
-    assert lint(facts(BOUNDED, drills=drilled(), history=history(rows_removed=5))) == ()
+    assert lint(facts(drills=drilled(), history=history(rows_removed=5))) == ()
 
 
 def test_a_stream_without_state_is_not_asked_for_what_only_state_needs() -> None:
     """Neither snapshots nor an encoding nor a docstring on state."""
-    stateless = facts('events.where("id > 1")', of=spec(conf={f"{STORE}.minDeltasForSnapshot": "99"}), drills=drilled())
-    assert lint(stateless) == ()
-
-
-def test_what_is_surely_wrong_is_told_of_a_job_that_is_not_followed_too() -> None:
-    """One frame is unbounded, another is made elsewhere; the checkpoint does not take the first away."""
-    text = """
-        def build(spark, spec):
-            spark.readStream.json("in").dropDuplicates(["id"])
-            return elsewhere(spark)
-    """
-    severities = [each.severity for each in found(facts(job=job(text)), "SW101")]
-    assert severities == [Severity.ERROR, Severity.UNKNOWN]
-    assert [each.severity for each in found(facts(job=job(text), checkpoint=kept()), "SW101")] == [Severity.ERROR]
+    of = spec(conf={f"{STORE}.minDeltasForSnapshot": "99"})
+    assert lint(facts(of=of, job=job("def build(spark, spec): ..."), plan=PlanFacts(), drills=drilled())) == ()
 
 
 def test_drills_that_nobody_read_are_unknown_not_missing() -> None:
@@ -392,12 +440,12 @@ def test_a_provider_of_ones_own_is_unknown() -> None:
 
 
 def test_the_gravest_comes_first() -> None:
-    severities = [each.severity.rank for each in lint(facts(UNBOUNDED, drills=(), job=job("x = 1"), checkpoint=None))]
+    severities = [each.severity.rank for each in lint(facts(plan=None, drills=(), job=job(CLEARED)))]
     assert severities == sorted(severities, reverse=True)
 
 
 def test_a_rule_that_fails_is_unknown_and_the_others_are_still_asked() -> None:
-    broken = facts(UNBOUNDED, drills=drilled(), history=None, conf=None)
+    broken = facts(plan=DUPLICATES, drills=drilled(), history=None, conf=None)
     findings = lint(broken)
     assert "SW101" in {each.rule for each in findings if each.severity is Severity.ERROR}
     assert any("the rule itself failed" in each.observed for each in findings)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamwarden.lint.facts import Bound, Kind
+from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.stream import OutputMode
 from support.lint import facts, job
@@ -38,6 +38,15 @@ JOIN = f"""\
    +- ~EventTimeWatermark 7b2c, hour#9: timestamp, 1 hours
       +- {SOURCE}
 """
+ALIASED = f"""\
+~Join LeftOuter, {{condition}}
+:- ~SubqueryAlias f
+:  +- {WATERMARK}
+:     +- {SOURCE}
++- ~SubqueryAlias w
+   +- ~EventTimeWatermark 7b2c, hour#9: timestamp, 1 hours
+      +- {SOURCE}
+"""
 TABLE = f"""\
 ~Join Inner, (id#0 = id#8)
 :- ~Project [id#0]
@@ -51,20 +60,38 @@ BOTH = "(id#0 = id#8) AND (at#1-T6000ms = hour#9-T3600ms)"
 @pytest.mark.parametrize(
     ("plan", "kind", "bound"),
     [
-        (WINDOWS, Kind.AGGREGATION, Bound.WATERMARK),
-        (f"~Aggregate [id#0], [id#0, count(1) AS n#3L]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.AGGREGATION, Bound.NONE),
-        (f"~Aggregate [], [count(1) AS n#3L]\n+- {SOURCE}", Kind.AGGREGATION, Bound.ONE_ROW),
-        (f"~Deduplicate [id#0]\n+- {SOURCE}", Kind.DEDUPLICATION, Bound.NONE),
-        (f"~Deduplicate [id#0]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.DEDUPLICATION, Bound.NONE),
-        (f"~Deduplicate [id#0, at#1-T6ms]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.DEDUPLICATION, Bound.WATERMARK),
-        (f"~DeduplicateWithinWatermark [id#0]\n+- {WATERMARK}\n   +- {SOURCE}", Kind.DEDUPLICATION, Bound.WATERMARK),
-        (JOIN.format(condition=BOTH), Kind.JOIN, Bound.WATERMARK),
-        (JOIN.format(condition="id#0 = id#8"), Kind.JOIN, Bound.NONE),
-        (PROCESSOR, Kind.PROCESSOR, Bound.UNKNOWN),
-        (f"~FlatMapGroupsInPandasWithState f(id#0)#5, Update, NoTimeout\n+- {SOURCE}", Kind.GROUP_STATE, Bound.NONE),
+        (WINDOWS, OperatorKind.AGGREGATION, Bound.WATERMARK),
+        (
+            f"~Aggregate [id#0], [id#0, count(1) AS n#3L]\n+- {WATERMARK}\n   +- {SOURCE}",
+            OperatorKind.AGGREGATION,
+            Bound.NONE,
+        ),
+        (f"~Aggregate [], [count(1) AS n#3L]\n+- {SOURCE}", OperatorKind.AGGREGATION, Bound.ONE_ROW),
+        (f"~Deduplicate [id#0]\n+- {SOURCE}", OperatorKind.DEDUPLICATION, Bound.NONE),
+        (f"~Deduplicate [id#0]\n+- {WATERMARK}\n   +- {SOURCE}", OperatorKind.DEDUPLICATION, Bound.NONE),
+        (
+            f"~Deduplicate [id#0, at#1-T6ms]\n+- {WATERMARK}\n   +- {SOURCE}",
+            OperatorKind.DEDUPLICATION,
+            Bound.WATERMARK,
+        ),
+        (
+            f"~DeduplicateWithinWatermark [id#0]\n+- {WATERMARK}\n   +- {SOURCE}",
+            OperatorKind.DEDUPLICATION,
+            Bound.WATERMARK,
+        ),
+        (JOIN.format(condition=BOTH), OperatorKind.JOIN, Bound.WATERMARK),
+        (JOIN.format(condition="id#0 = id#8"), OperatorKind.JOIN, Bound.NONE),
+        (ALIASED.format(condition=BOTH), OperatorKind.JOIN, Bound.WATERMARK),
+        (ALIASED.format(condition="(id#0 = id#8)"), OperatorKind.JOIN, Bound.NONE),
+        (PROCESSOR, OperatorKind.PROCESSOR, Bound.UNKNOWN),
+        (
+            f"~FlatMapGroupsInPandasWithState f(id#0)#5, Update, NoTimeout\n+- {SOURCE}",
+            OperatorKind.GROUP_STATE,
+            Bound.NONE,
+        ),
     ],
 )
-def test_an_operator_of_a_plan_is_found_with_what_bounds_it(plan: str, kind: Kind, bound: Bound) -> None:
+def test_an_operator_of_a_plan_is_found_with_what_bounds_it(plan: str, kind: OperatorKind, bound: Bound) -> None:
     assert [(each.kind, each.bound) for each in read_plan(plan, OutputMode.APPEND).operators] == [(kind, bound)]
 
 
@@ -87,7 +114,7 @@ def test_in_output_mode_complete_groups_stay() -> None:
 
 
 def test_what_a_processor_clears_comes_from_its_class() -> None:
-    """The plan holds the function, pickled; the job's text holds the class."""
+    """The plan holds the processor as pickled code; the job's text holds the class."""
     text = """
         class Counts:
             def init(self, handle):

@@ -21,6 +21,7 @@ from streamwarden.services.drilling.judging import ForkVerifier, of_others, unco
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka import reading_back
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
@@ -116,7 +117,7 @@ def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
     def lag(*_: object, **__: object) -> tuple[PartitionLag, ...]:
         return tuple(PartitionLag(partition=p, planned=0, committed=0, first=at, last=900) for p, at in oldest.items())
 
-    monkeypatch.setattr(judging, "topic_lag", lag)
+    monkeypatch.setattr(reading_back, "lag_of", lag)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
     topic = KafkaSource(connection="kafka", topic="flights")
     verifier = ForkVerifier(store, lambda name: origin)
@@ -144,7 +145,7 @@ def test_a_broker_that_does_not_answer_leaves_no_verdict(
     monkeypatch.delenv("AIRFLOW_CONN_KAFKA", raising=False)
     topic = KafkaSource(connection="kafka", topic="flights")
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
-    with pytest.raises(VerificationError, match="it is unknown what the topic still keeps"):
+    with pytest.raises(VerificationError, match="it is unknown which records the topic still keeps"):
         ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
 
 

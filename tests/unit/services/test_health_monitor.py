@@ -26,7 +26,7 @@ from streamwarden.lifecycle.queries import Part, QueryRecord
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.notifiers import due_notifications
-from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
@@ -171,15 +171,15 @@ def test_batches_whose_reports_a_kill_lost_are_filled_in_from_the_logs(tmp_path:
 def test_a_checkpoint_that_goes_away_while_it_is_read_costs_only_the_filling_in(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The storage answered the survey and fails a moment later."""
+    """The storage answered the probe and fails a moment later."""
     stream = Stream(tmp_path, store)
     stream.run(range(10))
     stream.run(range(10, 12), reported=False)
 
-    def gone(_: Surroundings) -> None:
+    def gone(_: ProbeResult) -> None:
         raise CheckpointError("the checkpoint cannot be read: connection reset")
 
-    monkeypatch.setattr(Surroundings, "times", gone)
+    monkeypatch.setattr(ProbeResult, "times", gone)
     verdicts = by_check(HealthMonitor(store).evaluate([stream.spec], T0).verdicts)
     assert verdicts["checkpoint_duration"].status is Status.OK
     assert "the times of lost batches were not filled in" in caplog.text
@@ -400,12 +400,12 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
     sick.run(range(6), checkpoint_ms=60_000)
     others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
 
-    def ended_at_the_last(looked_at: StreamSpec, services: Services | None = None) -> Surroundings:
+    def ended_at_the_last(looked_at: StreamSpec, services: Services | None = None) -> ProbeResult:
         if looked_at.name == "s49":
             raise TimeoutError
-        return survey(looked_at, services)
+        return probe(looked_at, services)
 
-    monkeypatch.setattr("streamwarden.services.monitoring.health_monitor.survey", ended_at_the_last)
+    monkeypatch.setattr("streamwarden.services.monitoring.health_monitor.probe", ended_at_the_last)
     with pytest.raises(TimeoutError):
         HealthMonitor(store).evaluate([sick.spec, *others], T0)
     assert by_check(store.verdicts.latest("orders"))["checkpoint_duration"].status is Status.CRITICAL
@@ -422,7 +422,7 @@ class TestWaitingInput:
     def test_files_that_no_batch_planned(self, stream: Stream) -> None:
         stream.drop("late.json", T0 - 100)
         stream.drop("later.json", T0 - 50)
-        waiting = survey(stream.spec).waiting
+        waiting = probe(stream.spec).waiting
         assert waiting is not None
         assert (waiting.count, waiting.size, waiting.since) == (2, 4, T0 - 100)
         assert (waiting.planned, waiting.planned_batches) == (3, 3)
@@ -431,14 +431,14 @@ class TestWaitingInput:
         odd = "a b%20c=ü.json"
         stream.drop(odd)
         stream.plan(3, T0, odd)
-        waiting = survey(stream.spec).waiting
+        waiting = probe(stream.spec).waiting
         assert waiting is not None
         assert waiting.count == 0
 
     def test_hidden_and_unfinished_files_do_not_wait(self, stream: Stream) -> None:
         for name in ("_SUCCESS", ".part-1.json.tmp", "_tmp.json"):
             stream.drop(name)
-        waiting = survey(stream.spec).waiting
+        waiting = probe(stream.spec).waiting
         assert waiting is not None
         assert waiting.count == 0
 
@@ -446,26 +446,26 @@ class TestWaitingInput:
         """`maxFileAge` counts from the newest file that was read, seven days by default."""
         stream.drop("ancient.json", T0 - 2 - 7 * 86_400 - 1)
         stream.drop("old.json", T0 - 6 * 86_400)
-        waiting = survey(stream.spec).waiting
+        waiting = probe(stream.spec).waiting
         assert waiting is not None
         assert waiting.count == 1
         hasty = replace(stream.spec, source=replace(stream.spec.source, options={"maxFileAge": "1d"}))
-        waiting = survey(hasty).waiting
+        waiting = probe(hasty).waiting
         assert waiting is not None
         assert waiting.count == 0
 
     @pytest.mark.parametrize("path", ["input/*.json", "input/{a,b}", "input/day=?"])
     def test_patterns_are_not_guessed_at(self, stream: Stream, path: str) -> None:
         source = replace(stream.spec.source, path=str(stream.home / path))
-        assert survey(replace(stream.spec, source=source)).waiting is None
+        assert probe(replace(stream.spec, source=source)).waiting is None
 
     def test_subfolders_are_not_guessed_at(self, stream: Stream) -> None:
         stream.drop("day=1/a.json")
-        assert survey(stream.spec).waiting is None
+        assert probe(stream.spec).waiting is None
 
     def test_an_input_folder_that_is_not_there_yet_holds_nothing(self, stream: Stream) -> None:
         source = replace(stream.spec.source, path=str(stream.home / "nowhere"))
-        waiting = survey(replace(stream.spec, source=source)).waiting
+        waiting = probe(replace(stream.spec, source=source)).waiting
         assert waiting is not None
         assert waiting.count == 0
 
@@ -476,7 +476,7 @@ def test_snapshots_and_sizes_of_the_state_are_read(tmp_path: Path, store: Store)
     stream.run(range(3), reported=False)
     stream.plan(3, T0)
     stream.commit(3, T0 + 1, snapshot=False)
-    (instance,) = survey(stream.spec).state or ()
+    (instance,) = probe(stream.spec).state or ()
     assert (instance.operator, instance.partition) == (0, 0)
     assert (instance.snapshot, instance.version, instance.size) == (3, 4, 700)
 

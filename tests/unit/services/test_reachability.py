@@ -13,7 +13,7 @@ import pytest
 
 from streamwarden.health.services import Need
 from streamwarden.health.window import Answer, Service
-from streamwarden.services.monitoring.probe import survey
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.monitoring.reachability import SLOW_AFTER, Services
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import StreamSpec
@@ -122,10 +122,10 @@ def test_a_broker_that_answers_and_gives_no_offsets_holds_up_few_streams(
     streams = [planned(tmp_path / str(number)) for number in range(SLOW_AFTER + 20)]
     began = time.monotonic()
     with ThreadPoolExecutor(SLOW_AFTER) as pool:
-        found = list(pool.map(lambda each: survey(each, services), streams))
+        found = list(pool.map(lambda each: probe(each, services), streams))
     assert time.monotonic() - began < 6, "twenty-three of them, three at a time, take 8 s"
     assert all(each.waiting is None for each in found)
-    asked = [each for each in found if "does not tell what waits" in each.problems[0]]
+    asked = [each for each in found if "does not report the offsets" in each.problems[0]]
     skipped = [each for each in found if "gave no offsets for several other streams" in each.problems[0]]
     assert len(asked) + len(skipped) == len(streams)
     assert SLOW_AFTER <= len(asked) < 2 * SLOW_AFTER, "those that were asked at the same moment, and no more"
@@ -140,5 +140,5 @@ def test_two_slow_streams_are_no_reason_to_skip_a_third(tmp_path: Path, monkeypa
     services = Answering()
     for _ in range(SLOW_AFTER - 1):
         services.was_slow("events")
-    (problem,) = survey(planned(tmp_path), services).problems
+    (problem,) = probe(planned(tmp_path), services).problems
     assert "gave no offsets" not in problem

@@ -17,9 +17,11 @@ import pytest
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
-from streamwarden.services.verifying.verification import input_files, load_oracle, read_facts, unread, verify
+from streamwarden.services.verifying.verification import load_oracle, read_facts, verify
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
+from streamwarden.sources.files.reading_back import input_files
+from streamwarden.sources.kafka.reading_back import unread
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
 REPOSITORY = Path(__file__).parents[3]

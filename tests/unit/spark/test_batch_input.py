@@ -11,14 +11,14 @@ from pyspark.sql.types import StringType, StructType
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import first_known_batch, require_range
 from streamwarden.errors import CheckpointError, InputGone
-from streamwarden.sources.files import FileSource
-from streamwarden.sources.kafka.reader import TopicSource
+from streamwarden.sources.base import BatchInput
+from streamwarden.sources.files.reader import FilesInput
+from streamwarden.sources.kafka.reader import TopicInput
 from streamwarden.sources.rows import Rules
-from streamwarden.spark.sources import Source
 
 RULES = Rules(schema=StructType().add("key", StringType()), required=("key",), written="at", holder="file")
-FILES = FileSource("json", {}, RULES)
-TOPIC = TopicSource("orders", RULES, {}, {})
+FILES = FilesInput("json", {}, RULES)
+TOPIC = TopicInput("orders", RULES, {}, {})
 
 
 def log(root: Path, batches: range, *, topic: bool) -> str:
@@ -35,7 +35,9 @@ def log(root: Path, batches: range, *, topic: bool) -> str:
 
 @pytest.mark.parametrize(("source", "topic"), [(FILES, False), (TOPIC, True)], ids=["files", "topic"])
 @pytest.mark.parametrize("batch", [3, 7])
-def test_a_batch_that_the_log_was_purged_of_is_gone(tmp_path: Path, source: Source, topic: bool, batch: int) -> None:
+def test_a_batch_that_the_log_was_purged_of_is_gone(
+    tmp_path: Path, source: BatchInput, topic: bool, batch: int
+) -> None:
     """Not one without malformed rows: of these nothing would be told."""
     checkpoint = log(tmp_path, range(7, 12), topic=topic)
     with pytest.raises(InputGone, match=f"batch {batch} .* begins at 7"):
@@ -44,7 +46,7 @@ def test_a_batch_that_the_log_was_purged_of_is_gone(tmp_path: Path, source: Sour
 
 
 @pytest.mark.parametrize(("source", "topic"), [(FILES, False), (TOPIC, True)], ids=["files", "topic"])
-def test_a_batch_whose_own_file_is_damaged_may_be_mended(tmp_path: Path, source: Source, topic: bool) -> None:
+def test_a_batch_whose_own_file_is_damaged_may_be_mended(tmp_path: Path, source: BatchInput, topic: bool) -> None:
     checkpoint = log(tmp_path, range(5), topic=topic)
     if topic:
         (tmp_path / "sources/0/0").write_text('v1\n{"orders":{"0":0}}')

@@ -30,7 +30,9 @@ class Patient:
         self.folder, self.jvm = folder, jvm
         identity = processes.identity(jvm.pid)
         assert identity is not None
-        self.heartbeat = Heartbeat(lambda: None, folder, identity, bound=BOUND, tell=self.tell, clock=lambda: self.now)
+        self.heartbeat = Heartbeat(
+            lambda: None, folder, identity, bound=BOUND, report=self.tell, clock=lambda: self.now
+        )
 
     def tell(self, kind: str, **detail: str) -> None:
         self.events.append((kind, detail["silent_for"]))
@@ -40,7 +42,7 @@ class Patient:
             self.now += STEP
             if answers:
                 self.heartbeat._answered.set()
-            self.heartbeat.look()
+            self.heartbeat.probe()
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ class Life:
         self.tried = source.tried
         self.monkeypatch.setattr(quarantine, "registered", lambda name: {0: source})
         spec = StreamSpec(name="s", job="/j.py", checkpoint=f"{self.root}/c", quarantine=f"{self.root}/q")
-        kept = Quarantines(spec, tell=lambda gap: self.gaps.append((gap["first"], gap["last"])))
+        kept = Quarantines(spec, report=lambda gap: self.gaps.append((gap["first"], gap["last"])))
         kept.start(None)
         for each in reports:
             kept.seen(each)

@@ -129,7 +129,7 @@ def test_a_refused_query_makes_the_script_wait_for_the_batches_of_the_others(
     assert script.is_alive(), "the next look at the queries is still to come"
     for query in pair:
         query.boundary.set()
-    control._look()
+    control._turn()
     script.join(ENOUGH)
     assert (script.is_alive(), control.ending and control.ending.reason) == (False, Reason.REFUSED)
 

@@ -3,17 +3,17 @@
 import pytest
 
 from streamwarden.stream import Backend, StateSpec
-from streamwarden.tuning.advice import Status
 from streamwarden.tuning.layers import Change, rows_kept
-from streamwarden.tuning.state_size import Prediction, advise, predict
+from streamwarden.tuning.recommendation import Status
+from streamwarden.tuning.state_size import SizeEstimate, advise, predict
 from support.health_windows import spec
 from support.tuning import batch, files, history
 
 HDFS = spec(state=StateSpec(backend=Backend.HDFS))
 
 
-def predicted(found: Prediction | str) -> Prediction:
-    assert isinstance(found, Prediction), found
+def predicted(found: SizeEstimate | str) -> SizeEstimate:
+    assert isinstance(found, SizeEstimate), found
     return found
 
 
@@ -76,7 +76,7 @@ def test_the_measured_memory_is_the_median_of_the_newest_reports() -> None:
         (history(grown(25), files=None, problems=("no such folder",)), "could not be read: no such folder"),
         (history(grown(25), files=files(rows=0)), "no changelog"),
         (history([batch(n, numRowsTotal=0) for n in range(9)]), "the state is empty"),
-        (history(grown(25), spec(state=StateSpec(backend="com.example.Provider"))), "a provider of somebody's own"),
+        (history(grown(25), spec(state=StateSpec(backend="com.example.Provider"))), "a custom provider"),
     ],
 )
 def test_nothing_is_predicted_from_nothing(found, why) -> None:

@@ -7,10 +7,10 @@ import pytest
 from streamwarden.lifecycle.settings import DELTAS
 from streamwarden.stream import Backend, ExecutorsSpec, SparkSpec, StateSpec, TriggerSpec
 from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, trigger
-from streamwarden.tuning.advice import Advice, Status
-from streamwarden.tuning.advise import advise
+from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.history import History
 from streamwarden.tuning.rates import Cost
+from streamwarden.tuning.recommendation import Recommendation, Status
 from support.health_windows import NOW, driver, measured, spec
 from support.tuning import batch, files, history
 
@@ -22,7 +22,7 @@ def steady(count: int = 30, **fields) -> History:
     return history([batch(number, **fields) for number in range(count)])
 
 
-def numbers(advice: Advice) -> dict[str, float]:
+def numbers(advice: Recommendation) -> dict[str, float]:
     return {each.name: each.value for each in advice.numbers}
 
 

@@ -35,7 +35,7 @@ def administered(known: Connection, topic: str) -> Iterator[AdminClient]:
 
     if not topic.startswith(SCHEMA):
         raise CheckpointError(
-            f"{topic} is no topic of a fork",
+            f"{topic} is not a topic of a fork",
             expected=f"{SCHEMA}…",
             where=where(known, topic),
             next_step="nothing was done to it; a drill makes, changes and deletes topics of its own alone",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,9 @@ from streamwarden import disk
 from streamwarden.checkpoint.filesystem import FileInfo, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE
+
+_NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
+"""Another device, a protected file, too many links, a file system without links: copy instead."""
 
 _MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 
@@ -152,6 +156,19 @@ def download(source: Location, target: Path) -> None:
         shutil.copyfileobj(given, taken)
     if modified is not None:
         os.utime(target, (modified, modified))
+
+
+def link_or_copy(source: Location, target: Path) -> None:
+    """Bring one file to this host: a hard link where that is possible, else a copy with its modification time."""
+    if not isinstance(source.fs, LocalFiles):
+        download(source, target)
+        return
+    try:
+        os.link(source.path, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copy2(source.path, target)
 
 
 def _local(name: str, status: os.stat_result) -> FileInfo:

@@ -1,23 +1,26 @@
-"""A finding: something in a checkpoint that is not as it should be, and what Spark will do about it.
+"""A damage: something that is missing or wrong in a checkpoint, and what Spark will do about it.
 
-What Spark does was tried file by file with Spark 4.3.0; `tests/spark/test_checkpoint_damage.py` does so again. An older
-Spark that cannot repair snapshots refuses where this says it recovers.
+The statements about Spark were tested file by file with Spark 4.3.0; `tests/spark/test_checkpoint_damage.py` repeats
+these tests. Earlier versions cannot repair snapshots: they refuse to start where this package says that Spark recovers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+RESTORE: Final = "restore it from a copy of the checkpoint"
 
 
 class Consequence(StrEnum):
     """What follows from a damage, mildest first."""
 
-    HARMLESS = "harmless"  # Spark never looks at it again
+    HARMLESS = "harmless"  # Spark does not read it any more
     RECOVERS = "recovers"  # Spark starts, and the output is right
     REFUSES = "refuses"  # Spark does not start, or fails in its first batch; nothing is lost by that
-    DOUBLES = "doubles"  # Spark starts and runs on, and rows come twice
-    LOSES = "loses"  # Spark starts and runs on, and rows are missing from the output: nothing tells at the time
+    DOUBLES = "doubles"  # Spark starts and continues, and the output has rows twice
+    LOSES = "loses"  # Spark starts and continues without an error, and rows are missing from the output
 
     @property
     def grave(self) -> bool:
@@ -25,16 +28,16 @@ class Consequence(StrEnum):
         return self in (Consequence.REFUSES, Consequence.DOUBLES, Consequence.LOSES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Damage:
-    """One missing or damaged file.
+    """One missing or damaged file. The fields are in the order in which a person reads them.
 
     Args:
         path: below the checkpoint, or below the output for the sink's manifest.
         what: what was observed.
         spark: what Spark will do about it.
-        error_class: Spark's error class if it refuses, or fails later, with one.
         next_step: what a person should do.
+        error_class: Spark's error class if Spark refuses, or fails later, with one.
     """
 
     path: str
@@ -45,33 +48,36 @@ class Damage:
     error_class: str | None = None
 
 
-def refuses_start(path: str, what: str, next_step: str, error_class: str | None = None) -> Damage:
+def refuses_start(path: str, what: str, next_step: str = RESTORE, error_class: str | None = None) -> Damage:
     """Spark does not start."""
     spark = f"Spark refuses to start{f' ({error_class})' if error_class else ''}."
-    return finding(path, what, Consequence.REFUSES, spark, next_step, error_class)
+    return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
+
+
+def fails_first_batch(path: str, what: str, error_class: str) -> Damage:
+    """Spark's first batch fails with the error class."""
+    spark = f"Spark's first batch fails ({error_class})."
+    next_step = f"{RESTORE}, or start from an older savepoint, or from the beginning with a new checkpoint"
+    return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
 
 
 def loses_rows(path: str, what: str, spark: str, next_step: str, error_class: str | None = None) -> Damage:
     """Spark starts, and rows are missing from the output."""
-    return finding(path, what, Consequence.LOSES, spark, next_step, error_class)
+    return Damage(path, what, Consequence.LOSES, spark, next_step, error_class)
+
+
+def recovers(path: str, what: str, spark: str, next_step: str = "nothing: start the stream") -> Damage:
+    """Spark starts, and the output is right."""
+    return Damage(path, what, Consequence.RECOVERS, spark, next_step)
 
 
 def not_read(path: str, what: str) -> Damage:
     """A damaged file that only a rewind needs."""
     spark = "Spark does not read it any more; a fork cannot be rewound to it."
-    return finding(path, what, Consequence.HARMLESS, spark, "nothing")
+    return Damage(path, what, Consequence.HARMLESS, spark, "nothing")
 
 
-def finding(
-    path: str, what: str, consequence: Consequence, spark: str, next_step: str, error_class: str | None = None
-) -> Damage:
-    """A finding, its fields in the order in which a person reads them."""
-    return Damage(
-        path=path, what=what, consequence=consequence, spark=spark, next_step=next_step, error_class=error_class
-    )
-
-
-def worst(findings: tuple[Damage, ...]) -> Consequence | None:
-    """The gravest consequence; None if there is no finding."""
+def worst(damages: tuple[Damage, ...]) -> Consequence | None:
+    """The gravest consequence; None if there is no damage."""
     order = list(Consequence)
-    return max((finding.consequence for finding in findings), key=order.index, default=None)
+    return max((each.consequence for each in damages), key=order.index, default=None)

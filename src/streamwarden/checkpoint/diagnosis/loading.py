@@ -1,13 +1,13 @@
 """How Spark loads one store, step by step as Spark 4.3 does it, and where that fails.
 
 1. Take the newest snapshot at or below the wanted version; without one, the empty state.
-2. If that snapshot is of no use: a RocksDB store without changelogs fails; every other takes the next older snapshot,
-   down to the empty state, but none more than `MOST_REPLAYED` versions back.
-3. Replay the changes after it, version by version. The first that is missing or damaged ends the start: the changes
-   after an older snapshot include those after a newer one, so there is no other way.
+2. If that snapshot cannot be read, a RocksDB store without changelogs fails. Every other store takes the next older
+   snapshot, down to the empty state, but none more than `MOST_REPLAYED` versions back.
+3. Replay the changes after the snapshot, version by version. The first one that is missing or damaged ends the start:
+   the changes after an older snapshot include those after a newer one, so there is no alternative.
 
-Checkpoint format 2 names each attempt at a version. Only those count that the newest changelog's lineage lists, and the
-snapshot with which the lineage begins must be there: Spark does not look for an older one in its place.
+Checkpoint format 2 gives each attempt at a version its own name. Only the attempts in the newest changelog's lineage
+count, and the snapshot with which the lineage begins must exist: Spark does not look for an older one instead.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
-from streamwarden.checkpoint.diagnosis.logs import RESTORE
+from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, recovers
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.checkpoint.layout import Damaged
@@ -28,8 +27,8 @@ CANNOT_LOAD: Final = "CANNOT_LOAD_STATE_STORE"
 NO_FILE: Final = f"{CANNOT_LOAD}.CANNOT_READ_STREAMING_STATE_FILE"
 NO_DELTA: Final = f"{CANNOT_LOAD}.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
 UNREADABLE: Final = f"{CANNOT_LOAD}.UNCATEGORIZED"
-"""What Spark makes of almost every exception on the way: an I/O error, a bad checksum, a repair that found no snapshot
-(whose own class, AUTO_SNAPSHOT_REPAIR_FAILED, is only that of the cause)."""
+"""Spark reports almost every exception of a load as this class: an I/O error, a bad checksum, a repair that found no
+snapshot (whose own class, AUTO_SNAPSHOT_REPAIR_FAILED, is only in the cause)."""
 
 MOST_REPLAYED: Final = 50
 """Versions; the default of `spark.sql.streaming.stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
@@ -48,54 +47,35 @@ def diagnose_load(
     if ids:
         store, lost = _of_lineage(checkpoint, store, version, ids, codec)
     ways = store.loads(version)
-    broken = _damage(checkpoint, store, ways[0].snapshot, codec)
+    broken = _unreadable(checkpoint, store, ways[0].snapshot, codec)
     if lost is not None:
         what = "the snapshot is missing; the changelogs after it build on it"
-        yield refuses(join(store.folder, lost), what, UNREADABLE)
+        yield fails_first_batch(join(store.folder, lost), what, UNREADABLE)
         return
     if broken is None:
-        for _, finding in _replay(checkpoint, store, ways[0], codec):
-            yield finding
+        yield from (damage for _, damage in _replay(checkpoint, store, ways[0], codec))
         return
     newest = ways[0].snapshot
     assert newest is not None  # the empty state is never broken
     where = join(store.folder, newest.name)
     if not store.changelogs:
-        yield refuses(where, broken, UNREADABLE)
+        yield fails_first_batch(where, broken, UNREADABLE)
         return
     way, worse = _repair(checkpoint, store, ways[1:], codec)
     for each, what in worse.items():
         yield _skipped(join(store.folder, each), what)
     if way is None:
-        what = f"{broken}; nothing within {MOST_REPLAYED} versions can stand in for it"
-        yield refuses(where, what, UNREADABLE)
+        what = f"{broken}; no snapshot within {MOST_REPLAYED} versions can replace it"
+        yield fails_first_batch(where, what, UNREADABLE)
         return
     stopped = list(_replay(checkpoint, store, way, codec))
     if stopped:
         error_class = stopped[0][0]
-        yield refuses(where, f"{broken}, and the changes from {_start(way)} on are not all there", error_class)
-        for _, finding in stopped:
-            yield finding
+        yield fails_first_batch(where, f"{broken}, and the changes from {_start(way)} on are incomplete", error_class)
+        yield from (damage for _, damage in stopped)
         return
-    yield Damage(
-        path=where,
-        what=broken,
-        consequence=Consequence.RECOVERS,
-        spark=f"Spark 4.1 and later repairs it: it replays the changes from {_start(way)} on. An older one refuses.",
-        next_step="start the stream; its first batch takes longer",
-    )
-
-
-def refuses(path: str, what: str, error_class: str) -> Damage:
-    """The first batch fails with the error class."""
-    return Damage(
-        path=path,
-        what=what,
-        consequence=Consequence.REFUSES,
-        spark=f"Spark's first batch fails ({error_class}).",
-        next_step=f"{RESTORE}, or start from an older savepoint, or from the beginning with a new checkpoint",
-        error_class=error_class,
-    )
+    spark = f"Spark 4.1 and later repair it: they replay the changes from {_start(way)} on. Earlier versions refuse."
+    yield recovers(where, broken, spark, "start the stream; its first batch takes longer")
 
 
 def _repair(
@@ -107,7 +87,7 @@ def _repair(
         start = way.snapshot.version if way.snapshot else 0
         if way.version - start > MOST_REPLAYED:
             break
-        broken = _damage(checkpoint, store, way.snapshot, codec)
+        broken = _unreadable(checkpoint, store, way.snapshot, codec)
         if broken is None:
             return way, worse
         assert way.snapshot is not None
@@ -127,12 +107,12 @@ def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> I
             what = f"the file is missing; version {way.version} needs it"
             error_class = error_class or missing
         else:
-            name, found = file.name, _damage(checkpoint, store, file, codec)
+            name, found = file.name, _unreadable(checkpoint, store, file, codec)
             if found is None:
                 continue
             what = found
             error_class = error_class or UNREADABLE
-        yield error_class, refuses(join(store.folder, name), what, error_class)
+        yield error_class, fails_first_batch(join(store.folder, name), what, error_class)
 
 
 def _of_lineage(
@@ -148,7 +128,7 @@ def _of_lineage(
     try:
         lineage = read_lineage(checkpoint / store.folder / changelog.name) if changelog else None
     except Damaged:
-        lineage = None  # found again, and told, when the changes are looked at
+        lineage = None  # the replay of the changes reports it
     if not lineage:
         return store, None
     files = tuple(each for each in store.files if lineage.get(each.version, each.unique_id) == each.unique_id)
@@ -158,7 +138,7 @@ def _of_lineage(
     return store, None
 
 
-def _damage(checkpoint: Location, store: StateStore, file: StateFile | None, codec: str) -> str | None:
+def _unreadable(checkpoint: Location, store: StateStore, file: StateFile | None, codec: str) -> str | None:
     """Why a file cannot be read; None if it can, or if there is none to read."""
     if file is None:
         return None
@@ -170,13 +150,8 @@ def _damage(checkpoint: Location, store: StateStore, file: StateFile | None, cod
 
 
 def _skipped(path: str, what: str) -> Damage:
-    return Damage(
-        path=path,
-        what=what,
-        consequence=Consequence.RECOVERS,
-        spark="Spark skips it in its search for a snapshot to repair the newest one from.",
-        next_step="see what is said of the newest snapshot",
-    )
+    spark = "Spark skips it in its search for a snapshot to repair the newest one from."
+    return recovers(path, what, spark, "see the row of the newest snapshot")
 
 
 def _start(way: Load) -> str:

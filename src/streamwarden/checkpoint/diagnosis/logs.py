@@ -1,7 +1,7 @@
 """What is missing or damaged in `metadata` and in the logs of batches, and what Spark will do about it.
 
-Which files Spark needs to start: `metadata`; the newest `offsets/P` and the one before it; the newest `commits/C`; the
-log of each file source from its last compact file on. Everything older is only kept for a rewind.
+To start, Spark needs `metadata`, the newest `offsets/P` and the one before it, the newest `commits/C`, and the log of
+each file source from its last compact file on. Everything older is only kept for a rewind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from streamwarden.checkpoint.compaction import orphan_checksums
-from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding, not_read, refuses_start
+from streamwarden.checkpoint.diagnosis.damage import RESTORE, Consequence, Damage, not_read, recovers, refuses_start
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     COMMITS,
@@ -34,18 +34,16 @@ from streamwarden.checkpoint.logs import (
     require_uuid,
 )
 
-RESTORE: Final = "restore it from a copy of the checkpoint"
-
 _CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Both logs as they are: batch -> its record, or in words why it cannot be understood.
+    """Both logs: batch -> its record, or a text that says why the record cannot be read.
 
     Args:
-        written: newest batch in the manifest of the file sink; None if there is no such sink, or it is not known.
+        written: newest batch in the manifest of the file sink; None if there is no such sink, or it is unknown.
     """
 
     offsets: Mapping[int, OffsetRecord | str] = field(default_factory=dict)
@@ -61,24 +59,24 @@ class Logs:
         return max(self.commits, default=None)
 
     def latest_offsets(self) -> OffsetRecord | None:
-        """The newest record that can be understood."""
+        """The newest record that can be read."""
         return next((self._good(batch) for batch in sorted(self.offsets, reverse=True) if self._good(batch)), None)
 
     @property
     def skipped(self) -> bool:
-        """The newest batch has to run again and will not: the sink skips a batch that its manifest lists."""
+        """Whether Spark will only commit the newest batch, because the sink skips a batch that its manifest lists."""
         planned, committed = self.planned, -1 if self.committed is None else self.committed
         return planned is not None and committed < planned and self.written is not None and self.written >= planned
 
     @property
     def runs_again(self) -> bool:
-        """The newest batch is planned and not committed, and Spark executes it (again)."""
+        """Whether the newest batch is planned and not committed, and Spark executes it (again)."""
         planned, committed = self.planned, -1 if self.committed is None else self.committed
         return planned is not None and committed < planned and not self.skipped
 
     @property
     def state_version(self) -> int:
-        """The state version that is loaded next: P if batch P has to run (again), P+1 if it is committed or skipped."""
+        """The state version that Spark loads next: P if batch P has to run (again), else P+1 (committed or skipped)."""
         if self.planned is None:
             return 0
         done = self.skipped or (self.committed is not None and self.committed >= self.planned)
@@ -90,7 +88,7 @@ class Logs:
 
 
 def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[int], written: int | None = None) -> Logs:
-    """Read both logs. A file that was purged since it was listed is left out; every damage is kept as words."""
+    """Read both logs. A file that was purged since it was listed is left out; every damage is kept as a text."""
     return Logs(
         _read_all(checkpoint / OFFSETS, offsets, parse_offsets),
         _read_all(checkpoint / COMMITS, commits, parse_commit),
@@ -100,7 +98,7 @@ def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[in
 
 def diagnose_metadata(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
     """`metadata`: without it Spark refuses to continue what is there."""
-    new_id = 'write {"id": "<a new UUID>"} into it (sinks that remember the query id take it for a new query)'
+    new_id = 'write {"id": "<a new UUID>"} into it (a sink that remembers the query id treats it as a new query)'
     try:
         require_uuid(parse_query_id(read_bytes(checkpoint / METADATA)))
     except FileNotFoundError:
@@ -116,17 +114,17 @@ def diagnose_metadata(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
 
 
 def diagnose_folders(checkpoint: Location) -> Iterator[Damage]:
-    """A file in the place of a folder: Spark can neither list it nor write into it."""
+    """A file where a folder should be: Spark can neither list it nor write into it."""
     for entry in checkpoint.entries():
         if entry.name in (OFFSETS, COMMITS, SOURCES, STATE) and not entry.is_dir:
-            yield refuses_start(entry.name, "a file is in the place of the folder", RESTORE)
+            yield refuses_start(entry.name, "it is a file, not a folder", RESTORE)
 
 
 def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Damage]:
     """Gaps and damage in `offsets/` and `commits/`.
 
     Args:
-        executed: newest batch that left something in the state or in the sink's manifest; None: nothing can tell.
+        executed: newest batch that left something in the state or in the sink's manifest; None if there is neither.
     """
     planned, committed = logs.planned, logs.committed
     if planned is None:
@@ -140,7 +138,7 @@ def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Damage]:
 
 
 def diagnose_orphans(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
-    """Checksum files of `offsets/` and `commits/` that are in the way of the next batches."""
+    """Checksum files in `offsets/` and `commits/` that make the next batches fail."""
     planned = -1 if logs.planned is None else logs.planned
     committed = -1 if logs.committed is None else logs.committed
     for folder, after in ((OFFSETS, planned), (COMMITS, max(planned - 1, committed))):
@@ -149,11 +147,11 @@ def diagnose_orphans(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
 
 
 def orphan(path: str) -> Damage:
-    """A checksum file whose file was removed by hand."""
+    """A checksum file whose file a person removed."""
     name = path.rpartition("/")[2].removeprefix(".").removesuffix(".crc")
     spark = f"Spark fails when it writes {name} ('Multiple streaming queries are concurrently using …')."
     what = f"the checksum file was left behind when {name} was removed"
-    return finding(path, what, Consequence.REFUSES, spark, "remove it")
+    return Damage(path, what, Consequence.REFUSES, spark, "remove it")
 
 
 def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int | None) -> Iterator[Damage]:
@@ -163,13 +161,15 @@ def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int 
     error_class = None if second else _CONCURRENT
     if executed is None or executed > planned:
         what = f"the file is missing, while {COMMITS}/{committed} is there"
-        next_step = f"{RESTORE}; no other file can say what that batch read"
+        next_step = f"{RESTORE}; no other file records what that batch read"
         if executed is None:
             next_step += f". If batch {committed} never ran here, {_remove(committed)}"
         yield refuses_start(f"{OFFSETS}/{committed}", what, next_step, error_class)
         return
     for batch in sorted(each for each in logs.commits if each > planned):
-        what = f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left nothing behind"
+        what = (
+            f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left no state and no output"
+        )
         yield refuses_start(f"{COMMITS}/{batch}", what, _remove(batch), error_class)
 
 
@@ -203,11 +203,11 @@ def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterat
         if isinstance(record, CommitRecord) or batch == committed:
             continue
         if record is None and (committed is None or batch > committed):
-            yield finding(name, "the file is missing", Consequence.RECOVERS, again, "nothing: start the stream")
+            yield recovers(name, "the file is missing", again)
         else:
             yield not_read(name, record or "the file is missing")
     if committed is None and planned > 0:
-        yield finding(COMMITS, "no batch is committed", Consequence.RECOVERS, again, "nothing: start the stream")
+        yield recovers(COMMITS, "no batch is committed", again)
     newest = None if committed is None else logs.commits[committed]
     if isinstance(newest, str):
         advice = f"{RESTORE}, or {_remove(committed or 0)}: the batch runs again"

@@ -1,7 +1,7 @@
-"""Which folders `state/` must have: operators, partitions and stores, and which files the state store reads there.
+"""Which folders `state/` must have (operators, partitions and stores), and which files the state store reads there.
 
-How many partitions an operator has is fixed by `spark.sql.shuffle.partitions` in `offsets/N`; Spark does not read the
-number in the operator's metadata. A global aggregation and a global limit have one partition, whatever is set.
+`spark.sql.shuffle.partitions` in `offsets/N` fixes how many partitions an operator has; Spark does not read the number
+in the operator's metadata. A global aggregation and a global limit always have one partition.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.damage import Damage, loses_rows
-from streamwarden.checkpoint.diagnosis.loading import NO_DELTA, NO_FILE, refuses
+from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, loses_rows
+from streamwarden.checkpoint.diagnosis.loading import NO_DELTA, NO_FILE
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS, STATE
 from streamwarden.checkpoint.logs import OffsetRecord
@@ -43,7 +43,7 @@ def expected_layout(
     schemas: Mapping[int, Sequence[StateSchema]],
     record: OffsetRecord,
 ) -> dict[int, OperatorLayout]:
-    """Operator -> what Spark will load of it. Without a schema, one partition alone may be all that there is."""
+    """Operator -> what Spark will load of it. Without a schema, a single partition may be complete."""
     found = {}
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
@@ -63,17 +63,17 @@ def diagnose_layout(
     record: OffsetRecord,
     committed_operators: int,
 ) -> Iterator[Damage]:
-    """Operators are numbered from 0 without a hole, and so are the partitions of each; each partition has every store.
+    """Operators are numbered from 0 without a gap, and so are the partitions of each; each partition has every store.
 
     Args:
-        version: of the state that is loaded next.
+        version: of the state that Spark loads next.
         committed_operators: how many operators the newest commit names (checkpoint format 2); 0 if it names none.
     """
     missing = missing_class(record)
     for operator in range(max(1 + max(layout), committed_operators)):
         folder = join(STATE, str(operator))
         if operator not in layout:
-            yield refuses(folder, "the operator's folder is missing", missing)
+            yield fails_first_batch(folder, "the operator's folder is missing", missing)
             continue
         own = [store for store in stores if store.operator == operator]
         for partition in range(layout[operator].partitions):
@@ -89,7 +89,7 @@ def of_provider(store: StateStore, record: OffsetRecord) -> StateStore:
 
 
 def missing_class(record: OffsetRecord) -> str:
-    """The error class with which a batch fails whose state is not there."""
+    """The error class with which a batch fails if its state is missing."""
     return NO_DELTA if provider_name(record) == HDFS else NO_FILE
 
 
@@ -102,25 +102,25 @@ def _diagnose_partition(
     folder: str, there: Sequence[StateStore], layout: OperatorLayout, record: OffsetRecord, missing: str
 ) -> Iterator[Damage]:
     if not there:
-        yield refuses(folder, "the partition is missing", missing)
+        yield fails_first_batch(folder, "the partition is missing", missing)
         return
     if not any(store.files for store in there):
-        yield refuses(folder, "the partition has no state", missing)
+        yield fails_first_batch(folder, "the partition has no state", missing)
         return
     for name in layout.stores:
         store = next((each for each in there if each.name == name), None)
         if store is None:
-            yield refuses(join(folder, name), "the store is missing", missing)
+            yield fails_first_batch(join(folder, name), "the store is missing", missing)
         elif not of_provider(store, record).files:
             what = f"it has no file of {provider_name(record)}, which offsets/{record.batch} names"
-            yield refuses(store.folder, what, missing)
+            yield fails_first_batch(store.folder, what, missing)
 
 
 def _diagnose_unread(
     folder: str, own: Sequence[StateStore], layout: OperatorLayout, version: int, batch: int
 ) -> Iterator[Damage]:
-    """Partitions beyond the number that the offset log fixes, with state of the version that is loaded next. A query
-    that was repartitioned to fewer has others, of older versions."""
+    """Partitions beyond the number that the offset log fixes, with state of the version that Spark loads next. A
+    query that was repartitioned to fewer partitions keeps some with older versions."""
     for store in own:
         if store.partition >= layout.partitions and store.newest >= version:
             what = f"{OFFSETS}/{batch} fixes {layout.partitions} partitions, so this one is not read"

@@ -1,4 +1,4 @@
-"""The checkpoint inspector: everything that a checkpoint says, in one report, without Spark."""
+"""The checkpoint inspector: everything that a checkpoint contains, in one report, without Spark."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def read_checkpoint(checkpoint: Location, *, output: Location | None = None) -> 
     Args:
         output: folder of the query's parquet sink: its manifest is checked too.
 
-    Raises CheckpointError if it is no checkpoint or cannot be read. Damage inside is a finding, never an error.
+    Raises CheckpointError if it is not a checkpoint or cannot be read. A damage inside is reported, never raised.
     """
     try:
         require_checkpoint(checkpoint)
@@ -202,7 +202,7 @@ def read_checkpoint(checkpoint: Location, *, output: Location | None = None) -> 
 
 
 def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
-    """One look. What is written first is listed last, so that a running query never looks as if something lacked."""
+    """Read once. What Spark writes first is listed last, so that a running query never seems to lack a file."""
     commit_ids = batch_ids(list_or_empty(checkpoint / COMMITS))
     written = None if output is None else newest_entry(output)
     logs = read_logs(checkpoint, commit_ids, batch_ids(list_or_empty(checkpoint / OFFSETS)), written)
@@ -250,7 +250,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
 
 def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:
     """The newest batch that needs a whole entry in the manifest. In checkpoint format 2 Spark never commits a batch
-    that the manifest lists (that is a finding), so only committed batches count."""
+    that the manifest lists (that is a damage), so only committed batches count."""
     written = None if second_format(stores) else logs.written
     return last_settled(logs.planned, logs.committed, written)
 
@@ -312,7 +312,7 @@ def _batches(
 
 
 def _files_read(checkpoint: Location, logs: Logs) -> dict[int, dict[int, int]]:
-    """Source -> batch -> number of files; a source whose log is damaged has none (that is a finding of its own)."""
+    """Source -> batch -> number of files. A source whose log is damaged has none; that damage is reported elsewhere."""
     latest = logs.latest_offsets()
     counts: dict[int, dict[int, int]] = {}
     for source, value in enumerate(latest.sources if latest else ()):

@@ -1,10 +1,11 @@
 """What is missing or damaged in the manifest of the file sink, `_spark_metadata`, and what Spark will do about it.
 
-Spark writes no entry for a batch that its manifest lists, nor for any before it, whatever these entries hold. So an
-entry that is damaged, or of another run, loses the rows of its batch without a word.
+Spark writes no entry for a batch that its manifest lists, nor for any batch before it, whatever these entries contain.
+So an entry that is damaged, or that another run wrote, loses the rows of its batch, and Spark reports no error.
 
-Without its entry a batch that is not committed runs again. But a compact entry repeats what the entries before it list,
-and Spark purges those some time later: then it is the only list of the files of earlier batches, and has to stay.
+A batch that is not committed runs again if its entry is removed. But a compact entry repeats what the entries before it
+list, and Spark purges those some time later: then the compact entry is the only list of the files of earlier batches,
+and it must not be removed.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _AGAIN: Final = f"{_NEW_OUTPUT}, or restore the file"
 
 @dataclass(frozen=True, slots=True)
 class _OpenEntry:
-    """The entry of the batch that is planned and not committed: Spark skips the batch because of it.
+    """The entry of the batch that is planned and not committed, because of which Spark skips the batch.
 
     Args:
-        move_out: how a person makes the batch run again; None: that would lose more, or the batch would not run.
+        move_out: how a person makes the batch run again; None if that would lose more, or the batch would not run.
         earlier: files that the entries before it name.
     """
 
@@ -56,7 +57,7 @@ def diagnose_sink(
     that it names.
 
     Args:
-        no_state: error class with which a batch fails whose state was never written; None: the query keeps no state.
+        no_state: error class with which a batch fails if its state was never written; None: the query keeps no state.
     """
     if manifest is None:
         if logs.committed is not None:
@@ -75,7 +76,7 @@ def diagnose_sink(
 
 
 def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
-    """That of the newest batch that the manifest has to list."""
+    """The entry of the newest batch that the manifest has to list."""
     batch = manifest.upto
     before = read_sink_manifest(output, batch - 1)
     earlier = frozenset(_named_files(output, before.entries)) if before else frozenset()
@@ -86,13 +87,13 @@ def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
 def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool:
     """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
     if all(batch < first for batch in manifest.compact):
-        return True  # each of them lists its own batch and no other
+        return True  # each of the other entries lists only its own batch
     before = read_sink_manifest(output, first - 1)
     return before is not None and not before.missing and not before.damaged
 
 
 def _move_out(manifest: SinkManifest, batch: int) -> str:
-    """What cures an entry of a batch that is not committed: Spark then executes the batch and writes the entry."""
+    """How to make a batch that is not committed run again: Spark then writes the entry too."""
     name = compactible_name(batch, batch in manifest.compact)
     return (
         f"before the start, move {SINK_LOG}/{name} and its checksum file .{name}.crc out of the output: "
@@ -102,7 +103,7 @@ def _move_out(manifest: SinkManifest, batch: int) -> str:
 
 def _no_manifest(committed: int) -> Damage:
     noticed = f"batch {next_compaction((), committed)}, which compacts it, fails ({_NO_ENTRY})"
-    spark = f"Spark runs on into a manifest without what was written so far, until {noticed}."
+    spark = f"Spark continues with a manifest that lacks everything written so far, until {noticed}."
     return loses_rows(SINK_LOG, "the manifest is missing", spark, _AGAIN, _NO_ENTRY)
 
 
@@ -123,9 +124,9 @@ def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEn
 
 def _gone(name: str, is_open: bool) -> str:
     batch = name.removesuffix(COMPACT)
-    taken = f"Spark takes batch {batch} for written and only commits it" if is_open else "Spark runs on"
+    taken = f"Spark considers batch {batch} written and only commits it" if is_open else "Spark continues"
     lost = "that batch" if name == batch else f"every batch up to {batch}"
-    return f"{taken}; the rows of {lost} are missing for good. Its reader refuses the folder at once,"
+    return f"{taken}; the rows of {lost} are missing for good. Spark's reader refuses the folder at once,"
 
 
 def _noticed(manifest: SinkManifest) -> str:
@@ -166,19 +167,19 @@ def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | Non
 
 
 def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry | None) -> Iterator[Damage]:
-    """Files that the manifest names and that are not there, or not whole.
+    """Files that the manifest names and that are missing or incomplete.
 
-    What the entries before the open one name stays as it is, even where a compact entry repeats it: the open batch
-    would not write it if it ran again.
+    A file that an entry before the open one names is not restored by running the open batch again, even if a compact
+    entry repeats it.
     """
     inside = output.path.rstrip("/") + "/"
     skipped = [each for each in manifest.entries if opened is not None and each.batch == opened.batch]
     of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
     for file, what in lost_files(output.fs, _named_files(output, manifest.entries)).items():
-        taken, cure = "Spark runs on and never notices", _AGAIN
+        taken, cure = "Spark continues and does not notice", _AGAIN
         if opened is not None and file in of_open:
-            taken, cure = f"Spark takes batch {opened.batch} for written and only commits it", opened.move_out or _AGAIN
-        spark = f"{taken}; its reader refuses the folder, others miss the rows."
+            taken, cure = f"Spark considers batch {opened.batch} written and only commits it", opened.move_out or _AGAIN
+        spark = f"{taken}; Spark's reader refuses the folder, other readers miss the rows."
         yield loses_rows(file.removeprefix(inside), f"the manifest names it, and {what}", spark, cure)
 
 

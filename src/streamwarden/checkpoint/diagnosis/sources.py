@@ -1,7 +1,7 @@
 """What is missing or damaged in the logs of file sources, `sources/N`, and what Spark will do about it.
 
-Spark reads the log from its last compact file on. It needs the files of the newest planned batch to execute it, or to
-tell the source where the next one begins; only a batch that read nothing new is planned without them.
+Spark reads the log from its last compact file on. It needs the files of the newest planned batch to execute that batch,
+or to find where the next batch begins. Only a batch that read no new file is planned without them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from streamwarden.checkpoint.compaction import orphan_checksums
-from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding, loses_rows, refuses_start
-from streamwarden.checkpoint.diagnosis.logs import RESTORE, Logs, orphan
+from streamwarden.checkpoint.diagnosis.damage import RESTORE, Consequence, Damage, loses_rows, refuses_start
+from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     OFFSETS,
@@ -29,9 +29,9 @@ from streamwarden.checkpoint.uris import to_path
 
 _PUT_BACK: Final = "put the file back before the start, with its old name and its old modification time"
 _LISTED_AGAIN: Final = (
-    "Spark starts, because the newest batch read no new file. It then lists the input again and writes what it finds "
-    "first under this offset, which counts as read: files that arrived since are lost unless `maxFilesPerTrigger` "
-    "leaves no room for them."
+    "Spark starts, because the newest batch read no new file. It then lists the input again and records what it finds "
+    "first under this offset. These files count as read, so files that arrived since then are lost, unless "
+    "`maxFilesPerTrigger` leaves no room for them."
 )
 
 
@@ -60,7 +60,7 @@ def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[
         return
     where = f"{OFFSETS}/{batch}"
     if ends is None:
-        what = f"the offset of source {source} is no position in a log of files, while that of the batch before is"
+        what = f"the offset of source {source} is not a position in a log of files, while that of the batch before is"
         yield refuses_start(where, what, RESTORE)
     elif ends < begins:
         what = f"source {source} ends at log offset {ends}, before the {begins} at which the batch begins"
@@ -86,7 +86,7 @@ def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int
 
 
 def _diagnose_input(checkpoint: Location, source: int, offsets: range) -> Iterator[Damage]:
-    """The files that a batch has yet to read. Files on another file system than the checkpoint are not looked up."""
+    """The files that a batch has yet to read. Files on another file system than the checkpoint's are not checked."""
     folder = join(SOURCES, str(source))
     ids = compactible_ids(list_or_empty(checkpoint / folder))
     files, _ = chain(ids, offsets.stop - 1)
@@ -95,12 +95,12 @@ def _diagnose_input(checkpoint: Location, source: int, offsets: range) -> Iterat
         try:
             entries = read_source_log(checkpoint / folder / compactible_name(batch, compact), batch)
         except (Damaged, FileNotFoundError):
-            continue  # another finding says so
+            continue  # `_diagnose_log` reports it
         named += [to_path(entry.path) for entry in entries if entry.offset in offsets]
     root = checkpoint.path.partition("://")[0] if "://" in checkpoint.path else ""
     reachable = [each for each in named if (each.partition("://")[0] if "://" in each else "") == root]
     for file in lost_files(checkpoint.fs, dict.fromkeys(reachable)):
-        spark = "Spark runs the batch again without this file and never notices: its rows are missing."
+        spark = "Spark runs the batch again without this file and does not notice: its rows are missing."
         yield loses_rows(file, "the planned batch has yet to read it, and it is not there", spark, _PUT_BACK)
 
 
@@ -115,5 +115,5 @@ def _diagnose_missing(folder: str, missing: Sequence[int], newest: int, *, nothi
 
 
 def _doubles(name: str) -> Damage:
-    spark = "Spark takes the files of this offset for new and reads them again: their rows come twice."
-    return finding(name, "it names no file", Consequence.DOUBLES, spark, RESTORE)
+    spark = "Spark considers the files of this offset new and reads them again: their rows are in the output twice."
+    return Damage(name, "it names no file", Consequence.DOUBLES, spark, RESTORE)

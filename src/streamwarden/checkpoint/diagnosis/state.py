@@ -1,6 +1,6 @@
 """What is missing or damaged under `state/`, and what Spark will do about it.
 
-Only files that the next start reads are opened; `loading` says which these are.
+Only files that the next start reads are opened; `loading` determines them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, finding
-from streamwarden.checkpoint.diagnosis.loading import diagnose_load, refuses
-from streamwarden.checkpoint.diagnosis.logs import RESTORE, Logs
+from streamwarden.checkpoint.diagnosis.damage import (
+    RESTORE,
+    Consequence,
+    Damage,
+    fails_first_batch,
+    recovers,
+    refuses_start,
+)
+from streamwarden.checkpoint.diagnosis.loading import diagnose_load
+from streamwarden.checkpoint.diagnosis.logs import Logs
 from streamwarden.checkpoint.diagnosis.partitions import (
     diagnose_layout,
     expected_layout,
@@ -25,37 +32,36 @@ from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadat
 from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.state import StateStore
 
-_REFUSES: Final = "Spark refuses to start."
 _MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
-"""Only while nothing at all is under `state/`."""
+"""Spark's class if `state/` is empty or missing."""
 _PROCESSOR: Final = "transformWithState"
 _NO_METADATA: Final = "STDS_FAILED_TO_READ_OPERATOR_METADATA"
 _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
-"""A setting that the offset log records since Spark 4.0, which also writes metadata of every operator."""
+"""A setting in the offset log since Spark 4.0, the first version that writes metadata of every operator."""
 
 
 def operators_of(
     checkpoint: Location, stores: Sequence[StateStore], logs: Logs
 ) -> tuple[dict[int, OperatorMetadata], list[Damage]]:
-    """The metadata of each operator that has some, and what is wrong with it."""
+    """The metadata of each operator that has some, and its damages."""
     found: dict[int, OperatorMetadata] = {}
-    findings = []
+    damages = []
     latest = logs.latest_offsets()
     for operator in sorted({store.operator for store in stores}):
         where = operator_metadata_path(checkpoint, operator)
         if where is None:
             folder = join(STATE, str(operator), "_metadata")
             if list_or_empty(checkpoint / STATE / str(operator) / FAMILIES):
-                findings.append(_no_metadata(folder, "the operator's metadata is missing", _NO_METADATA))
+                damages.append(refuses_start(folder, "the operator's metadata is missing", RESTORE, _NO_METADATA))
             elif latest is not None and _WRITES_OPERATORS in latest.conf:
-                findings.append(_unread(folder, "the operator's metadata is missing"))
+                damages.append(_unread(folder, "the operator's metadata is missing"))
             continue
         try:
             found[operator] = read_operator_metadata(checkpoint, operator, where)
         except Damaged as error:
             second = "/_metadata/v2/" in where
-            findings.append(_no_metadata(where, str(error)) if second else _unread(where, str(error)))
-    return found, findings
+            damages.append(refuses_start(where, str(error)) if second else _unread(where, str(error)))
+    return found, damages
 
 
 def diagnose_state(
@@ -65,14 +71,14 @@ def diagnose_state(
     schemas: Mapping[int, Sequence[StateSchema]],
     logs: Logs,
 ) -> Iterator[Damage]:
-    """Everything wrong under `state/` that matters for the next start."""
+    """Every damage under `state/` that matters for the next start."""
     version, latest = logs.state_version, logs.latest_offsets()
     if version == 0 or latest is None:
         return
     if not stores:
         empty = batch_ids(list_or_empty(checkpoint / STATE))
         if empty:
-            yield refuses(join(STATE, str(empty[0])), "the operator has no state", missing_class(latest))
+            yield fails_first_batch(join(STATE, str(empty[0])), "the operator has no state", missing_class(latest))
         elif latest.watermark_ms > 0:
             yield _no_state(logs)
         return
@@ -94,9 +100,9 @@ def _no_state(logs: Logs) -> Damage:
     what = "there is no state, while the query has a watermark"
     records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
     if any(records.get(batch - 1) == sources for batch, sources in records.items()):
-        return refuses(STATE, f"{what} and ran batches without new data", _MISSING_STATE)
+        return fails_first_batch(STATE, f"{what} and ran batches without new data", _MISSING_STATE)
     spark = f"A query without stateful operators needs none; a stateful one refuses to start ({_MISSING_STATE})."
-    return finding(STATE, what, Consequence.HARMLESS, spark, f"nothing, if the query keeps no state; else {RESTORE}")
+    return Damage(STATE, what, Consequence.HARMLESS, spark, f"nothing, if the query keeps no state; else {RESTORE}")
 
 
 def second_format(stores: Sequence[StateStore]) -> bool:
@@ -105,15 +111,14 @@ def second_format(stores: Sequence[StateStore]) -> bool:
 
 
 def _never_committed(batch: int) -> Damage:
-    """A driver killed after the sink's manifest and before the commit. Checkpoint format 2 has no way back from there:
-    the sink skips the batch, so no state is loaded, and the commit has no state ids to name."""
-    entry = f"{SINK_LOG}/{batch}"
+    """A driver was killed between the sink's manifest and the commit. A checkpoint of format 2 cannot continue from
+    there: the sink skips the batch, so Spark loads no state, and the commit has no state ids to name."""
     return Damage(
-        path=join(COMMITS, str(batch)),
-        what="the file is missing, while the sink's manifest lists the batch; the checkpoint has format 2",
-        consequence=Consequence.REFUSES,
-        spark="Spark fails at each start (assertion failed: CheckpointInfo length: 0).",
-        next_step=f"move {entry} and its checksum file out of the output: the batch runs again; "
+        join(COMMITS, str(batch)),
+        "the file is missing, while the sink's manifest lists the batch; the checkpoint has format 2",
+        Consequence.REFUSES,
+        "Spark fails at each start (assertion failed: CheckpointInfo length: 0).",
+        f"move {SINK_LOG}/{batch} and its checksum file out of the output: the batch runs again; "
         f"if it is {batch}.compact, {RESTORE}",
     )
 
@@ -121,12 +126,12 @@ def _never_committed(batch: int) -> Damage:
 def diagnose_schemas(
     checkpoint: Location, stores: Sequence[StateStore], operators: Mapping[int, OperatorMetadata]
 ) -> tuple[dict[int, tuple[StateSchema, ...]], list[Damage]]:
-    """Operator -> the schemas of its stores; and what is wrong with them. Spark checks them at every start.
+    """Operator -> the schemas of its stores; and their damages. Spark checks the schemas at every start.
 
-    A schema that is not there is written anew, but for that of transformWithState.
+    Spark writes a missing schema again, except that of transformWithState.
     """
     found: dict[int, tuple[StateSchema, ...]] = {}
-    findings = []
+    damages = []
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
         schemas = []
@@ -137,40 +142,32 @@ def diagnose_schemas(
                 families = tuple(replace(each, kind=kinds.get(each.name)) for each in schema.families)
                 schemas.append(replace(schema, families=families))
             except Damaged as error:
-                findings.append(_broken_schema(where, str(error), operators.get(operator)))
+                damages.append(_broken_schema(where, str(error), operators.get(operator)))
         found[operator] = tuple(schemas)
         if operator in operators:
-            findings += _lost_schema(checkpoint, operators[operator])
-    return found, findings
+            damages += _lost_schema(checkpoint, operators[operator])
+    return found, damages
 
 
 def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[Damage]:
-    """Of format 3: the operator's metadata names the file."""
+    """A schema of format 3 that the operator's metadata names and that is missing."""
     if not metadata.schema_files:
         return
     newest = metadata.schema_files[-1]
     folder = join(STATE, str(metadata.operator), FAMILIES)
     if any(newest in list_or_empty(checkpoint / folder / store) for store in metadata.stores):
         return
-    refuses_it = metadata.name.startswith(_PROCESSOR)
-    yield Damage(
-        path=join(folder, metadata.stores[0], newest),
-        what="the state's schema is missing",
-        consequence=Consequence.REFUSES if refuses_it else Consequence.RECOVERS,
-        spark=_REFUSES if refuses_it else "Spark starts and writes it anew, unchecked against the state.",
-        next_step=RESTORE if refuses_it else "nothing: start the stream",
-    )
+    path, what = join(folder, metadata.stores[0], newest), "the state's schema is missing"
+    if metadata.name.startswith(_PROCESSOR):
+        yield refuses_start(path, what)
+    else:
+        yield recovers(path, what, "Spark starts and writes it again, unchecked against the state.")
 
 
 def _broken_schema(where: str, what: str, metadata: OperatorMetadata | None) -> Damage:
     needed = metadata is not None and metadata.name.startswith(_PROCESSOR)
-    return Damage(
-        path=where,
-        what=what,
-        consequence=Consequence.REFUSES,
-        spark=_REFUSES,
-        next_step=RESTORE if needed else f"{RESTORE}, or remove it: Spark writes it anew, unchecked against the state",
-    )
+    remove = f"{RESTORE}, or remove it: Spark writes it again, unchecked against the state"
+    return refuses_start(where, what, RESTORE if needed else remove)
 
 
 def _committed_ids(logs: Logs, version: int, operator: int) -> frozenset[str]:
@@ -197,23 +194,5 @@ def _strings(value: object) -> frozenset[str]:
     return frozenset()
 
 
-def _no_metadata(path: str, what: str, error_class: str | None = None) -> Damage:
-    """An operator with column families finds its schema through its metadata."""
-    return Damage(
-        path=path,
-        what=what,
-        consequence=Consequence.REFUSES,
-        spark=f"Spark refuses to start{f' ({error_class})' if error_class else ''}.",
-        next_step=RESTORE,
-        error_class=error_class,
-    )
-
-
 def _unread(path: str, what: str) -> Damage:
-    return Damage(
-        path=path,
-        what=what,
-        consequence=Consequence.RECOVERS,
-        spark="Spark starts and writes it anew; a change of operators goes unnoticed once.",
-        next_step="nothing: start the stream",
-    )
+    return recovers(path, what, "Spark starts and writes it again; a change of operators goes unnoticed once.")

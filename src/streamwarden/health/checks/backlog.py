@@ -105,7 +105,7 @@ def _by_input(window: Window, longest: float) -> Found | None:
     # With a limit a slow trigger leaves the stream waiting between batches: it does not read faster than it is let, and
     # what the next batch takes is not behind. Without one the next batch takes all.
     trigger, next_in = window.spec.trigger.interval or 0.0, 0.0
-    if window.spec.source.limited and trigger * waiting.planned_batches > seconds:
+    if window.spec.source.limit is not None and trigger * waiting.planned_batches > seconds:
         rate, next_in = waiting.planned / (trigger * waiting.planned_batches + nothing), trigger
     evidence: dict[str, object] = {
         f"waiting_{waiting.what}s": waiting.count,
@@ -150,7 +150,7 @@ def _by_rates(window: Window) -> Found | None:
     rows / `processedRowsPerSecond` is the time a batch took, rows / `inputRowsPerSecond` the time its rows took to
     arrive. With a limit per batch the input rate says what was read, not what arrived, so it says nothing then.
     """
-    if window.spec.source.limited or window.spec.trigger.available_now:
+    if window.spec.source.limit is not None or window.spec.trigger.available_now:
         return None
     queue, used = 0.0, 0
     for each in reports(window, 5 * MEMORY):

@@ -38,6 +38,7 @@ class BoundedInput:
     unseen: int
     longest_queue: int
     digest: str
+    copied: CopiedTopic | None = None
     ranges: tuple[TopicRange, ...] = ()
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,7 +49,6 @@ from streamwarden.checkpoint.sources import log_offset
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks.fork import InputFile
 from streamwarden.lifecycle.forks.places import Places
 
 _OPERATOR: Final = re.compile(rf"{STATE}/\d+/_metadata/(?:(?P<sum>.*\.crc)|metadata|v2/(?P<batch>\d+))")
@@ -252,12 +251,6 @@ def manifest_steps(manifest: SinkManifest, output: str, places: Places) -> list[
                 data[relative] = target
         writes.append(Write(join(places.output, SINK_LOG, entry.name), "\n".join(lines)))
     return [*writes, *(Link(join(output, relative), target) for relative, target in data.items())]
-
-
-def input_links(files: Iterable[InputFile], source: str, places: Places) -> Iterator[Link]:
-    """Step 5."""
-    for file in files:
-        yield Link(join(source, file.name), join(places.input, file.name))
 
 
 def metadata_step(places: Places, query_id: str) -> Write:

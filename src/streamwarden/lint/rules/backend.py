@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_heap, flag
-from streamwarden.lint.facts import Bound, Facts, Kind
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.facts import Bound, Facts, OperatorKind
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.stream import Backend, Manager, SparkSpec
 from streamwarden.units import MB, format_size
@@ -26,37 +26,42 @@ def judge(facts: Facts) -> Iterable[Finding]:
     where = f"{facts.file}: state.backend"
     remote = _REMOTE.match(spec.checkpoint) is not None
     if not spec.spark.master.startswith("local") and not remote:
-        told = (
+        observed = (
             f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: a "
             "folder of one host's disk fails, one that all hosts mount serves"
         )
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: checkpoint")
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: checkpoint")
     if backend is Backend.HDFS:
         for each in operators:
-            if each.kind is Kind.PROCESSOR:
-                told = f"{each.name} runs on RocksDB only, and the backend is hdfs"
-                yield RULE.finding(facts, told, each.origin, each.where, severity=Severity.ERROR)
+            if each.kind is OperatorKind.PROCESSOR:
+                observed = f"{each.name} runs on RocksDB only, and the backend is hdfs"
+                yield RULE.finding(facts, observed, each.origin, each.where, severity=Severity.ERROR)
         memory = facts.history.state_memory if facts.history else None
         heap = _heap(spec.spark)
         if memory is not None and heap is not None and memory > HEAP_SHARE * heap:
-            told = (
+            observed = (
                 f"HDFS-backed state takes {format_size(memory)} of a heap of {format_size(heap)}, more than "
                 f"{HEAP_SHARE:.0%}"
             )
-            yield RULE.finding(facts, told, Origin.HISTORY, where)
+            yield RULE.finding(facts, observed, FactOrigin.HISTORY, where)
         growing = [each for each in operators if each.bound is Bound.NONE]
         for each in growing:
-            told = f"the state of {each.name} grows without end on the heap (backend hdfs): RocksDB would spill to disk"
-            yield RULE.finding(facts, told, each.origin, each.where)
+            observed = (
+                f"the state of {each.name} grows without end on the heap (backend hdfs): RocksDB would spill to disk"
+            )
+            yield RULE.finding(facts, observed, each.origin, each.where)
+        if not facts.all_known:
+            observed = "whether the state grows without end, or needs RocksDB, is not known without the plan (`--plan`)"
+            yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, where)
     elif backend is Backend.ROCKSDB:
         yield from _rocksdb(facts, remote)
     else:
-        told = f"{backend} is a provider of somebody's own: what it keeps where is not known"
-        yield RULE.unknown(facts, told, Origin.DECLARATION, where)
+        observed = f"{backend} is a custom provider: where it keeps its state is not known"
+        yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, where)
 
 
 def _heap(spark: SparkSpec) -> int | None:
-    """Bytes of heap for state: the driver's, or that of all executors; None: nobody says how many there will be."""
+    """Bytes of heap for state: the driver's, or that of all executors; None if their number is not declared."""
     if spark.manager is Manager.LOCAL:
         return spark.driver_memory
     return None if spark.executors.instances is None else spark.executors.instances * executor_heap(spark)
@@ -64,17 +69,19 @@ def _heap(spark: SparkSpec) -> int | None:
 
 def _rocksdb(facts: Facts, remote: bool) -> Iterable[Finding]:
     if not flag(facts.conf, f"{STATE_STORE}.rocksdb.boundedMemoryUsage", False):
-        told = "RocksDB takes memory outside the heap without a limit (boundedMemoryUsage is false)"
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: spark.conf")
+        observed = "RocksDB takes memory outside the heap without a limit (boundedMemoryUsage is false)"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: spark.conf")
     if flag(facts.conf, f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled", False):
         return
     where = f"{facts.file}: state.changelog"
     if remote:
-        told = "without changelogs each commit uploads a snapshot to remote storage"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        observed = "without changelogs each commit uploads a snapshot to remote storage"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     elif facts.checkpoint is not None and facts.checkpoint.state_bytes > SNAPSHOT_EACH_COMMIT:
-        told = f"without changelogs each commit writes a snapshot; {format_size(facts.checkpoint.state_bytes)} are kept"
-        yield RULE.finding(facts, told, Origin.CHECKPOINT, facts.checkpoint.path)
+        observed = (
+            f"without changelogs each commit writes a snapshot; {format_size(facts.checkpoint.state_bytes)} are kept"
+        )
+        yield RULE.finding(facts, observed, FactOrigin.CHECKPOINT, facts.checkpoint.path)
 
 
 RULE = Rule(
@@ -82,7 +89,7 @@ RULE = Rule(
     title="Backend unfit for the state or the deployment",
     severity=Severity.WARNING,
     reason=(
-        "HDFS-backed state lies on the heap, several versions of it: large state ends in garbage collection, then out "
+        "HDFS-backed state is on the heap, in several versions: large state ends in garbage collection, then out "
         "of memory. RocksDB keeps it on disk, but takes native memory without a limit unless it is given one."
     ),
     reads=(
@@ -91,7 +98,7 @@ RULE = Rule(
         f"than {HEAP_SHARE:.0%} of the heap is too much for HDFS-backed); bytes under `state/` (more than "
         f"{format_size(SNAPSHOT_EACH_COMMIT)} is too much for a snapshot with each commit). transformWithState on the "
         "HDFS-backed provider is an error: the query fails. Whether a folder under a cluster's master is one that all "
-        "hosts mount cannot be told from here: it is named."
+        "hosts mount is not visible from here, so the finding names the folder."
     ),
     remedy=(
         "`state: {backend: rocksdb, changelog: true}`; a checkpoint that all executors see; leave `boundedMemoryUsage` "

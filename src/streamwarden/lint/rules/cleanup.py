@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.lifecycle.settings import MAINTENANCE, flag, seconds
 from streamwarden.lint.facts import Bound, Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.units import format_duration
 
@@ -16,30 +16,36 @@ MOST_MAINTENANCE: Final = 600.0
 """Seconds between two removals of old versions from disk: ten times Spark's default."""
 
 FEWEST: Final = 100
-"""Batches without a single removed row from which on growth is no beginning any more."""
+"""Batches without a single removed row after which growth is not the normal start of a stream any more."""
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
-    """The bound is declared; what would apply it is off, late or missing."""
+    """State has a bound, and what would apply the bound is off, late or missing."""
     operators = facts.operators() or ()
     where = f"{facts.file}: spark.conf"
     for each in operators:
         if each.bound is Bound.UNCLEARED:
             yield RULE.finding(facts, f"{each.name}: {each.why}", each.origin, each.where, severity=Severity.ERROR)
-    if any(each.by_event_time for each in operators) and not flag(facts.conf, NO_DATA, True):
-        told = f"{NO_DATA} is false: what the last rows closed stays until others come"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    uncertain = not facts.all_known or any(each.bound is Bound.UNKNOWN for each in operators)
+    if not flag(facts.conf, NO_DATA, True):
+        if any(each.by_event_time for each in operators):
+            observed = f"{NO_DATA} is false: what the last rows closed stays in the state until new rows come"
+            yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
+        elif uncertain:
+            observed = f"{NO_DATA} is false, and whether state ends by event time is not known"
+            yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, where)
     interval = seconds(facts.conf, MAINTENANCE)
-    if operators and interval > MOST_MAINTENANCE:
-        told = f"old versions are removed each {format_duration(interval)} only"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+    if interval > MOST_MAINTENANCE and facts.operators() != ():
+        observed = f"old versions are removed only every {format_duration(interval)}"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     history = facts.history
     bounded = any(each.bound not in (Bound.NONE, Bound.ONE_ROW, Bound.UNKNOWN) for each in operators)
-    if history is not None and bounded and history.batches >= FEWEST:
+    if history is not None and (bounded or uncertain) and history.batches >= FEWEST:
         grown = history.rows_last - history.rows_first
         if history.rows_removed == 0 and grown > 0:
-            told = f"in {history.batches} batches {grown:,} rows came to the state and none was removed"
-            yield RULE.finding(facts, told, Origin.HISTORY, "the store")
+            observed = f"in {history.batches} batches {grown:,} rows came to the state and none was removed"
+            severity = None if bounded else Severity.UNKNOWN
+            yield RULE.finding(facts, observed, FactOrigin.HISTORY, "the store", severity=severity)
 
 
 RULE = Rule(
@@ -55,7 +61,7 @@ RULE = Rule(
     ),
     remedy=(
         "Clear the state in `handleExpiredTimer`; leave no-data batches on; shorten the maintenance interval. Where "
-        "nothing is ever removed, look at the watermark: `streamwarden check STREAM` shows whether it moves."
+        "nothing is ever removed, check the watermark: `streamwarden check STREAM` shows whether it moves."
     ),
     judge=judge,
 )

@@ -1,28 +1,28 @@
-"""SW110: state that nobody has described."""
+"""SW110: state without a description."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
     """A stateful job whose docstring has no part on its state."""
     if facts.job.problem:
-        yield RULE.unknown(facts, f"the job was not read: {facts.job.problem}", Origin.JOB, facts.job.path)
+        yield RULE.unknown(facts, f"the job was not read: {facts.job.problem}", FactOrigin.JOB, facts.job.path)
         return
     operators = facts.operators()
     if operators == () or facts.job.documented:
         return
     if operators is None:
-        told = "the docstring says nothing of state; whether the job keeps any is not known"
-        yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
+        observed = "the docstring does not describe the state; whether the job keeps any is not known"
+        yield RULE.unknown(facts, observed, FactOrigin.JOB, facts.job.path)
         return
-    told = f"the docstring has no paragraph that begins with `State`, and the job uses {operators[0].name}"
-    yield RULE.finding(facts, told, Origin.JOB, facts.job.path)
+    observed = f"the docstring has no paragraph that begins with `State`, and the job uses {operators[0].name}"
+    yield RULE.finding(facts, observed, FactOrigin.JOB, facts.job.path)
 
 
 RULE = Rule(
@@ -30,7 +30,8 @@ RULE = Rule(
     title="Undocumented state schema",
     severity=Severity.WARNING,
     reason=(
-        "Who must decide at night whether a key may be lost, or a field changed, needs to know what the state holds."
+        "An operator who decides at night whether a key may be lost, or a field changed, needs to know what the state "
+        "holds."
     ),
     reads=(
         "The docstring of the job's module: a line that begins with `State` and a colon in it, if the job keeps state."

@@ -1,4 +1,4 @@
-"""SW107: a recovery that nobody has tried, or not lately."""
+"""SW107: a recovery that was never tried, or not recently."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamwarden.lint.facts import DrillFacts, Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.units import format_duration
 
@@ -20,20 +20,20 @@ LATE: Final = 2.0
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
-    """Declared, run, run lately, and passed: the first that fails is told, for each drill."""
+    """Declared, run, run lately, and passed: the first condition that fails is reported, for each drill."""
     if facts.drills is None:
-        yield RULE.unknown(facts, "the drills were not read", Origin.DECLARATION, "config/drills")
+        yield RULE.unknown(facts, "the drills were not read", FactOrigin.DECLARATION, "config/drills")
         return
     if not facts.drills:
-        told = "no drill is declared for this stream"
-        yield RULE.finding(facts, told, Origin.DECLARATION, "config/drills")
+        observed = "no drill is declared for this stream"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, "config/drills")
         return
     if facts.history is None or facts.history.batches == 0:
         return  # a stream that never ran has nothing to drill yet
     for drill in facts.drills:
-        told = _late(drill, facts.history.now)
-        if told:
-            yield RULE.finding(facts, told, Origin.HISTORY, f"drill {drill.name}")
+        observed = _late(drill, facts.history.now)
+        if observed:
+            yield RULE.finding(facts, observed, FactOrigin.HISTORY, f"drill {drill.name}")
 
 
 def interval(schedule: str | None) -> float:
@@ -62,7 +62,7 @@ RULE = Rule(
     reads=(
         "`config/drills`: a drill that names the stream; from the history of a stream that has run, its newest "
         "completed "
-        f"run: not older than {LATE:.0f} intervals of its schedule ({format_duration(LONGEST)} where it is no "
+        f"run: not older than {LATE:.0f} intervals of its schedule ({format_duration(LONGEST)} where it is not a "
         f"preset), and "
         "not deviated."
     ),

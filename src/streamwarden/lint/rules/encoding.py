@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamwarden.lifecycle.settings import STATE_STORE, flag
-from streamwarden.lint.facts import Facts, Kind
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.facts import Facts, OperatorKind
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 
 
@@ -15,13 +15,22 @@ def judge(facts: Facts) -> Iterable[Finding]:
     operators = facts.operators() or ()
     encoding = facts.conf.get(f"{STATE_STORE}.encodingFormat", facts.spec.state.encoding.value).lower()
     for each in operators:
-        if each.kind is Kind.PROCESSOR and encoding != "avro":
-            told = f"the state of {each.name} is encoded as {encoding}: no field can be added to it or taken from it"
-            yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: state.encoding")
-    if operators and not flag(facts.conf, f"{STATE_STORE}.stateSchemaCheck", True):
-        told = "stateSchemaCheck is false: a changed schema reads old state as garbage instead of stopping"
+        if each.kind is OperatorKind.PROCESSOR and encoding != "avro":
+            observed = (
+                f"the state of {each.name} is encoded as {encoding}: no field can be added to it or taken from it"
+            )
+            yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
+    named = any(each.kind is OperatorKind.PROCESSOR for each in operators)
+    if not facts.all_known and not named and encoding != "avro":
+        observed = (
+            f"the encoding is {encoding}, and whether the job uses transformWithState is not known without its plan"
+        )
+        yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
+    if facts.operators() != () and not flag(facts.conf, f"{STATE_STORE}.stateSchemaCheck", True):
+        observed = "stateSchemaCheck is false: a changed schema reads old state as garbage instead of stopping"
         where = f"{facts.file}: spark.conf"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where, severity=Severity.ERROR)
+        severity = Severity.ERROR if operators else Severity.UNKNOWN
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where, severity=severity)
 
 
 RULE = Rule(

@@ -1,4 +1,4 @@
-"""SW104: numbers that nobody collects."""
+"""SW104: metrics that are not collected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.lifecycle.settings import STATE_STORE, flag, number
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.stream import Backend
 
@@ -15,7 +15,7 @@ MOST_UNREPORTED: Final = 0.2
 """Of the batches that may lack a report: a kill takes the reports of the last few, no more."""
 
 FEWEST: Final = 10
-"""Batches that a share is told of."""
+"""Fewest batches of which a share is computed."""
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
@@ -24,15 +24,15 @@ def judge(facts: Facts) -> Iterable[Finding]:
     if facts.spec.state.backend is Backend.ROCKSDB and not flag(
         facts.conf, f"{STATE_STORE}.rocksdb.trackTotalNumberOfRows", True
     ):
-        told = "trackTotalNumberOfRows is false: every report says that the state has 0 rows"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        observed = "trackTotalNumberOfRows is false: every report says that the state has 0 rows"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     if number(facts.conf, f"{STATE_STORE}.numStateStoreInstanceMetricsToReport", 5) < 1:
-        told = "numStateStoreInstanceMetricsToReport is 0: no report says which snapshot was uploaded last"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        observed = "numStateStoreInstanceMetricsToReport is 0: no report says which snapshot was uploaded last"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     history = facts.history
     if history is not None and history.batches >= FEWEST and history.unreported > MOST_UNREPORTED * history.batches:
-        told = f"{history.unreported} of the newest {history.batches} batches have no report in the store"
-        yield RULE.finding(facts, told, Origin.HISTORY, "the store")
+        observed = f"{history.unreported} of the newest {history.batches} batches have no report in the store"
+        yield RULE.finding(facts, observed, FactOrigin.HISTORY, "the store")
 
 
 RULE = Rule(
@@ -40,7 +40,7 @@ RULE = Rule(
     title="Metrics not collected",
     severity=Severity.WARNING,
     reason=(
-        "Without its rows and bytes nobody sees state grow; every check on them is UNKNOWN, and the forecast with them."
+        "Without rows and bytes the growth of state is invisible: every check on them is UNKNOWN, and the forecast too."
     ),
     reads=(
         "`rocksdb.trackTotalNumberOfRows` and `numStateStoreInstanceMetricsToReport`; from the history, how many "

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamwarden.lint.facts import Facts, SinkUse
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.verification.events import EVENT_ID
 
@@ -20,7 +20,7 @@ _WHY: Final = {
     "memory": "keeps rows in the driver's memory: a restart loses them",
     "noop": "writes nothing",
 }
-_UNKNOWN: Final = "is not known to take a batch once"
+_UNKNOWN: Final = "is not known to write a batch exactly once"
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
@@ -28,32 +28,35 @@ def judge(facts: Facts) -> Iterable[Finding]:
     for use in facts.job.sinks:
         yield from _of_job(facts, use)
     if facts.job.sinks:
+        if not facts.job.module and facts.job.queries is None:
+            observed = "the text does not show how many queries the script starts: it may have other sinks"
+            yield RULE.unknown(facts, observed, FactOrigin.JOB, facts.job.path)
         return
     sink, where = facts.spec.sink, f"{facts.file}: sink.kind"
     if not sink.DECLARED:
-        told = facts.job.problem or "the job has a sink of its own, and no writeStream was found in it"
-        yield RULE.unknown(facts, told, Origin.JOB, facts.job.path)
+        observed = facts.job.problem or "the job has its own sink, and no writeStream was found in its text"
+        yield RULE.unknown(facts, observed, FactOrigin.JOB, facts.job.path)
     elif not sink.IDEMPOTENT:
         once = f"a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
-        told = f"the sink {sink.kind} {_WHY[sink.kind]}; {once}"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        observed = f"the sink {sink.kind} {_WHY[sink.kind]}; {once}"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
 
 
 def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
     where = f"{facts.job.path}:{use.line}"
     if use.format is None:
-        yield RULE.unknown(facts, "the format of the sink is no constant", Origin.JOB, where)
+        yield RULE.unknown(facts, "the text does not show the format of the sink", FactOrigin.JOB, where)
     elif use.format == "foreachBatch":
         if use.uses_batch_id is None:
-            yield RULE.unknown(facts, "the function of foreachBatch was not found", Origin.JOB, where)
+            yield RULE.unknown(facts, "the function of foreachBatch was not found", FactOrigin.JOB, where)
         elif not use.uses_batch_id:
-            told = "foreachBatch does not look at the batch's id: what it writes for a batch that runs again is doubled"
-            yield RULE.finding(facts, told, Origin.JOB, where, severity=Severity.ERROR)
+            observed = "foreachBatch does not use the batch's id: a batch that runs again is written twice"
+            yield RULE.finding(facts, observed, FactOrigin.JOB, where, severity=Severity.ERROR)
     elif use.format == "table":
-        yield RULE.unknown(facts, "toTable: the table's format is not known here", Origin.JOB, where)
+        yield RULE.unknown(facts, "toTable: the table's format is not known here", FactOrigin.JOB, where)
     elif use.format not in EXACTLY_ONCE:
-        told = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
-        yield RULE.finding(facts, told, Origin.JOB, where)
+        observed = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
+        yield RULE.finding(facts, observed, FactOrigin.JOB, where)
 
 
 RULE = Rule(
@@ -63,7 +66,7 @@ RULE = Rule(
     reason="After a kill the last planned batch runs again. A sink that does not know the batch writes its rows twice.",
     reads=(
         "`sink.kind`, or each `writeStream` of the job: its format, and for foreachBatch whether the function uses the "
-        "batch's id at all (whether it uses it rightly only a drill tells)."
+        "batch's id at all (only a drill shows whether it uses it correctly)."
     ),
     remedy=(
         "Write with the parquet sink (readers honour `_spark_metadata`) or the PostgreSQL sink, or tie each batch to "

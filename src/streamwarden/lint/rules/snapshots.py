@@ -8,7 +8,7 @@ from typing import Final
 from streamwarden.checkpoint.diagnosis.loading import MOST_REPLAYED
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, STATE_STORE, number, seconds
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.units import format_duration
 
@@ -28,27 +28,27 @@ def judge(facts: Facts) -> Iterable[Finding]:
     deltas = number(facts.conf, DELTAS)
     limit = number(facts.conf, f"{STATE_STORE}.autoSnapshotRepair.maxChangeFileReplay", MOST_REPLAYED)
     if deltas > limit:
-        told = f"a snapshot after {deltas:.0f} batches: Spark repairs a damaged one over at most {limit:.0f}"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        observed = f"a snapshot after {deltas:.0f} batches: Spark repairs a damaged one over at most {limit:.0f}"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     interval = seconds(facts.conf, MAINTENANCE)
     if interval > MOST_MAINTENANCE:
-        told = (
-            f"snapshots are uploaded each {format_duration(interval)}, longer than {format_duration(MOST_MAINTENANCE)}"
+        observed = (
+            f"snapshots are uploaded every {format_duration(interval)}, longer than {format_duration(MOST_MAINTENANCE)}"
         )
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     trigger = facts.spec.trigger
     if not trigger.available_now and not trigger.interval:
-        told = "no trigger interval: a batch, and a checkpoint, for each handful of rows"
-        yield RULE.finding(facts, told, Origin.DECLARATION, f"{facts.file}: trigger")
+        observed = "no trigger interval: a batch, and a checkpoint, for each handful of rows"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: trigger")
     history = facts.history
     if history is not None and history.batch and history.checkpoint is not None:
         share = history.checkpoint / history.batch
         if share > MOST_SHARE:
-            told = (
+            observed = (
                 f"the checkpoint is {share:.0%} of a batch ({format_duration(history.checkpoint)} of "
                 f"{format_duration(history.batch)}, medians)"
             )
-            yield RULE.finding(facts, told, Origin.HISTORY, f"the newest {history.batches} batches")
+            yield RULE.finding(facts, observed, FactOrigin.HISTORY, f"the newest {history.batches} batches")
 
 
 RULE = Rule(

@@ -5,26 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Bound, Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
-    """An operator whose state only grows; with no source that tells the operators, nobody knows."""
+    """An operator whose state only grows. Without a source that shows all operators, the answer is unknown."""
     if not facts.all_known:
-        why = facts.job.problem or "its steps cannot be followed from the source to the result"
-        yield RULE.unknown(facts, f"what state the job keeps is not known: {why}", Origin.JOB, facts.job.path)
+        yield RULE.unknown(facts, _unread(facts), FactOrigin.JOB, facts.job.path)
     for each in facts.operators() or ():
+        if each.bound is Bound.UNKNOWN and not facts.all_known:
+            continue  # the finding above names it
         kind = "" if each.kind in each.name else f" ({each.kind})"
         observed = f"{each.name}{kind}: {each.why}"
         declared = facts.spec.state.bounded_by
         if each.bound is Bound.NONE and declared:
-            told = f"{observed}. It is declared to be bounded by {declared}, and nothing enforces that"
-            yield RULE.finding(facts, told, each.origin, each.where, severity=Severity.WARNING)
+            observed = f"{observed}. It is declared to be bounded by {declared}, and nothing enforces that"
+            yield RULE.finding(facts, observed, each.origin, each.where, severity=Severity.WARNING)
         elif each.bound is Bound.NONE:
             yield RULE.finding(facts, observed, each.origin, each.where)
         elif each.bound is Bound.UNKNOWN:
             yield RULE.unknown(facts, observed, each.origin, each.where)
+
+
+def _unread(facts: Facts) -> str:
+    if facts.job.problem:
+        return f"what state the job keeps is not known: {facts.job.problem}"
+    calls = ", ".join(f"{each.name} ({each.where})" for each in facts.job.operators) or "no method that keeps state"
+    return (
+        f"what state the job keeps, and what bounds it, is not known: its text calls {calls}, and only the logical "
+        "plan (`--plan`) or the checkpoint of a query that has run shows more"
+    )
 
 
 RULE = Rule(
@@ -35,13 +46,13 @@ RULE = Rule(
         "State that only grows makes each day slower and larger than the one before, and in the end kills the driver."
     ),
     reads=(
-        "Each stateful operator and what removes its rows: a watermark on a column that the operator uses (for a "
-        "join on "
-        "both sides, and in its condition), a time to live of every state variable, timers of a processor that clears "
-        "state, a timeout other than NoTimeout. From the logical plan if it was asked for, else from the job's "
-        "text, else "
-        "from the checkpoint's operators (a query that has committed without a watermark has none). Where the stream "
-        "declares `state.bounded_by`, it is a warning: somebody has thought of it."
+        "Each stateful operator and what removes its rows: a watermark on a column that the operator uses (for a join "
+        "on both sides, and in its condition), a time to live of every state variable, timers of a processor that "
+        "clears state, a timeout other than NoTimeout. The logical plan shows this (`--plan`), together with the class "
+        "of a processor in the job's text; without a plan, the operators in the checkpoint of a query that has run (a "
+        "query that has committed without a watermark has no bound). With neither, the finding is unknown and lists "
+        "the stateful methods that the job's text calls. Where the stream declares `state.bounded_by`, a missing bound "
+        "is a warning."
     ),
     remedy=(
         "Set a watermark on a column that the operator groups by (`dropDuplicatesWithinWatermark` for deduplication), "

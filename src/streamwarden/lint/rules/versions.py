@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.lifecycle.settings import DEFAULTS, RETAIN, number
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin, Severity
+from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 
 DEFAULT: Final = round(DEFAULTS[RETAIN])
@@ -20,11 +20,11 @@ def judge(facts: Facts) -> Iterable[Finding]:
     where = f"{facts.file}: spark.conf.{RETAIN}"
     for drill in facts.drills or ():
         if drill.rewind is not None and kept <= drill.rewind:
-            told = f"{kept} batches are kept, and the drill {drill.name} goes {drill.rewind} back"
-            yield RULE.finding(facts, told, Origin.DECLARATION, where, severity=Severity.ERROR)
+            observed = f"{kept} batches are kept, and the drill {drill.name} goes {drill.rewind} back"
+            yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where, severity=Severity.ERROR)
     if kept < DEFAULT:
-        told = f"{kept} batches are kept{_time(facts, kept)}: that far back state can be read, forked and compared"
-        yield RULE.finding(facts, told, Origin.DECLARATION, where)
+        observed = f"{kept} batches are kept{_time(facts, kept)}: that far back state can be read, forked and compared"
+        yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
 
 
 def _time(facts: Facts, kept: int) -> str:

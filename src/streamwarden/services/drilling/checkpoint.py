@@ -19,11 +19,10 @@ from streamwarden.checkpoint.logs import (
     unreadable,
     written_at,
 )
-from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
-from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.ports import BatchFact, ForkView
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.sources.base import StoredSource
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -56,29 +55,10 @@ class ForkCheckpoint:
         return _written_at(fork, COMMITS, batch) is not None
 
     def unplanned(self, fork: ForkView) -> int:
-        """Input files that the logs of the fork's sources lack; records that its newest offsets do not reach."""
-        spec = fork.spec
-        if spec.source.OFFSETS:
-            from streamwarden.sources.kafka.lag import topic_input
-
-            return topic_input(spec, fork.checkpoint).unseen
-        checkpoint = _checkpoint(fork)
-        try:
-            planned = {
-                file_name(file.path)
-                for source in range(len(spec.source.folders))
-                for files in source_entries(checkpoint, source).values()
-                for file in files
-            }
-            inputs = [
-                entry.name
-                for folder in spec.source.folders
-                for entry in open_path(folder, spec.storage.connection).entries()
-                if not entry.is_dir and not entry.name.startswith((".", "_"))
-            ]
-        except OSError as error:
-            raise unreadable(checkpoint, error) from error
-        return sum(name not in planned for name in inputs)  # names are distinct: a fork needs that
+        """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
+        source = fork.spec.source
+        assert isinstance(source, StoredSource)  # no other source can be forked
+        return source.unplanned(fork.spec)
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch that the fork itself logged, with Spark's numbers if its progress report survived."""

@@ -32,7 +32,7 @@ from streamwarden.services.drilling.drillable import require_fork, require_verdi
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_stored
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
-from streamwarden.sources.base import Source
+from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 
 FORK: Final = "fork"
@@ -219,7 +219,7 @@ def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:
     spec = made.spec
     name = f"{made.origin[:40]}{SUFFIX}_{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
     source = spec.source
-    if batches is not None and isinstance(source, Source):
+    if batches is not None and isinstance(source, StoredSource):
         source = source.limited_to(max(1, math.ceil(made.longest_queue / batches)))
     spark = replace(spec.spark, conf={**spec.spark.conf, RETAIN: _RETAINED})
     return replace(spec, name=name, source=source, spark=spark)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamwarden.adapters.connections import connection
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import ForkView, Judgement
-from streamwarden.errors import ConfigError, SourceError, VerificationError
+from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sources.kafka.export import isolation_of
-from streamwarden.sources.kafka.lag import topic_lag
+from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start
@@ -62,7 +60,7 @@ class ForkVerifier:
             copied=fork.copied,
             starts=self._starts(fork),
             bounded_from=own if fork.bounded else None,
-            owed=_owed(spec, fork),
+            owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, StoredSource) else 0,
         )
         return replace(outcome, problems=(*outcome.problems, *of_others(outcome), *uncommitted(outcome, fork)))
 
@@ -89,35 +87,6 @@ def uncommitted(outcome: Reconciliation, fork: ForkView) -> list[str]:
     wrote records is committed. A fork that was asked to stop may have been in a batch."""
     found = outcome.notes.get("uncommitted_records") if fork.bounded else None
     return [f"{found} records in the fork's topic are from batches that it never committed"] if found else []
-
-
-def _owed(spec: StreamSpec, fork: ForkView) -> int:
-    """Records that the fork had to read, as the broker reported when the fork was made and reports now; 0 for files. In
-    a copied topic the drill counts the records. Raises VerificationError if the broker does not answer."""
-    if not fork.ranges or not fork.bounded:
-        return 0
-    try:
-        broker = connection(str(spec.source.connection))
-        ends = {part.partition: part.end for part in fork.ranges}
-        lags = topic_lag(broker, str(spec.source.topic), ends, ends, isolation=isolation_of(spec.source))
-    except (ConfigError, SourceError) as error:
-        raise VerificationError(
-            f"it is unknown what the topic still keeps: {error.observed}",
-            expected=error.expected,
-            where=error.where,
-            next_step=error.next_step,
-        ) from error
-    return still_owed(fork.ranges, {lag.partition: lag.first for lag in lags})
-
-
-def still_owed(ranges: Sequence[TopicRange], oldest: Mapping[int, int]) -> int:
-    """Offsets of `ranges` that the topic still keeps: the retention may have removed others before the fork's first
-    driver read them.
-
-    Args:
-        oldest: partition -> the oldest offset that the broker keeps now.
-    """
-    return sum(max(0, part.end - max(part.start, oldest.get(part.partition, 0))) for part in ranges)
 
 
 class ExpectationsJudge:

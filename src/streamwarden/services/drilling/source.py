@@ -9,8 +9,7 @@ from streamwarden.drills.ports import ForkView
 from streamwarden.errors import CheckpointError, DrillError, SourceError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.sources.kafka import copy
-from streamwarden.sources.kafka.lag import copy_lag, first_reach
+from streamwarden.sources.base import CopyableSource
 from streamwarden.stream import StreamSpec
 
 
@@ -18,46 +17,47 @@ class ForkSource:
     """Implements `drills.ports.SourceTopic`."""
 
     def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
-        """For each partition the offsets of the fork's checkpoint and those of the broker."""
-        spec, _ = _own(fork)
+        """Each partition: the offsets of the fork's checkpoint and the broker's."""
+        spec, source, _ = _own(fork)
         with _as_drill_error():
-            return copy_lag(spec, fork.checkpoint)
+            return source.lags(spec)
 
     def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
         """The first batch that was planned with records of one of these partitions."""
-        spec, _ = _own(fork)
+        spec, source, _ = _own(fork)
         with _as_drill_error():
-            return first_reach(spec, partitions)
+            return source.first_reach(spec, partitions)
 
     def grow(self, fork: ForkView) -> None:
         """Add partitions, with the records that were held back."""
-        spec, copied = _own(fork)
+        spec, source, copied = _own(fork)
         with _as_drill_error():
-            copy.grow(spec, copied)
+            source.grow(spec, copied)
 
     def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
         """Remove records as a retention does."""
-        spec, _ = _own(fork)
+        spec, source, _ = _own(fork)
         with _as_drill_error():
-            copy.forget(spec, before)
+            source.forget(spec, before)
 
     def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
-        """Delete the topic and recreate it with fewer records."""
-        spec, copied = _own(fork)
+        """Delete the topic and create it again with fewer records."""
+        spec, source, copied = _own(fork)
         with _as_drill_error():
-            copy.remake(spec, copied, leave)
+            source.recreate(spec, copied, leave)
 
 
-def _own(fork: ForkView) -> tuple[StreamSpec, CopiedTopic]:
-    """The fork's spec, and what its topic was filled with. Raises DrillError if it reads its origin's topic."""
-    if fork.copied is None:
+def _own(fork: ForkView) -> tuple[StreamSpec, CopyableSource, CopiedTopic]:
+    """The fork's spec, its source, and the copy that it reads. Raises DrillError if it reads its origin's topic."""
+    spec = fork.spec
+    if fork.copied is None or not isinstance(spec.source, CopyableSource):
         raise DrillError(
             f"{fork.stream} reads the topic of {fork.origin}, which no drill changes",
             expected="a fork with its own copy of the topic",
             where=fork.checkpoint,
             next_step="run the drill again from its first step",
         )
-    return fork.spec, fork.copied
+    return spec, spec.source, fork.copied
 
 
 @contextmanager

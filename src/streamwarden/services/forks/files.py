@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Final
 
-from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles, download, open_path
+from streamwarden.adapters.storage.files import FsspecFiles, download, link_or_copy, open_path
 from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
 from streamwarden.stream import OBJECT_STORE
-
-_NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
-"""Another device, a protected file, too many links, a file system without links: copy instead."""
 
 
 def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | None) -> None:
@@ -44,10 +37,7 @@ def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | N
             case Write(text=text):
                 target.write_text(text, encoding="utf-8")
             case Link(source=source):
-                if isinstance(origin, LocalFiles):
-                    _link(source, step.target)
-                else:
-                    download(Location(origin, source), target)
+                link_or_copy(Location(origin, source), target)
 
 
 def require_empty(path: str, connection: str | None = None) -> None:
@@ -127,12 +117,3 @@ def _unusable(path: str, error: OSError) -> CheckpointError:
         where=path,
         next_step="see that the object store runs and what the key may do there, or name another folder (`fork.at`)",
     )
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in _NO_LINK:
-            raise
-        shutil.copy2(source, target)  # with its modification time: a file source orders its input by it

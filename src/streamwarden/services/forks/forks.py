@@ -6,13 +6,11 @@ linked; what it has in an object store is copied.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import shutil
 import time
 import uuid
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -32,23 +30,20 @@ from streamwarden.checkpoint.layout import (
 )
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.checkpoint.sink import read_sink_manifest
-from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.state import is_scratch, state_stores
-from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
-from streamwarden.lifecycle.forks.fork import BoundedInput, Fork, InputFile, input_digest, require_distinct_names
-from streamwarden.lifecycle.forks.places import SCHEMA, Places, places_of
+from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.plan import Survey, Write
-from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
+from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.forks.files import carry_out, remove_stored, require_empty
 from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
 from streamwarden.sinks.kafka import topic as topics
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql import forks as tables
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.sources.kafka import copy
-from streamwarden.sources.kafka.lag import topic_input
+from streamwarden.sources.base import StoredSource
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
@@ -87,13 +82,14 @@ def fork(
     store = forked.storage.connection
     checkpoint = _origin(spec.checkpoint, spec)
     output = _origin(spec.sink.path, spec) if spec.sink.MANIFEST else None
-    source = None if spec.source.OFFSETS else _origin(spec.source.path, spec)
+    source = None if spec.source.path is None else _origin(spec.source.path, spec)
+    assert isinstance(spec.source, StoredSource)  # forked_spec refuses any other
     for place in (str(into), *places.stored):
         require_empty(place, store)
     drop_scratch(forked)  # of an attempt whose folder is gone: the name is a digest of it
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            batch, query_id, copied = None, None, None
+            batch, query_id = None, None
             if rewind in ("all", None):
                 empty_output(spec, forked)
             else:
@@ -107,13 +103,7 @@ def fork(
             if query_id is not None:
                 carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
             carried = places.checkpoint if batch is not None else None
-            if feed is not Feed.ORIGIN:
-                copied = copy.make(spec, forked, feed)
-                found = _copied(copied)
-            elif source is None:
-                found = topic_input(forked, carried)
-            else:
-                found = _files(spec, forked, source, places, carried)
+            found = spec.source.take_input(spec, forked, carried, feed)
         except FileNotFoundError as error:
             clear(into, forked)
             if attempt == ATTEMPTS:
@@ -143,7 +133,7 @@ def fork(
         batches_left=batches_left(forked, found.longest_queue),
         input_digest=found.digest,
         what=found.what,
-        copied=copied,
+        copied=found.copied,
         ranges=found.ranges,
     )
 
@@ -157,38 +147,6 @@ def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
         tables.make_empty(spec, forked)
     elif isinstance(spec.sink, KafkaSink):
         topics.make(spec, forked)
-
-
-def _copied(copied: CopiedTopic) -> BoundedInput:
-    return BoundedInput(
-        what="record",
-        total=copied.records,
-        unseen=copied.records,
-        longest_queue=copied.records,
-        digest=copied.ranges_digest,
-    )
-
-
-def _files(
-    spec: StreamSpec, forked: StreamSpec, source: Location, places: Places, checkpoint: str | None
-) -> BoundedInput:
-    """Step 5: the input that is there now, linked. `checkpoint`: the fork's, if it has read some of it."""
-    files = _input_files(source, spec.source.parts)
-    require_distinct_names(files, source.path)
-    store = forked.storage.connection
-    for folder in forked.source.folders:
-        Path(folder).mkdir(parents=True)
-    carry_out(plans.input_links(files, source.path, places), source.fs, store)
-    seen = frozenset() if checkpoint is None else _seen(checkpoint, store)
-    unseen = [file for file in files if file.seen_as not in seen]
-    queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
-    return BoundedInput(
-        what="file",
-        total=len(files),
-        unseen=len(unseen),
-        longest_queue=max(queues.values(), default=0),
-        digest=input_digest(files),
-    )
 
 
 def survey(checkpoint: Location, output: Location | None) -> Survey:
@@ -297,17 +255,6 @@ def _rewritten(checkpoint: Location, name: str, places: Places, step: Callable[.
         ) from error
 
 
-def _input_files(source: Location, parts: Sequence[str]) -> list[InputFile]:
-    """Whole files below the source's folder, or its parts: a name that begins with `.` or `_` is somebody's scratch."""
-    found = []
-    for part in parts or ("",):
-        folder, below = (source / part, f"{part}/") if part else (source, "")
-        with contextlib.suppress(FileNotFoundError):  # it has no input yet
-            for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_"))):
-                found.append(InputFile(f"{below}{name}", entry.size))
-    return sorted(found, key=lambda file: file.name)
-
-
 def _operator_files(checkpoint: Location) -> list[str]:
     """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
     found = []
@@ -317,18 +264,6 @@ def _operator_files(checkpoint: Location) -> list[str]:
                 files = (checkpoint / STATE / operator / name).walk(skip=is_scratch)
                 found += [join(STATE, operator, name, path) for path, _ in files]
     return sorted(found)
-
-
-def _seen(checkpoint: str, store: str | None) -> frozenset[str]:
-    """Names of the input files that the fork's checkpoint has read; other kinds of sources keep no such log."""
-    carried = open_path(checkpoint, store)
-    offsets = all_offsets(carried)
-    return frozenset(
-        file_name(file.path)
-        for source, _ in plans.log_ends(offsets[max(offsets)])
-        for files in source_entries(carried, source).values()
-        for file in files
-    )
 
 
 def _origin(url: str | None, spec: StreamSpec) -> Location:
@@ -364,9 +299,8 @@ def drop_scratch(forked: StreamSpec) -> list[str]:
     """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
     own. Returns their names. Raises what `drop_output` raises."""
     found = [drop_output(forked)]
-    if (forked.source.topic or "").startswith(SCHEMA):
-        topic = copy.drop(forked)
-        found.append(None if topic is None else f"the topic {topic}")
+    if isinstance(forked.source, StoredSource):
+        found.append(forked.source.drop_scratch())
     return [each for each in found if each is not None]
 
 

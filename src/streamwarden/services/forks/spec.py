@@ -14,7 +14,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.sinks.base import Sink
-from streamwarden.sources.base import Source
+from streamwarden.sources.base import CopyableSource, StoredSource
 from streamwarden.stream import NAME_PATTERN, DeployMode, StorageSpec, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
@@ -24,22 +24,23 @@ BATCHES: Final = 20
 
 _LONGEST: Final = 63
 
-SOURCES: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, Source) and kind.FORKABLE)
+SOURCES: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, StoredSource))
+COPYABLE: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, CopyableSource))
 SINKS: Final = tuple(name for name, kind in sinks.KINDS.items() if issubclass(kind, Sink))
-"""The kinds of source and of sink that a fork can redirect."""
+"""The kinds of source, of source with a copy, and of sink that a fork can redirect."""
 
 
 def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
     source, sink = spec.source, spec.sink
-    if feed is not Feed.ORIGIN and not source.OFFSETS:
+    if feed is not Feed.ORIGIN and not isinstance(source, CopyableSource):
         raise CheckpointError(
             f"the stream's source is of the kind {source.kind}, of which no topic can be copied",
-            expected="source.kind kafka",
+            expected=f"source.kind {' or '.join(COPYABLE)}",
             where=spec.file or spec.name,
             next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
         )
-    if not isinstance(source, Source) or not source.FORKABLE:
+    if not isinstance(source, StoredSource):
         raise _cannot_redirect(spec, "source", source.kind, SOURCES)
     if not isinstance(sink, Sink):
         raise _cannot_redirect(spec, "sink", sink.kind, SINKS)
@@ -72,7 +73,7 @@ def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpe
     """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
     BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
     source = forked.source
-    if origin.trigger.real_time is None or not isinstance(source, Source):
+    if origin.trigger.real_time is None or not isinstance(source, StoredSource):
         return forked
     return replace(forked, source=source.limited_to(max(1, ceil(unseen / BATCHES))))
 
@@ -101,4 +102,4 @@ def fork_name(name: str) -> str:
 
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
     """Batches that `unseen` files or records make, no-data batches apart; None if a limit in bytes decides it."""
-    return spec.source.batches(unseen) if isinstance(spec.source, Source) else None
+    return spec.source.batches(unseen) if isinstance(spec.source, StoredSource) else None

@@ -29,7 +29,7 @@ from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
 from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
 from streamwarden.services.fleet.liveness import is_alive as driver_alive
-from streamwarden.services.monitoring.probe import Surroundings, survey
+from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream import StreamSpec
 
@@ -196,12 +196,12 @@ class HealthMonitor:
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, and what could not be looked at. `services`: see `survey`."""
+        """Each part's window, and what could not be looked at. `services`: see `probe`."""
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
         with ThreadPoolExecutor(_LOOKING) as pool:
-            seen = dict(zip(names, pool.map(partial(survey, services=services), specs), strict=True))
+            seen = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
@@ -212,29 +212,29 @@ class HealthMonitor:
         hourly = store.measurements.hourlies(names, now - _HISTORY)
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
-            surroundings = seen[spec.name]
+            result = seen[spec.name]
             history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
             window = Window(
                 spec=spec,
                 now=now,
-                batches=_of_this_checkpoint(batches.pop(spec.name), surroundings.log),
+                batches=_of_this_checkpoint(batches.pop(spec.name), result.log),
                 hourly=hourly[spec.name],
                 measurements=measurements[spec.name],
                 drivers=history,
-                log=surroundings.log,
+                log=result.log,
                 driver_alive=self._is_alive(history, now, before),
                 wanted_stopped=stream in wanted_stopped,
-                state=surroundings.state,
-                waiting=surroundings.waiting,
-                answers=surroundings.answers,
+                state=result.state,
+                waiting=result.waiting,
+                answers=result.answers,
                 previous=before,
                 part=part.part,
                 query=part.query,
             )
-            yield window, surroundings.problems
+            yield window, result.problems
 
-    def _fill_in(self, spec: StreamSpec, seen: Surroundings, known: Sequence[Batch]) -> bool:
+    def _fill_in(self, spec: StreamSpec, seen: ProbeResult, known: Sequence[Batch]) -> bool:
         """Batches whose report a kill lost come from the logs; True if there were any.
 
         The runner does it too; this is for dead ones. `known` is what was read already: only a gap in it costs a query.

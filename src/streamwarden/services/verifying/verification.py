@@ -8,34 +8,29 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
 
-from streamwarden.adapters.connections import connection
-from streamwarden.adapters.storage.files import download, open_path
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
-from streamwarden.checkpoint.logs import all_offsets, log_position
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.logs import LogPosition, all_offsets, log_position
 from streamwarden.checkpoint.schemas import state_fields
-from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.checkpoint.topics import TopicRange, topic_ranges, without
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.sinks.output import Output, local_path, read_output
+from streamwarden.sinks.output import Output, read_output
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.sources.files import FilesSource
-from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.sources.rate import RateSource
+from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.columns import report_columns
-from streamwarden.verification.contradictions import contradictions, disorder
-from streamwarden.verification.oracle import Expectation, Oracle, RateFacts, RunFacts
+from streamwarden.verification.contradictions import contradictions
+from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation, reconcile
 from streamwarden.verification.starts import Start, stale_entries
 
@@ -83,7 +78,7 @@ def verify(
     Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
-    if not (spec.source.DECLARED and spec.sink.DECLARED):
+    if not (isinstance(spec.source, Source) and spec.sink.DECLARED):
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
             expected="files, a topic or the rate source, and parquet, a table or a topic",
@@ -91,19 +86,21 @@ def verify(
             next_step="verify this stream by hand; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
-    ranges: Mapping[int, Sequence[TopicRange]] = {}
     with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
-        folders = spec.source.folders
-        if "source" in spec.in_object_store:
-            folders = _copied_input(spec, Path(scratch))
-        facts = read_facts(spec, first=first, folders=folders, starts=starts, ended=bounded_from is not None)
-        if isinstance(spec.source, KafkaSource):
-            ranges = _committed_ranges(spec, facts)
-            facts = replace(facts, files=_exported(spec, ranges, Path(scratch), lost, copied))
-            inputs = [path for files in facts.files.values() for path in files]
-        elif inputs is None:
-            inputs = [path for folder in folders for path in input_files(Path(folder))]
-        expectation = oracle(inputs, facts)
+        position = _position(spec)
+        run = FinishedRun(
+            checkpoint=_checkpoint(spec),
+            committed=position.committed,
+            into=Path(scratch),
+            inputs=inputs,
+            lost=lost,
+            copied=copied,
+            bounded_from=bounded_from,
+            owed=owed,
+        )
+        given = spec.source.read_back(spec, run)
+        facts = _facts(spec, position, given, first=first, starts=starts, ended=bounded_from is not None)
+        expectation = oracle(given.inputs, facts)
     output = _read(spec, facts, expectation, deduplicated=deduplicated)
     actual = output.keyed(expectation.key_columns, expectation.value_columns)
     return reconcile(
@@ -118,8 +115,7 @@ def verify(
             *_stale_entries(facts, output),  # a cause goes before what it causes
             *expectation.problems,
             *contradictions(facts),
-            *_disorder(spec, facts, bounded_from),
-            *unread(ranges, bounded_from or 0, owed),
+            *given.problems,
             *output.problems,
             *_unbalanced(expectation, actual),
         ),
@@ -128,67 +124,6 @@ def verify(
             expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
         ),
     )
-
-
-def _copied_input(spec: StreamSpec, into: Path) -> tuple[str, ...]:
-    """The folder of each source, copied out of the object store: an oracle reads local files."""
-    found = []
-    for number, folder in enumerate(spec.source.folders):
-        target = into / str(number)
-        target.mkdir()
-        try:
-            source = open_path(folder, spec.storage.connection)
-            for entry in source.entries():
-                if not entry.is_dir and not entry.name.startswith((".", "_")):
-                    download(source / entry.name, target / entry.name)
-        except OSError as error:
-            raise VerificationError(
-                f"the input cannot be copied: {error}",
-                expected="the folder of the whole input, and room for it on this host",
-                where=folder,
-                next_step="see that the object store is reachable and that the disk has room",
-            ) from error
-        found.append(str(target))
-    return tuple(found)
-
-
-def _committed_ranges(spec: StreamSpec, facts: RunFacts) -> dict[int, tuple[TopicRange, ...]]:
-    """Committed batch -> ranges of the topic that it read."""
-    try:
-        ranges = topic_ranges(_checkpoint(spec))
-    except (CheckpointError, OSError) as error:
-        raise _unknown_input(spec.checkpoint, error) from error
-    missing = [
-        batch for batch in range((facts.committed if facts.committed is not None else -1) + 1) if batch not in ranges
-    ]
-    if missing:
-        raise _unknown_input(spec.checkpoint, f"batch {missing[0]} or the one before it is not in offsets/ any more")
-    return {batch: parts for batch, parts in ranges.items() if facts.committed is not None and batch <= facts.committed}
-
-
-def unread(ranges: Mapping[int, Sequence[TopicRange]], first: int, owed: int) -> list[str]:
-    """Fewer records than there were, as a problem."""
-    read = sum(part.end - part.start for batch, parts in ranges.items() if batch >= first for part in parts)
-    if read >= owed:
-        return []
-    return [f"records never read: the batches from {first} on have {read:,} of the {owed:,} that were in the topic"]
-
-
-def _exported(
-    spec: StreamSpec,
-    ranges: Mapping[int, Sequence[TopicRange]],
-    into: Path,
-    lost: Sequence[TopicRange],
-    copied: CopiedTopic | None,
-) -> dict[int, list[Path]]:
-    """Batch -> files with the records that it read of the topic."""
-    from streamwarden.sources.kafka.export import export_copied, export_topic, isolation_of
-
-    committed = {batch: without(parts, lost) for batch, parts in ranges.items()}
-    known = connection(str(spec.source.connection))
-    if copied is not None:
-        return export_copied(known, committed, copied, into, isolation=isolation_of(spec.source))
-    return export_topic(known, committed, into)
 
 
 def _read(spec: StreamSpec, facts: RunFacts, expectation: Expectation, *, deduplicated: bool) -> Output:
@@ -246,40 +181,42 @@ def load_oracle(job: Path) -> Oracle:
     return cast(Oracle, module.expected)
 
 
-def read_facts(
+def read_facts(spec: StreamSpec) -> RunFacts:
+    """What an oracle may know of a run without its input: its committed batches' files, watermarks, times, and the
+    stream's settings that decide what comes out. Raises VerificationError if the checkpoint's logs are not whole."""
+    position = _position(spec)
+    run = FinishedRun(checkpoint=_checkpoint(spec), committed=position.committed)
+    given = spec.source.read_back(spec, run) if isinstance(spec.source, Source) else RunInput()
+    return _facts(spec, position, given)
+
+
+def _position(spec: StreamSpec) -> LogPosition:
+    checkpoint = _checkpoint(spec)
+    try:
+        return log_position(checkpoint)
+    except (CheckpointError, OSError) as error:
+        raise unknown_input(checkpoint.path, error) from error
+
+
+def _facts(
     spec: StreamSpec,
+    position: LogPosition,
+    given: RunInput,
     *,
     first: int = 0,
-    folders: Sequence[str] = (),
     starts: Sequence[Start] = (),
     ended: bool = False,
 ) -> RunFacts:
-    """What an oracle may know of a run: its committed batches' files, watermarks, times, and the stream's settings that
-    decide what comes out. Raises VerificationError if the checkpoint's logs are not whole.
-
-    Args:
-        folders: local ones that hold the input of each source, where the sources' own are not local.
-        starts, ended: see `RunFacts`; they do not come from the checkpoint.
-    """
-    checkpoint = _checkpoint(spec)
+    """The facts of a run that read `given`. `starts`, `ended`: see `RunFacts`; they do not come from the checkpoint."""
+    checkpoint, committed = _checkpoint(spec), position.committed
+    last = -1 if committed is None else committed
     try:
-        position = log_position(checkpoint)
-        committed = position.committed
-        last = -1 if committed is None else committed
-        logs = [file_source_log(checkpoint, source) for source in range(max(1, len(spec.source.parts)))]
-        files = {
-            batch: [name for log in logs for name in log.get(batch, ())]
-            for batch in sorted(set().union(*logs))
-            if batch <= last
-        }
         planned = {batch: record for batch, record in all_offsets(checkpoint).items() if batch <= last}
-        moved = dict(zip(spec.source.folders, folders, strict=True)) if folders else {}
-        paths = {batch: tuple(_input_path(name, moved) for name in names) for batch, names in files.items()}
         state = state_fields(checkpoint)
     except (CheckpointError, Damaged, OSError, ValueError) as error:
-        raise _unknown_input(checkpoint.path, error) from error
+        raise unknown_input(checkpoint.path, error) from error
     return RunFacts(
-        files=paths,
+        files=given.files,
         watermarks={batch: record.watermark_ms for batch, record in planned.items()},
         committed=committed,
         first=first,
@@ -291,7 +228,7 @@ def read_facts(
         starts=tuple(starts),
         ended=ended and _runs_without_data(spec),
         planned=position.planned,
-        rate=_read_rate(spec) if isinstance(spec.source, RateSource) else None,
+        rate=given.rate,
     )
 
 
@@ -300,68 +237,9 @@ def _runs_without_data(spec: StreamSpec) -> bool:
     return spec.trigger.available_now and spec.spark.conf.get(WITHOUT_DATA, "true").lower() != "false"
 
 
-def _disorder(spec: StreamSpec, facts: RunFacts, bounded_from: int | None) -> list[str]:
-    """Of files on this host, whose times are those that Spark saw."""
-    latest_first = spec.source.options.get("latestFirst", "false").lower() == "true"
-    foreign = not isinstance(spec.source, FilesSource) or "source" in spec.in_object_store
-    if bounded_from is None or latest_first or foreign:
-        return []
-    files = {batch: paths for batch, paths in facts.files.items() if batch >= bounded_from}
-    here = {path for paths in files.values() for path in paths if path.is_file()}
-    return disorder(files, {path: path.stat().st_mtime_ns // 1_000_000 for path in here})
-
-
 def _stale_entries(facts: RunFacts, output: Output) -> list[str]:
     newest = output.manifest.newest if output.manifest else None
     return stale_entries(facts.starts, newest=newest, planned=facts.planned)
-
-
-def _input_path(uri: str, moved: Mapping[str, str]) -> Path:
-    """Where a file that a batch read is on this host. Raises ValueError if it is nowhere."""
-    folder, _, name = to_path(uri).rpartition("/")
-    return Path(moved[folder], name) if folder in moved else local_path(uri)
-
-
-def _unknown_input(checkpoint: str, why: object) -> VerificationError:
-    return VerificationError(
-        f"the checkpoint does not say what was read: {why}",
-        expected="whole logs in offsets/, commits/ and sources/, and state schemas",
-        where=checkpoint,
-        next_step="run `streamwarden inspect` on it",
-    )
-
-
-def _read_rate(spec: StreamSpec) -> RateFacts:
-    """What the checkpoint says of a rate source: when it began and where each batch ended."""
-    checkpoint = _checkpoint(spec)
-    try:
-        ends = {batch: record.sources[0] for batch, record in all_offsets(checkpoint).items()}
-        began = int(read_log_file(checkpoint / SOURCES / "0" / "0").lines[0])
-    except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
-        raise VerificationError(
-            f"the checkpoint does not say what the rate source gave: {error}",
-            expected="offsets/ and sources/0/0, as Spark wrote them",
-            where=spec.checkpoint,
-            next_step="run `streamwarden inspect` on it",
-        ) from error
-    return RateFacts(
-        began_ms=began,
-        ends={batch: int(str(end)) for batch, end in ends.items() if end is not None},
-        rows_per_second=int(spec.source.options.get("rowsPerSecond", "1")),
-    )
-
-
-def input_files(folder: Path) -> list[Path]:
-    """The files that Spark would read in a folder: not the hidden ones. Raises VerificationError if it is not there."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
-    except OSError as error:
-        raise VerificationError(
-            f"the input cannot be listed: {error.strerror}",
-            expected="the folder of the whole input",
-            where=str(folder),
-            next_step="restore it, or verify against a copy",
-        ) from error
 
 
 def _notes(expectation: Expectation, output: Output) -> dict[str, object]:

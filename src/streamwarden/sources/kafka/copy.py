@@ -1,4 +1,4 @@
-"""The topic of its own that a fork reads: filled with the records of its origin's, made longer, made anew, deleted.
+"""The copied topic that a fork reads: created with the records of its origin's, extended, recreated, deleted.
 
 The origin's topic is only ever read.
 """
@@ -15,72 +15,78 @@ from streamwarden.adapters.kafka import scratch_topics
 from streamwarden.adapters.kafka.brokers import QUIET, client_settings, kept_offsets, reader
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import SourceError, VerificationError
+from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
 from streamwarden.sources.kafka.export import isolation_of, read_messages
-from streamwarden.sources.kafka.lag import topic_lag
-from streamwarden.stream import StreamSpec
+from streamwarden.sources.kafka.lag import lag_of
+from streamwarden.stream import SourceSpec, StreamSpec
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 TAKEN_WITHIN: Final = 30.0
-"""Seconds without progress within which the broker takes the records that were sent."""
+"""Seconds without progress after which sending fails."""
 
 _LARGEST: Final = "1000000000"
-"""Bytes of a record, and of a batch of them: what the origin's topic took, its copy takes."""
+"""Bytes of a record, and of a batch of them: the copy accepts what the origin's topic accepted."""
 
 _AS_WRITTEN: Final = {"message.timestamp.type": "CreateTime", "max.message.bytes": _LARGEST}
-"""Of the copy: it keeps the records' timestamps."""
+"""Settings of the copy: it keeps the records' timestamps."""
 
 
-def make(origin: StreamSpec, forked: StreamSpec, feed: Feed) -> CopiedTopic:
-    """Make the fork's topic, fill it with what its origin's keeps now, and read it back.
+def create(origin: StreamSpec, forked: StreamSpec, feed: Feed) -> BoundedInput:
+    """Create the fork's topic, fill it with what its origin's keeps now, and read it back.
 
-    Raises SourceError if the origin's cannot be read or the copy is not equal to it, CheckpointError if the broker does
-    not let it be made, ConfigError.
+    Raises SourceError if the origin's cannot be read or the copy is not equal to it, CheckpointError if the broker
+    refuses to create it, ConfigError.
     """
-    known, name = of(forked)
+    known, name = of(forked.source)
     source = str(origin.source.topic)
-    places = [
-        TopicRange(source, lag.partition, lag.first, lag.last)
-        for lag in topic_lag(
-            connection(str(origin.source.connection)), source, {}, {}, isolation=isolation_of(origin.source)
-        )
-    ]
+    places = [TopicRange(source, lag.partition, lag.first, lag.last) for lag in lag_of(origin.source, {}, {})]
     scratch_topics.create(known, name, len(places), **_AS_WRITTEN)
     partitions = []
     for place in places:
         cut = cut_at(place.start, place.end, feed)
-        copied = _send(known, name, place.partition, _read(origin, place, place.start, cut))
+        sent = _send(known, name, place.partition, _read(origin, place, place.start, cut))
         held = _digest(_read(origin, place, cut, place.end))
-        _require_equal(known, name, place.partition, copied.text(), copied.count)
+        _require_equal(known, name, place.partition, sent.text(), sent.count)
         partitions.append(
             CopiedPartition(
                 partition=place.partition,
                 start=place.start,
                 cut=cut,
                 end=place.end,
-                records=copied.count,
+                records=sent.count,
                 held=held.count,
-                digest=copied.text(),
+                digest=sent.text(),
                 held_digest=held.text(),
             )
         )
-    return CopiedTopic(origin=source, topic=name, partitions=tuple(partitions))
+    copied = CopiedTopic(origin=source, topic=name, partitions=tuple(partitions))
+    return BoundedInput(
+        what="record",
+        total=copied.records,
+        unseen=copied.records,
+        longest_queue=copied.records,
+        digest=copied.ranges_digest,
+        copied=copied,
+    )
 
 
-def drop(forked: StreamSpec) -> str | None:
-    """Delete the fork's topic; returns its name, None if it was not there. Raises CheckpointError."""
-    known, name = of(forked)
-    return name if scratch_topics.delete(known, name) else None
+def drop(source: SourceSpec) -> str | None:
+    """Delete the topic that a fork reads; returns its name, None if it was not there. Raises CheckpointError."""
+    known, name = of(source)
+    return f"the topic {name}" if scratch_topics.delete(known, name) else None
 
 
 def grow(forked: StreamSpec, copied: CopiedTopic) -> None:
-    """Add as many partitions as there were, and send what was held back into them; once more: what is missing of it.
+    """Add as many partitions as there were, and send the records that were held back into them. A second call sends
+    what is still missing.
 
-    Raises SourceError if what is there then is not what was held back, CheckpointError if the broker does not let it.
+    Raises SourceError if the new partitions then do not hold exactly these records, CheckpointError if the broker
+    refuses.
     """
-    known, name = of(forked)
+    known, name = of(forked.source)
     first = len(copied.partitions)
     scratch_topics.extend(known, name, 2 * first)
     for each in copied.partitions:
@@ -94,19 +100,19 @@ def forget(forked: StreamSpec, before: Mapping[int, int]) -> None:
     """Remove the records before an offset of each partition, as a retention does. Raises CheckpointError."""
     from confluent_kafka import TopicPartition
 
-    known, name = of(forked)
+    known, name = of(forked.source)
     with scratch_topics.administered(known, name) as admin:
         places = [TopicPartition(name, partition, offset) for partition, offset in sorted(before.items())]
         for done in admin.delete_records(places).values():
             done.result(timeout=scratch_topics.ANSWER_WITHIN)
 
 
-def remake(forked: StreamSpec, copied: CopiedTopic, leave: Mapping[int, int]) -> None:
-    """Delete the topic and make it anew with the first `leave[partition]` records of each partition.
+def recreate(forked: StreamSpec, copied: CopiedTopic, leave: Mapping[int, int]) -> None:
+    """Delete the topic and create it again with the first `leave[partition]` records of each partition.
 
     Raises SourceError, CheckpointError.
     """
-    known, name = of(forked)
+    known, name = of(forked.source)
     scratch_topics.delete(known, name)
     scratch_topics.create(known, name, len(copied.partitions), **_AS_WRITTEN)
     for each in copied.partitions:
@@ -117,30 +123,31 @@ def remake(forked: StreamSpec, copied: CopiedTopic, leave: Mapping[int, int]) ->
         _require_equal(known, name, each.partition, sent.text(), sent.count)
 
 
-def of(forked: StreamSpec) -> tuple[Connection, str]:
-    """The connection and the name of the topic that the fork reads."""
-    return connection(str(forked.source.connection)), str(forked.source.topic)
+def of(source: SourceSpec) -> tuple[Connection, str]:
+    """The connection to the topic, and its name."""
+    return connection(str(source.connection)), str(source.topic)
 
 
 def _read(spec: StreamSpec, place: TopicRange, start: int, end: int) -> Iterator[Message]:
     """Records of the origin's topic, as the stream's source reads them. Raises SourceError."""
     if start >= end:
         return
-    known, wanted = connection(str(spec.source.connection)), TopicRange(place.topic, place.partition, start, end)
+    known, _ = of(spec.source)
     try:
+        wanted = TopicRange(place.topic, place.partition, start, end)
         yield from read_messages(known, wanted, isolation=isolation_of(spec.source))
     except VerificationError as error:
         raise SourceError(
             f"the stream's topic cannot be copied: {error.observed}",
             expected=error.expected,
             where=error.where,
-            next_step="see that the broker runs and that the topic keeps its records while they are copied, then run "
+            next_step="check that the broker runs and that the topic keeps its records while they are copied, then run "
             "the drill again",
         ) from error
 
 
 def _send(known: Connection, name: str, partition: int, records: Iterable[Message]) -> Digest:
-    """Write the records into one partition, in order, as they are; returns when the broker has them."""
+    """Write the records into one partition, unchanged and in order; returns when the broker has them."""
     from confluent_kafka import KafkaException, Producer
 
     problems: list[str] = []
@@ -182,13 +189,13 @@ def _send(known: Connection, name: str, partition: int, records: Iterable[Messag
 
 
 def _flush(producer: Any) -> None:
-    """Wait as long as it goes on."""
+    """Wait until the broker has all records, as long as it makes progress."""
     left, deadline = len(producer), time.monotonic() + TAKEN_WITHIN
     while (now := producer.flush(1.0)) > 0:
         if now < left:
             left, deadline = now, time.monotonic() + TAKEN_WITHIN
         elif time.monotonic() > deadline:
-            raise BufferError(f"{now} records were not taken within {TAKEN_WITHIN:g} s")
+            raise BufferError(f"the broker did not accept {now} records within {TAKEN_WITHIN:g} s")
 
 
 def _end(known: Connection, name: str, partition: int) -> int:
@@ -233,15 +240,15 @@ def _require_equal(known: Connection, name: str, partition: int, digest: str, co
             f"{there.text()[:12]}…)",
             expected=f"{count:,} records (digest {digest[:12]}…), with keys, values, timestamps and headers",
             where=scratch_topics.where(known, name),
-            next_step="see whether the broker changes records (a timestamp of 1970 becomes the time of writing); drill "
-            "this stream with a fault that needs no copy of its topic",
+            next_step="check whether the broker changes records (a timestamp of 1970 becomes the time of writing); "
+            "drill this stream with a fault that needs no copy of its topic",
         )
 
 
 def _refused(known: Connection, name: str, said: str) -> SourceError:
     return SourceError(
-        f"the broker does not take the copy of the stream's topic: {said}",
+        f"the broker does not accept the copy of the stream's topic: {said}",
         expected="an answer, and the right to write",
         where=scratch_topics.where(known, name),
-        next_step="see that it runs and has room for the records, then run the drill again",
+        next_step="check that it runs and has room for the records, then run the drill again",
     )

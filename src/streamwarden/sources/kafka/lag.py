@@ -1,4 +1,4 @@
-"""The records of a topic that no batch has planned yet: offsets of the checkpoint, held against the broker's.
+"""The records of a topic that no batch has planned yet: offsets of the checkpoint, compared with the broker's.
 
 Spark commits no offsets of a consumer group, so a broker's own tools know nothing of a stream's lag.
 """
@@ -18,20 +18,20 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import TopicRange, topic_offsets
-from streamwarden.errors import SourceError
+from streamwarden.errors import SourceError, SourceUnresponsive
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.sources.kafka.export import isolation_of
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import SourceSpec, StreamSpec
 
 ANSWER_WITHIN: Final = 5.0
 """Seconds for the offsets and times that are asked of a broker: the health of the other streams waits meanwhile."""
 
 ID_WITHIN: Final = 2.0
-"""Seconds for the topic's id, which is asked once the broker has told those."""
+"""Seconds for the topic's id, which is asked after the broker has reported those."""
 
 RECENT: Final = 20
-"""Batches that tell how many records a batch reads."""
+"""Batches from which the records of a batch are estimated."""
 
 
 def waiting_records(spec: StreamSpec, checkpoint: Location) -> WaitingInput | None:
@@ -47,9 +47,7 @@ def waiting_records(spec: StreamSpec, checkpoint: Location) -> WaitingInput | No
     planned = positions[max(positions)]
     batch = log_position(checkpoint).committed
     committed = planned if batch is None else positions.get(batch, planned)
-    known = connection(str(spec.source.connection))
-    isolation = isolation_of(spec.source)
-    lags = topic_lag(known, topic, _of(topic, planned), _of(topic, committed), isolation=isolation)
+    lags = lag_of(spec.source, _of(topic, planned), _of(topic, committed))
     recent = sorted(positions)[-RECENT - 1 :]
     since = [lag.since for lag in lags if lag.since is not None and lag.waiting]
     return WaitingInput(
@@ -62,12 +60,12 @@ def waiting_records(spec: StreamSpec, checkpoint: Location) -> WaitingInput | No
         lost={f"{topic}-{lag.partition}": lag.lost for lag in lags if lag.lost},
         rewound=tuple(f"{topic}-{lag.partition}" for lag in lags if lag.rewound),
         partitions={f"{topic}-{lag.partition}": lag for lag in lags},
-        topic_id=topic_id(known, topic, within=ID_WITHIN),
+        topic_id=topic_id(connection(str(spec.source.connection)), topic, within=ID_WITHIN),
     )
 
 
 def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
-    """The records of the topic up to now, for a fork with the checkpoint `checkpoint` (None: it begins anew).
+    """The records of the topic up to now, for a fork with `checkpoint`; None: it begins with an empty one.
 
     Raises SourceError if the broker does not answer, has no such topic, or does not keep what the fork has to read;
     ConfigError, CheckpointError, OSError.
@@ -75,11 +73,10 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
     topic = str(spec.source.topic)
     positions = {} if checkpoint is None else _positions(open_path(checkpoint, spec.storage.connection))
     planned = _of(topic, positions[max(positions)]) if positions else {}
-    isolation = isolation_of(spec.source)
-    lags = topic_lag(connection(str(spec.source.connection)), topic, planned, planned, isolation=isolation)
+    lags = lag_of(spec.source, planned, planned)
     if positions and (gone := sum(lag.lost for lag in lags)):
         raise SourceError(
-            f"{gone:,} records that the fork has to read are not in the topic any more",
+            f"{gone:,} records that the fork has to read are no longer in the topic",
             expected="a topic that keeps what was read since the batch that is forked",
             where=f"topic {topic}",
             next_step="fork at a later batch (a smaller `rewind`), or raise the topic's retention",
@@ -98,14 +95,14 @@ def topic_input(spec: StreamSpec, checkpoint: str | None) -> BoundedInput:
     )
 
 
-def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
-    """The lag of each partition of the topic of its own that a fork with the checkpoint `checkpoint` reads.
+def copy_lag(spec: StreamSpec) -> tuple[PartitionLag, ...]:
+    """The lag of each partition of the copied topic that a fork reads.
 
     Raises SourceError if the broker does not answer, or the fork's job reads another topic; ConfigError,
     CheckpointError, OSError.
     """
     topic = str(spec.source.topic)
-    place = open_path(checkpoint, spec.storage.connection)
+    place = open_path(spec.checkpoint, spec.storage.connection)
     positions = _positions(place)
     read = {name for offsets in positions.values() for name, _ in offsets}
     if read - {topic}:
@@ -118,8 +115,7 @@ def copy_lag(spec: StreamSpec, checkpoint: str) -> tuple[PartitionLag, ...]:
     planned = _of(topic, positions[max(positions)]) if positions else {}
     batch = log_position(place).committed
     committed = _of(topic, positions[batch]) if batch in positions else {}
-    isolation = isolation_of(spec.source)
-    return topic_lag(connection(str(spec.source.connection)), topic, planned, committed, isolation=isolation)
+    return lag_of(spec.source, planned, committed)
 
 
 def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
@@ -137,28 +133,29 @@ def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
     )
 
 
-def topic_lag(
-    known: Connection, topic: str, planned: Mapping[int, int], committed: Mapping[int, int], *, isolation: str
-) -> tuple[PartitionLag, ...]:
-    """The lag of each partition of the topic, those that no batch knows yet included, by partition.
+def lag_of(source: SourceSpec, planned: Mapping[int, int], committed: Mapping[int, int]) -> tuple[PartitionLag, ...]:
+    """The lag of each partition of the source's topic, those that no batch knows yet included, by partition.
+
+    Asks with the stream's own isolation level: the client's default ends a partition before the first open transaction,
+    Spark's behind the newest record.
 
     Args:
         planned: partition -> the offset that comes next; committed: the one behind the newest committed batch.
-        isolation: which records of transactions the stream reads. The client's own choice ends a partition before the
-            first open transaction, Spark's behind the newest record.
 
-    Raises SourceError if the broker does not answer in time or has no such topic, ConfigError.
+    Raises SourceUnresponsive if the broker does not answer in time; SourceError if it has no such topic; ConfigError.
     """
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
 
+    known, topic = connection(str(source.connection)), str(source.topic)
     deadline = time.monotonic() + ANSWER_WITHIN
     problems: list[str] = []
-    settings = {"error_cb": lambda error: problems.append(error.str()), "isolation.level": isolation}
+    settings = {"error_cb": lambda error: problems.append(error.str()), "isolation.level": isolation_of(source)}
+    silence = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
     consumer = reader(known, "lag", **settings)
     try:
         found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
         if found.error is not None:
-            raise _unknown(known, topic, found.error.str())
+            raise _unknown(known, topic, found.error.str(), SourceError)
         lags = {}
         for partition in sorted(found.partitions):
             first, last = kept_offsets(consumer, topic, partition, deadline=deadline)
@@ -171,8 +168,9 @@ def topic_lag(
             )
         since = _oldest(consumer, topic, lags, deadline)
     except KafkaException as error:
-        consumer.poll(0)  # why a connection fails is told aside: the call itself only knows that no broker answered
-        raise _unknown(known, topic, problems[0] if problems else error.args[0].str()) from error
+        consumer.poll(0)  # the callback reports why a connection fails; the call itself only that no broker answered
+        kind = SourceUnresponsive if error.args[0].code() in silence else SourceError
+        raise _unknown(known, topic, problems[0] if problems else error.args[0].str(), kind) from error
     finally:
         consumer.close()
     return tuple(replace(lag, since=since.get(partition)) for partition, lag in lags.items())
@@ -192,21 +190,21 @@ def _of(topic: str, offsets: Mapping[tuple[str, int], int]) -> dict[int, int]:
 
 
 def _oldest(consumer: Any, topic: str, lags: Mapping[int, PartitionLag], deadline: float) -> dict[int, float]:
-    """Partition -> Unix seconds of its oldest record that is not committed, for those that were told in time."""
+    """Partition -> Unix seconds of its oldest record that is not committed, for those whose records came in time."""
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, TopicPartition
 
     wanted = [lag for lag in lags.values() if lag.behind]
     if not wanted:
         return {}
     consumer.assign([TopicPartition(topic, lag.partition, max(lag.committed, lag.first)) for lag in wanted])
-    told: dict[int, tuple[int, int]] = {}
-    while len(told) < len(wanted) and time.monotonic() < deadline:
+    times: dict[int, tuple[int, int]] = {}
+    while len(times) < len(wanted) and time.monotonic() < deadline:
         message = consumer.poll(0.2)
-        if message is None or message.error() is not None or message.partition() in told:
+        if message is None or message.error() is not None or message.partition() in times:
             continue
-        told[message.partition()] = message.timestamp()
+        times[message.partition()] = message.timestamp()
         consumer.pause([TopicPartition(topic, message.partition())])
-    return {partition: at / 1000 for partition, (kind, at) in told.items() if kind != TIMESTAMP_NOT_AVAILABLE}
+    return {partition: at / 1000 for partition, (kind, at) in times.items() if kind != TIMESTAMP_NOT_AVAILABLE}
 
 
 def _read_between(before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]) -> int:
@@ -217,11 +215,11 @@ def _left(deadline: float) -> float:
     return max(0.1, deadline - time.monotonic())
 
 
-def _unknown(known: Connection, topic: str, said: str) -> SourceError:
-    return SourceError(
-        f"the broker does not tell what waits: {said}",
+def _unknown(known: Connection, topic: str, said: str, kind: type[SourceError]) -> SourceError:
+    return kind(
+        f"the broker does not report the offsets of the topic: {said}",
         expected=f"an answer within {ANSWER_WITHIN:g} s",
         where=f"topic {topic} at the connection {known.name}",
-        next_step="see that the broker runs, that the topic is there, and that the connection's user, password and "
+        next_step="check that the broker runs, that the topic exists, and that the connection's user, password and "
         "certificates let it read",
     )

@@ -1,4 +1,4 @@
-"""A topic of a Kafka broker as a source, and the malformed records of a batch.
+"""The records of a stream's topic as rows, and the malformed records of a batch.
 
 The values are JSON objects. Spark's own connector reads them; its jars come from `streamwarden prepare --kafka`, or
 from the stream's `spark.jars` or `spark.jars.packages`.
@@ -10,7 +10,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.connections import connection
@@ -19,7 +18,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import require_range
 from streamwarden.checkpoint.topics import topic_ranges
 from streamwarden.errors import CheckpointError
-from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.sources.base import Reading, RowRequest
 from streamwarden.sources.rows import (
     CORRUPT,
     Rules,
@@ -34,7 +33,6 @@ from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 JSON_OPTIONS: Final = frozenset(
     {
@@ -54,15 +52,14 @@ JSON_OPTIONS: Final = frozenset(
         "timezone",
     }
 )
-"""Of the source's options those that are for Spark's JSON parser; all others are for the connector."""
-
+"""Of the source's options, those that are for Spark's JSON parser; all others are for the connector."""
 
 _ON_LOSS: Final = "failondataloss"
-"""A batch that goes on without records that are gone is also read again without them."""
+"""The option with which a query continues without lost records: its batches are also read again without them."""
 
 
 @dataclass(frozen=True)
-class TopicSource:
+class TopicInput:
     """What is needed to read a batch's records again, exactly as the query reads them. Its repr shows no secret."""
 
     topic: str
@@ -78,11 +75,11 @@ class TopicSource:
         return [f.unix_millis("_record.timestamp").alias("written_ms"), place.alias("place")]
 
     def where(self) -> Column:
-        """Where a record stands, in words."""
+        """Where a record is, in words."""
         from pyspark.sql import functions as f
 
-        told = f.format_string("record %d of partition %d", "_record.offset", "_record.partition")
-        return f.concat(told, f.lit(f" of topic {self.topic}"))
+        record = f.format_string("record %d of partition %d", "_record.offset", "_record.partition")
+        return f.concat(record, f.lit(f" of topic {self.topic}"))
 
     def rows(self, records: DataFrame) -> DataFrame:
         """Records of the connector as rows: the parsed columns, and `_record`, where each came from."""
@@ -99,7 +96,7 @@ class TopicSource:
         return records.select(*columns, corrupt.alias(CORRUPT), record.alias("_record"))
 
     def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
-        """See `sources.Source`."""
+        """See `BatchInput`."""
         from pyspark.sql import functions as f
 
         known = topic_ranges(checkpoint, place)
@@ -151,31 +148,24 @@ class TopicSource:
         )
 
 
-def read(
-    spark: SparkSession,
-    spec: StreamSpec,
-    source: KafkaSource,
-    schema: StructType | str,
-    *,
-    required: tuple[str, ...],
-    not_after: Mapping[str, timedelta],
-) -> tuple[DataFrame, TopicSource]:
-    """The records of the stream's topic as rows, and what they must be. Raises ConfigError."""
+def read(spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
+    """The records of the stream's topic as rows. Raises ConfigError."""
+    source, topic = spec.source, str(spec.source.topic)
     parsing = {key: value for key, value in source.options.items() if key.lower() in JSON_OPTIONS}
     own = {key: value for key, value in source.options.items() if key.lower() not in JSON_OPTIONS}
-    access = java_options(connection(source.connection))
+    access = java_options(connection(str(source.connection)))
     rules = Rules(
-        schema=with_corrupt(schema_of(schema, required, not_after, spec.job)),
-        required=required,
-        not_after=not_after,
+        schema=with_corrupt(schema_of(request.schema, request.required, request.not_after, spec.job)),
+        required=request.required,
+        not_after=request.not_after,
         written="_record.timestamp",
         holder="record",
     )
     kept = {key: value for key, value in own.items() if key.lower() == _ON_LOSS}
-    known = TopicSource(source.topic, rules, parsing, access | kept)
-    reader = spark.readStream.format("kafka").options(**access).option("subscribe", source.topic)
-    # A new query reads what is there already; Spark's own default would leave it out, and say nothing.
+    known = TopicInput(topic, rules, parsing, access | kept)
+    reader = spark.readStream.format("kafka").options(**access).option("subscribe", topic)
+    # A new query reads what is there already; Spark's own default would skip it without a message.
     reader = reader.option("startingOffsets", "earliest").options(**own)
-    if source.max_offsets_per_trigger is not None:
-        reader = reader.option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
-    return known.rows(reader.load()), known
+    if source.limit is not None:
+        reader = reader.option("maxOffsetsPerTrigger", source.limit)
+    return Reading(known.rows(reader.load()), known)

@@ -1,27 +1,33 @@
-"""The kind of source `kafka`: a topic of a broker."""
+"""The declaration of the kind of source `kafka`: a topic of a broker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from streamwarden.adapters.kafka.names import topic_problems
-from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.health.window import PartitionLag, WaitingInput
+from streamwarden.lifecycle.forks.fork import BoundedInput
+from streamwarden.lifecycle.forks.places import SCHEMA, Places
+from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.problems import Problem, show
-from streamwarden.sources.base import Source, positive
+from streamwarden.sources.base import CopyableSource, FinishedRun, Reading, RowRequest, RunInput, positive
+from streamwarden.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSource(Source):
+class KafkaSource(CopyableSource):
     """A topic of a broker."""
 
     SERVICE: ClassVar[str | None] = "broker"
-    OFFSETS: ClassVar[bool] = True
     REAL_TIME: ClassVar[bool] = True
-    FORKABLE: ClassVar[bool] = True
     CONNECTOR: ClassVar[str | None] = "kafka"
 
     kind: str = "kafka"
@@ -35,9 +41,8 @@ class KafkaSource(Source):
     """most records that a batch reads; null: all that are there"""
 
     @property
-    def limited(self) -> bool:
-        """Whether a batch reads at most so many records."""
-        return self.max_offsets_per_trigger is not None
+    def limit(self) -> int | None:
+        return self.max_offsets_per_trigger
 
     def problems(self) -> Iterator[Problem]:
         yield from topic_problems("source", self.topic)
@@ -60,3 +65,67 @@ class KafkaSource(Source):
     def batches(self, unseen: int) -> int | None:
         most = self.max_offsets_per_trigger
         return ceil(unseen / most) if most else min(unseen, 1)
+
+    def describe(self, shorten: Callable[[str], str]) -> str:
+        return f"{self.format} records of the topic `{self.topic}` (connection `{self.connection}`)"
+
+    def read(self, spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
+        from streamwarden.sources.kafka.reader import read
+
+        return read(spark, spec, request)
+
+    def waiting(self, spec: StreamSpec, checkpoint: Location) -> WaitingInput | None:
+        """None before the query's first batch is planned."""
+        from streamwarden.sources.kafka.lag import waiting_records
+
+        return waiting_records(spec, checkpoint)
+
+    def take_input(self, spec: StreamSpec, forked: StreamSpec, checkpoint: str | None, feed: Feed) -> BoundedInput:
+        from streamwarden.sources.kafka import copy, lag
+
+        return lag.topic_input(forked, checkpoint) if feed is Feed.ORIGIN else copy.create(spec, forked, feed)
+
+    def unplanned(self, forked: StreamSpec) -> int:
+        from streamwarden.sources.kafka.lag import topic_input
+
+        return topic_input(forked, forked.checkpoint).unseen
+
+    def owed(self, ranges: Sequence[TopicRange]) -> int:
+        from streamwarden.sources.kafka.reading_back import owed
+
+        return owed(self, ranges) if ranges else 0
+
+    def drop_scratch(self) -> str | None:
+        from streamwarden.sources.kafka import copy
+
+        return copy.drop(self) if self.topic.startswith(SCHEMA) else None
+
+    def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
+        from streamwarden.sources.kafka.reading_back import read_back
+
+        return read_back(spec, run)
+
+    def lags(self, forked: StreamSpec) -> Sequence[PartitionLag]:
+        from streamwarden.sources.kafka.lag import copy_lag
+
+        return copy_lag(forked)
+
+    def first_reach(self, forked: StreamSpec, partitions: Collection[int]) -> int | None:
+        from streamwarden.sources.kafka.lag import first_reach
+
+        return first_reach(forked, partitions)
+
+    def grow(self, forked: StreamSpec, copied: CopiedTopic) -> None:
+        from streamwarden.sources.kafka import copy
+
+        copy.grow(forked, copied)
+
+    def forget(self, forked: StreamSpec, before: Mapping[int, int]) -> None:
+        from streamwarden.sources.kafka import copy
+
+        copy.forget(forked, before)
+
+    def recreate(self, forked: StreamSpec, copied: CopiedTopic, leave: Mapping[int, int]) -> None:
+        from streamwarden.sources.kafka import copy
+
+        copy.recreate(forked, copied, leave)

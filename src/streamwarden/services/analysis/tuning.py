@@ -1,4 +1,4 @@
-"""Gathers a stream's history for advice: store, checkpoint, and the drills' recovery targets."""
+"""Gathers a stream's history for tuning: store, checkpoint, and the drills' recovery targets."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 LOOK_BACK: Final = 300
-"""Batches of the history that are looked at."""
+"""Batches of the history that are read."""
 
 _DAY: Final = 86400.0
 _DRIVERS: Final = 30 * _DAY
 _SAMPLE: Final = 8
-"""Versions whose changelogs are looked into, evenly spread: compression and row sizes are of these."""
+"""Versions whose changelogs are sampled, evenly spread: compression and row sizes come from these."""
 _ROWS: Final = 250
 """Rows that are read of each of those files."""
 
 
 def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: float) -> History:
-    """All that advice on `spec` is made from. What cannot be read is a problem of the history. Raises StoreError."""
+    """All that recommendations for `spec` need. What cannot be read is listed as a problem. Raises StoreError."""
     window = store.batches.window(spec.name, LOOK_BACK)
     query = window[-1].query_id if window else None
     files: StateFiles | None = None
@@ -91,8 +91,8 @@ def state_files(checkpoint: Location) -> StateFiles:
 def _changes(
     checkpoint: Location, files: Sequence[tuple[StateStore, StateFile]]
 ) -> tuple[dict[int, tuple[int, int]], RowSizes]:
-    """(version -> stored and plain bytes, sampled rows) of some of the changes. A file that is no LZ4 stream (another
-    codec, or one that is just being replaced) tells nothing."""
+    """(version -> stored and plain bytes, sampled rows) of some of the changes. A file that is not an LZ4 stream
+    (it has another codec, or is just being replaced) is skipped."""
     changes = [(store, file) for store, file in files if not file.kind.is_snapshot]
     versions = sorted({file.version for _, file in changes})
     step = max(1.0, (len(versions) - 1) / (_SAMPLE - 1))

@@ -1,10 +1,9 @@
-"""Gathers what the rules look at: the stream's file and job always, checkpoint, store and plan as asked."""
+"""Gathers the facts for the rules of lint: the stream's file and job always; checkpoint, store and plan on request."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,20 +16,17 @@ from streamwarden.health.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
-from streamwarden.lint.facts import CheckpointFacts, DrillFacts, Facts, History, JobFacts, PlanFacts
+from streamwarden.lint.facts import CheckpointSummary, DrillFacts, Facts, HistoryFacts, JobFacts, PlanFacts
 from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
-from streamwarden.lint.judge import lint
+from streamwarden.lint.linter import lint
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 LOOK_BACK: Final = 300
-"""Batches of the history that are looked at."""
-
-_SIBLINGS: Final = 200_000
-"""Bytes up to which a module beside the job is read: it is code, not data."""
+"""Batches of the history that are read."""
 
 
 def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple[Finding, ...]:
@@ -42,10 +38,10 @@ def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple
     return lint(declared(spec, drills))
 
 
-def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> Facts:
-    """The facts of files that people write."""
+def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
+    """The facts in files that people write, with the plan of the job's query if it was built."""
     mine = None if drills is None else tuple(_drill(each) for each in drills if each.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), drills=mine)
+    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=mine)
 
 
 def gathered(
@@ -55,7 +51,7 @@ def gathered(
 
     Args:
         store: None if there is none yet: nothing has run.
-        plan: of the job's query, if somebody built it.
+        plan: of the job's query, if it was built.
     """
     facts = declared(spec, drills)
     queries = _queries(spec, store, now)
@@ -76,12 +72,11 @@ def gathered(
 
 def job_facts(spec: StreamSpec) -> JobFacts:
     """What the job's text says; a file that cannot be read is a problem, not an error."""
-    job = Path(spec.job)
     try:
-        text = job.read_text(encoding="utf-8")
+        text = Path(spec.job).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return JobFacts(path=spec.job, problem=f"it cannot be read: {error}")
-    return read_job(spec.job, text, spec, _beside(job.parent))
+    return read_job(spec.job, text)
 
 
 def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSpec]:
@@ -90,33 +85,16 @@ def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSp
     return [part.spec for part in parts if part.part is not Part.DRIVER]
 
 
-def _together(found: Sequence[CheckpointFacts]) -> CheckpointFacts | None:
-    """What the checkpoints of all queries of a script have; the job's text is one, too."""
+def _together(found: Sequence[CheckpointSummary]) -> CheckpointSummary | None:
+    """The checkpoints of all queries of a script as one, because the job's text is one, too."""
     if len(found) < 2:
         return found[0] if found else None
-    return CheckpointFacts(
+    return CheckpointSummary(
         path=", ".join(each.path for each in found),
         committed=min((each.committed for each in found if each.committed is not None), default=None),
         state_bytes=sum(each.state_bytes for each in found),
         operators=tuple(operator for each in found for operator in each.operators),
     )
-
-
-def _beside(folder: Path) -> Callable[[str], str | None]:
-    """Reads the modules that lie beside a job."""
-
-    def read(module: str) -> str | None:
-        return _text(folder.joinpath(*module.split(".")).with_suffix(".py"))
-
-    return read
-
-
-@lru_cache(maxsize=256)
-def _text(file: Path) -> str | None:
-    try:
-        return file.read_text(encoding="utf-8") if file.stat().st_size <= _SIBLINGS else None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _drill(spec: DrillSpec) -> DrillFacts:
@@ -139,7 +117,7 @@ def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
     )
 
 
-def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
+def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
         report = read_checkpoint(open_path(spec.checkpoint, spec.storage.connection))
@@ -150,9 +128,9 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointFacts | None, str]:
     return checkpoint_facts(report), ""
 
 
-def checkpoint_facts(report: CheckpointReport) -> CheckpointFacts:
+def checkpoint_facts(report: CheckpointReport) -> CheckpointSummary:
     """What the rules need of a report."""
-    return CheckpointFacts(
+    return CheckpointSummary(
         path=report.path,
         committed=report.position.committed,
         state_bytes=report.state_bytes,
@@ -160,14 +138,14 @@ def checkpoint_facts(report: CheckpointReport) -> CheckpointFacts:
     )
 
 
-def _history(spec: StreamSpec, store: Store, now: float) -> History:
+def _history(spec: StreamSpec, store: Store, now: float) -> HistoryFacts:
     window = store.batches.window(spec.name, LOOK_BACK)
     newest = window[-1].query_id if window else ""
     batches = [each for each in window if each.query_id == newest]
     reports = [each.progress for each in batches if each.progress is not None and each.progress.has_run]
     done = [each for each in batches if each.committed_at is not None or each.progress in reports]
     rows = [sum(operator.rows_total for operator in report.operators) for report in reports]
-    return History(
+    return HistoryFacts(
         now=now,
         batches=len(done),
         unreported=len(done) - len(reports),

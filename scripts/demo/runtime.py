@@ -1,7 +1,7 @@
-"""Where the demo happens: its folders, its processes, and how all of them end.
+"""The folders and the processes of the demo.
 
-Every process of the demo, however deep, carries a mark in its environment. So whatever was killed, and however, the
-next demo finds what is left of the last one, and takes nothing else for it.
+Every process of the demo, including grandchildren, has a mark in its environment. Whatever was killed, and however, the
+next demo finds the processes that the last one left behind, and no others.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import IO, Final
 import psutil
 
 MARK: Final = "STREAMWARDEN_DEMO"
-"""Environment variable that holds the demo's root folder: who carries it is ours."""
+"""Environment variable with the demo's root folder: a process that has it belongs to the demo."""
 
 TAIL_LINES: Final = 25
 
 
 class DemoFailed(Exception):
-    """The demo cannot go on. `logs`: (path, its last lines) for people."""
+    """The demo cannot continue. `logs`: (path, its last lines), to be shown."""
 
     def __init__(self, message: str, logs: Sequence[Path] = ()) -> None:
         super().__init__(message)
         self.logs = [(path, tail_of(path)) for path in logs if path.is_file()]
 
 
-class Ground:
-    """The folders of the demo of one checkout, and the processes that carry its mark."""
+class Runtime:
+    """The folders of one checkout's demo, and the processes that carry its mark."""
 
     def __init__(self, project: Path) -> None:
         self.project = project
@@ -42,8 +42,11 @@ class Ground:
         self.airflow_home = self.root / "airflow"
         self._lock: IO[str] | None = None
 
-    def claim(self) -> None:
-        """Take the ground: refuse if a demo is running, end what a dead one left, begin with an empty folder."""
+    def prepare(self) -> None:
+        """Take the lock, stop the processes of a demo that died, and make empty folders.
+
+        Raises DemoFailed if a demo is running.
+        """
         self.root.parent.mkdir(exist_ok=True)
         lock = (self.root.parent / "demo.lock").open("a+")
         try:
@@ -55,14 +58,14 @@ class Ground:
         lock.write(str(os.getpid()))
         lock.flush()
         self._lock = lock
-        self.end_processes(patience=5.0)
+        self.stop_processes(patience=5.0)
         if self.root.exists():
             shutil.rmtree(self.root)
         for folder in (self.data, self.logs, self.airflow_home):
             folder.mkdir(parents=True)
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Of a process of the demo: this one's, without any setting for another workspace."""
+        """The environment of a process of the demo: this one's, without any setting for another workspace."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -80,9 +83,9 @@ class Ground:
             **(extra or {}),
         }
 
-    def spawn(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start a process of the demo in a session of its own, so that Ctrl-C reaches the demo alone."""
-        with self.log_of(name).open("ab") as log:
+    def start(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start a process of the demo in its own session, so that Ctrl-C reaches this process alone."""
+        with self.log_path(name).open("ab") as log:
             return subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
@@ -93,32 +96,37 @@ class Ground:
                 env=dict(env),
             )
 
-    def log_of(self, name: str) -> Path:
-        """Where the output of a process goes."""
+    def log_path(self, name: str) -> Path:
+        """The file with the output of a process."""
         return self.logs / f"{name}.log"
 
     def processes(self) -> list[psutil.Process]:
-        """Every living process that carries the mark of this checkout's demo."""
+        """Every running process that carries the mark of this checkout's demo."""
         found = []
         for process in psutil.process_iter():
             try:
                 if process.environ().get(MARK) == str(self.root) and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
-            except psutil.Error:  # gone meanwhile, or another user's
+            except psutil.Error:  # it has ended meanwhile, or belongs to another user
                 continue
         return [process for process in found if process.pid != os.getpid()]
 
-    def end_processes(self, *, patience: float) -> None:
-        """SIGTERM to all of them, SIGKILL to what is left after `patience` seconds. Raises DemoFailed if some stay.
+    def stop_processes(self, *, patience: float) -> None:
+        """Send SIGTERM to all of them, and SIGKILL to those that run after `patience` seconds.
 
-        psutil compares start times, so a process id that was given away since is never hit.
+        psutil compares start times, so it never signals another process that has the same id by now.
+
+        Raises:
+            DemoFailed: processes still run 10 s after SIGKILL.
         """
         _send(self.processes(), psutil.Process.terminate)
         deadline = time.monotonic() + patience
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.2)
         deadline = time.monotonic() + 10.0
-        while left := self.processes():  # again and again: a dying supervisor may just have started something
+        while (
+            left := self.processes()
+        ):  # repeatedly: a supervisor process may have started another one just before it ended
             if time.monotonic() > deadline:
                 raise DemoFailed(f"these processes do not end: {', '.join(str(each.pid) for each in left)}")
             _send(left, psutil.Process.kill)

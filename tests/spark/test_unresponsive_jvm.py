@@ -1,4 +1,4 @@
-"""A JVM that is frozen alone: the Python half lives, and the stream must not count as running for that."""
+"""An unresponsive JVM whose Python half is alive: the stream must not count as running."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def made(tmp_path: Path) -> Iterator[Project]:
         yield it
 
 
-def test_a_frozen_jvm_is_found_killed_and_restarted_and_no_row_is_lost(made: Project) -> None:
+def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost(made: Project) -> None:
     """1. A supervised stream commits. 2. SIGSTOP to its JVM alone. 3. The lease is kept while the silence may be a
-    pause, and the driver says that it is silent. 4. Past the bound the keeper kills it, and the record says why. 5. The
-    supervisor starts the next driver, and every row is in the output once."""
+    pause, and the driver says that it is silent. 4. Past the bound the supervisor process kills it, and the record says
+    why. 5. The supervisor starts the next driver, and every row is in the output once."""
     spec = made.spec("counts", COUNTS, restart=RestartPolicy(initial=0.2, unresponsive_after=BOUND))
     made.publish(2)
     over = threading.Event()

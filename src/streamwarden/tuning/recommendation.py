@@ -1,4 +1,4 @@
-"""A piece of advice: what to do about one thing, and every number that it came from."""
+"""A recommendation on one topic, and every number that it rests on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 class Status(StrEnum):
     KEEP = "keep"
     CHANGE = "change"
-    UNKNOWN = "unknown"  # too little is known to advise anything
+    UNKNOWN = "unknown"  # too little data for a recommendation
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Recommendation:
     """Args:
     says: what was found and what to do, in a sentence or two.
     settings: setting -> value to set, where something is to be changed.
@@ -37,6 +37,6 @@ class Advice:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def unknown(topic: str, why: str, *numbers: Number) -> Advice:
-    """Nothing is advised from nothing."""
-    return Advice(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)
+def unknown(topic: str, why: str, *numbers: Number) -> Recommendation:
+    """No recommendation, and the reason."""
+    return Recommendation(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)

@@ -1,17 +1,17 @@
-"""All rules on one stream's facts."""
+"""Runs all rules on one stream's facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from streamwarden.lint.facts import Facts
-from streamwarden.lint.finding import Finding, Origin
+from streamwarden.lint.finding import FactOrigin, Finding
 from streamwarden.lint.rule import Rule
 from streamwarden.lint.rules import RULES
 
 
 def lint(facts: Facts, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
-    """What the rules find, gravest first, then in the rules' order. Never raises: a rule that fails is unknown."""
+    """The findings, the most severe first, then in the rules' order. Never raises: a rule that fails is unknown."""
     found = [finding for rule in rules for finding in _run(rule, facts)]
     return tuple(sorted(found, key=lambda finding: -finding.severity.rank))
 
@@ -19,6 +19,6 @@ def lint(facts: Facts, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
 def _run(rule: Rule, facts: Facts) -> Iterable[Finding]:
     try:
         return tuple(rule.judge(facts))
-    except Exception as error:  # one rule's defect must not hide what the others see
-        told = f"the rule itself failed: {type(error).__name__}: {error}"
-        return (rule.unknown(facts, told, Origin.DECLARATION, facts.file),)
+    except Exception as error:  # one rule's defect must not hide the findings of the others
+        observed = f"the rule itself failed: {type(error).__name__}: {error}"
+        return (rule.unknown(facts, observed, FactOrigin.DECLARATION, facts.file),)

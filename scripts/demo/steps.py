@@ -1,0 +1,241 @@
+"""The steps of the demo, in order. Each wait has a deadline, and names the log that explains a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from local_airflow import FIRST_PORT, LocalAirflow
+from output import Output, Updates
+from rich.markup import escape
+from runtime import DemoFailed, Runtime
+from summary import summary
+
+from streamwarden.drills.journal import DrillRun
+from streamwarden.errors import StoreError, StreamwardenError
+from streamwarden.services.workspace import Workspace
+
+T = TypeVar("T")
+
+STREAM: Final = "flight_departures"
+DRILL: Final = "kill_driver"
+STREAM_DAG: Final = f"stream_{STREAM}"
+DRILL_DAG: Final = f"drill_{DRILL}"
+
+AT_ONCE: Final = 120_000
+"""Flights in the first files: a drill is judged over at least 100,000 keyed records."""
+
+SPEEDUP: Final = 5_000
+"""After them comes one file of 500 flights about every ten seconds, so that the stream always has work."""
+
+REPLAY: Final = ("streamwarden", "replay", "--stream", STREAM)
+
+BATCHES: Final = 3
+"""Batches that the stream commits before its health is checked."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What every step needs."""
+
+    runtime: Runtime
+    airflow: LocalAirflow
+    output: Output
+    space: Workspace
+
+
+def new_demo(runtime: Runtime, output: Output) -> Demo:
+    """A demo in the folders of `runtime`, with its own store."""
+    store = f"sqlite:///{runtime.data / 'streamwarden.db'}"
+    space = Workspace.open(runtime.project, runtime.data, store, environ={})
+    return Demo(runtime, LocalAirflow(runtime), output, space)
+
+
+def run_demo(demo: Demo) -> bool:
+    """All steps up to the summary. Returns whether the drill passed."""
+    replay = _start_replay(demo)
+    _start_airflow(demo)
+    _continue_replay(demo, replay)
+    _start_stream(demo)
+    _check_health(demo)
+    run = _run_drill(demo)
+    demo.output.show(summary(demo.space, run, stream=STREAM, url=demo.airflow.url))
+    return run.passed
+
+
+def keep_running(demo: Demo) -> None:
+    """Wait for Ctrl-C. Raises DemoFailed if a component of Airflow ends by itself."""
+    demo.output.line("everything keeps running for you to look at; Ctrl-C stops it")
+    while True:
+        demo.airflow.check_alive()
+        time.sleep(1.0)
+
+
+def stop(demo: Demo) -> None:
+    """Stop the stream at a batch boundary, then everything else."""
+    demo.output.line("stopping the stream at a batch boundary, then Airflow")
+    with contextlib.suppress(StreamwardenError):
+        demo.space.fleet.stop(
+            STREAM, requested_by="demo", reason="the demo ends", batch_deadline=10.0, term_deadline=3.0
+        )
+    demo.runtime.stop_processes(patience=8.0)
+    demo.space.close()
+
+
+def _start_replay(demo: Demo) -> subprocess.Popen[bytes]:
+    demo.output.line(f"replaying real flights: {AT_ONCE:,} at once, then one file about every ten seconds")
+    return demo.runtime.start("replay", [*REPLAY, "--limit", str(AT_ONCE)], demo.runtime.environment())
+
+
+def _continue_replay(demo: Demo, first: subprocess.Popen[bytes]) -> None:
+    log = [demo.runtime.log_path("replay")]
+    code = _wait_for(demo, "the first flights", 180, lambda show: first.poll(), log)
+    if code != 0:
+        raise DemoFailed(f"the replay ended with status {code}", log)
+    demo.runtime.start("replay", [*REPLAY, "--speedup", str(SPEEDUP)], demo.runtime.environment())
+
+
+def _start_airflow(demo: Demo) -> None:
+    port = demo.airflow.port
+    if port != FIRST_PORT:
+        demo.output.line(f"[yellow]port {FIRST_PORT} is taken: using {port}[/]")
+    demo.output.line("starting Airflow (SQLite, no login, this machine only)")
+    demo.airflow.start()
+    _wait_for(demo, "Airflow", 300, lambda show: demo.airflow.is_healthy() or None, demo.airflow.logs())
+    for dag in (STREAM_DAG, "health", DRILL_DAG):
+        _wait_for(demo, f"the DAG {dag}", 240, partial(_has_dag, demo, dag), demo.airflow.logs())
+    demo.output.line(f"Airflow is up: [bold]{demo.airflow.url}[/]")
+
+
+def _has_dag(demo: Demo, dag: str, show: Updates) -> bool | None:
+    if demo.airflow.has_dag(dag):
+        return True
+    wrong = demo.airflow.import_errors()
+    if wrong:
+        raise DemoFailed("a DAG file cannot be imported: " + "; ".join(wrong))
+    return None
+
+
+def _start_stream(demo: Demo) -> None:
+    demo.airflow.unpause(STREAM_DAG)
+    demo.output.line(f"unpaused [bold]{STREAM_DAG}[/]: it starts a Spark driver and then defers")
+    driver = _wait_for(
+        demo, "the stream's driver", 300, partial(_running_driver, demo), _explaining_logs(demo, STREAM_DAG)
+    )
+    demo.output.line(f"driver {escape(driver)} runs the query")
+
+    def enough(show: Updates) -> int | None:
+        total = demo.space.store.batches.summary(STREAM)
+        show(f"{total.batches} batches, {total.rows:,} rows")
+        return total.batches if total.batches >= BATCHES else None
+
+    _wait_for(demo, "the first batches", 300, enough, _explaining_logs(demo, STREAM_DAG))
+    total = demo.space.store.batches.summary(STREAM)
+    demo.output.line(f"{total.batches} batches committed, {total.rows:,} rows in")
+
+
+def _running_driver(demo: Demo, show: Updates) -> str | None:
+    record = demo.space.store.drivers.latest(STREAM)
+    if record is None:
+        show("waiting for the scheduler")
+        return None
+    if record.exit is not None:
+        raise DemoFailed(f"the driver ended: {record.exit.message}", _explaining_logs(demo, STREAM_DAG)())
+    show(f"driver {record.driver_id} starts Spark")
+    return record.driver_id if record.started_at is not None else None
+
+
+def _check_health(demo: Demo) -> None:
+    run = _trigger(demo, "health")
+    demo.output.line("[bold]health[/] runs: every check on every stream")
+    state = _wait_for(
+        demo, "the health DAG", 300, lambda show: _final_state(demo, "health", run), _explaining_logs(demo, "health")
+    )
+    verdicts = demo.space.store.verdicts.latest(STREAM)
+    if not verdicts:
+        raise DemoFailed(f"the health DAG ended ({state}) without a verdict", _explaining_logs(demo, "health")())
+    counts = Counter(verdict.status.value for verdict in verdicts)
+    words = [f"{count} {word}" for word, count in counts.most_common()]
+    demo.output.line(f"health of {STREAM}: {', '.join(words)}")
+
+
+def _run_drill(demo: Demo) -> DrillRun:
+    run = _trigger(demo, DRILL_DAG)
+    demo.output.line(f"[bold]{DRILL_DAG}[/] runs: it breaks a fork of the stream and verifies what comes out")
+    journals = demo.space.store.journals
+    shown = 0
+
+    def over(show: Updates) -> str | None:
+        nonlocal shown
+        newest = next(iter(journals.recent(drill=DRILL, limit=1)), None)
+        entries = journals.entries(newest.run_id) if newest else ()
+        for entry in entries[shown:]:
+            if entry.kind != "traceback":
+                demo.output.line(f"[cyan]{entry.step.value}[/]: {escape(_one_line(entry.message))}")
+        shown = len(entries)
+        return _final_state(demo, DRILL_DAG, run)
+
+    _wait_for(demo, "the drill", 1800, over, _explaining_logs(demo, DRILL_DAG))
+    found = next(iter(journals.recent(drill=DRILL, limit=1)), None)
+    if found is None or found.ended_at is None:
+        raise DemoFailed("the drill's DAG ended without a verdict", _explaining_logs(demo, DRILL_DAG)())
+    return found
+
+
+def _trigger(demo: Demo, dag: str) -> str:
+    """Unpause the DAG and start a run."""
+    demo.airflow.unpause(dag)
+    return demo.airflow.trigger(dag)
+
+
+def _final_state(demo: Demo, dag: str, run: str) -> str | None:
+    state = demo.airflow.run_state(dag, run)
+    return state if state in ("success", "failed") else None
+
+
+def _explaining_logs(demo: Demo, dag: str) -> Callable[[], list[Path]]:
+    """The logs that explain why a DAG makes no progress: those of its tasks and of the stream's driver."""
+
+    def logs() -> list[Path]:
+        found = demo.airflow.task_logs(dag)
+        with contextlib.suppress(StreamwardenError):
+            record = demo.space.store.drivers.latest(STREAM)
+            if record is not None and dag == STREAM_DAG:
+                found.append(demo.space.fleet.log_path(record.driver_id))
+        return found or demo.airflow.logs()[:1]
+
+    return logs
+
+
+def _wait_for(
+    demo: Demo,
+    what: str,
+    seconds: float,
+    check: Callable[[Updates], T | None],
+    logs: Sequence[Path] | Callable[[], Sequence[Path]],
+) -> T:
+    """The result of `check` as soon as it is not None. Raises DemoFailed after `seconds`, or if Airflow ends."""
+    deadline = time.monotonic() + seconds
+    with demo.output.waiting(f"waiting for {what} …") as update:
+        while True:
+            try:
+                result = check(lambda text: update(f"{what}: {text}"))
+            except (StoreError, OSError):  # locked or not up yet: the deadline decides
+                result = None
+            if result is not None:
+                return result
+            demo.airflow.check_alive()
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{what}: not there within {seconds:.0f} s", logs() if callable(logs) else logs)
+            time.sleep(0.5)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

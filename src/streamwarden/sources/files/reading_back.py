@@ -1,0 +1,102 @@
+"""The files that a finished run read, as an oracle takes them, and whether they were read in Spark's order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from streamwarden.adapters.storage.files import download, open_path
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.checkpoint.uris import to_path
+from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
+from streamwarden.stream import StreamSpec
+from streamwarden.verification.contradictions import disorder
+
+
+def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
+    """See `Source.read_back`. Input in an object store is copied into `run.into`: an oracle reads local files."""
+    if run.into is None:
+        return RunInput(files=_committed_files(spec, run, {}))
+    folders = spec.source.folders
+    local = _downloaded(spec, run.into) if "source" in spec.in_object_store else folders
+    files = _committed_files(spec, run, dict(zip(folders, local, strict=True)))
+    inputs = run.inputs
+    if inputs is None:
+        inputs = [path for folder in local for path in input_files(Path(folder))]
+    return RunInput(inputs=inputs, files=files, problems=tuple(_disorder(spec, files, run.bounded_from)))
+
+
+def input_files(folder: Path) -> list[Path]:
+    """The files that Spark would read in a folder: not the hidden ones. Raises VerificationError if it is missing."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+    except OSError as error:
+        raise VerificationError(
+            f"the input cannot be listed: {error.strerror}",
+            expected="the folder of the whole input",
+            where=str(folder),
+            next_step="restore it, or verify against a copy",
+        ) from error
+
+
+def _downloaded(spec: StreamSpec, into: Path) -> tuple[str, ...]:
+    """The local copy of each source's folder."""
+    found = []
+    for number, folder in enumerate(spec.source.folders):
+        target = into / str(number)
+        target.mkdir()
+        try:
+            _download_files(open_path(folder, spec.storage.connection), target)
+        except OSError as error:
+            raise VerificationError(
+                f"the input cannot be copied: {error}",
+                expected="the folder of the whole input, and room for it on this host",
+                where=folder,
+                next_step="check that the object store is reachable and that the disk has room",
+            ) from error
+        found.append(str(target))
+    return tuple(found)
+
+
+def _download_files(source: Location, target: Path) -> None:
+    for entry in source.entries():
+        if not entry.is_dir and not entry.name.startswith((".", "_")):
+            download(source / entry.name, target / entry.name)
+
+
+def _committed_files(spec: StreamSpec, run: FinishedRun, moved: Mapping[str, str]) -> dict[int, tuple[Path, ...]]:
+    """Committed batch -> the files that it read. `moved`: folder of a source -> where its files are on this host."""
+    last = -1 if run.committed is None else run.committed
+    try:
+        logs = [file_source_log(run.checkpoint, source) for source in range(len(spec.source.folders))]
+        return {
+            batch: tuple(_local(name, moved) for log in logs for name in log.get(batch, ()))
+            for batch in sorted(set().union(*logs))
+            if batch <= last
+        }
+    except (CheckpointError, Damaged, OSError, ValueError) as error:
+        raise unknown_input(run.checkpoint.path, error) from error
+
+
+def _local(uri: str, moved: Mapping[str, str]) -> Path:
+    """Where a file that a batch read is on this host. Raises ValueError if it is not on this host."""
+    path = to_path(uri)
+    folder, _, name = path.rpartition("/")
+    if folder in moved:
+        return Path(moved[folder], name)
+    if not path.startswith("/"):
+        raise ValueError(f"{uri} is not a local file")
+    return Path(path)
+
+
+def _disorder(spec: StreamSpec, files: Mapping[int, Sequence[Path]], bounded_from: int | None) -> list[str]:
+    """Deviations from Spark's order of files, of files on this host, whose times are those that Spark saw."""
+    latest_first = spec.source.options.get("latestFirst", "false").lower() == "true"
+    if bounded_from is None or latest_first or "source" in spec.in_object_store:
+        return []
+    judged = {batch: paths for batch, paths in files.items() if batch >= bounded_from}
+    here = {path for paths in judged.values() for path in paths if path.is_file()}
+    return disorder(judged, {path: path.stat().st_mtime_ns // 1_000_000 for path in here})
