@@ -13,7 +13,7 @@
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
     │   ├── InputGone          the input of a batch no longer exists or is no longer known
-    │   └── SourceUnresponsive the source does not answer in time
+    │   └── SourceUnresponsive the service that holds the input does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
     │   └── ScriptFailed       a script ended with a status other than 0; only what it raised says why
     ├── DrillError
@@ -127,7 +127,7 @@ class InputGone(SourceError):
 
 
 class SourceUnresponsive(SourceError):
-    """The source of a stream does not answer in time. It may answer the same request later."""
+    """The service that holds the input does not answer in time; a later request may succeed."""
 
 
 class JobError(StreamwardenError):

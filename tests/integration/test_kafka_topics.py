@@ -153,7 +153,7 @@ def test_a_topic_that_was_made_anew_and_grew_past_the_stream_is_told_by_its_id(k
         kafka.produce("regrown", ["{}"] * 8)
         status, reason = look(2)
         assert status == "CRITICAL"
-        assert "made anew: its id is" in reason
+        assert "recreated: its id is" in reason
         waiting = reader.waiting()
         assert (waiting.rewound, waiting.lost, waiting.count) == ((), {}, 3), "by its offsets nobody could tell"
     assert topic_id(connection("events"), "never_made", within=2) is None

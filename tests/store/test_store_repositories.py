@@ -259,7 +259,7 @@ class TestIncidents:
         }.items():
             store.incidents.save(replace(told, incident_id=name, **changes))
         store.incidents.save(replace(told, incident_id="open", resolved_at=None))
-        assert [incident.incident_id for incident in store.incidents.untold(200)] == ["now", "later"]
+        assert [incident.incident_id for incident in store.incidents.unannounced(200)] == ["now", "later"]
 
     def test_of_ten_that_want_to_notify_one_may(self, store: Store) -> None:
         store.incidents.save(INCIDENT)

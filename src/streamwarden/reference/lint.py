@@ -11,7 +11,7 @@ from streamwarden.lint.rules import RULES
 _HEAD: Final = """\
 # Rules of `streamwarden lint`
 
-Ten practices of state management, and one for scripts with several queries. `streamwarden lint` checks all streams, or
+Ten rules of state management, and one for scripts with several queries. `streamwarden lint` checks all streams, or
 one, against them. `validate` and the page of each stream's DAG show the findings that need only its file and its job.
 
 An **error** will fail, lose or duplicate rows, or outgrow its memory. A **warning** works now and will cause trouble
@@ -28,7 +28,7 @@ there is an error, or with `--strict` if there is a warning. `validate` never fa
 | checkpoint | operators, watermark and bytes, if the query has run |
 | history | batches and drills in the store |
 
-Operators are read from the best source available: the plan, else the checkpoint of a query that has run, else the job's
+Operators are taken from the best source there is: the plan, else the checkpoint of a query that has run, else the job's
 text. The text shows which stateful methods a job calls, but not what bounds their state: without a plan or checkpoint,
 the rules that depend on that report `unknown`. Each finding names its source and the place in it.
 """

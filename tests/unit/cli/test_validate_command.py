@@ -118,7 +118,7 @@ def test_a_fork_that_cannot_be_where_it_is_wanted_is_reported(cli: CommandLine) 
     assert "the stream has neither its checkpoint nor its output in an object store" in answer.out
     assert "away.yaml: fork" in answer.out
     assert "s3a://BUCKET/FOLDER" in answer.out
-    assert "that is in s3a://lake/b, which is the stream b's" in answer.out
+    assert "that is in s3a://lake/b of the stream b" in answer.out
     assert "✓ drill beside" in answer.out
 
 

@@ -70,7 +70,7 @@ class SqlIncidentRepository:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
 
-    def untold(self, since: float) -> Sequence[Incident]:
+    def unannounced(self, since: float) -> Sequence[Incident]:
         """Those resolved since `since` (Unix seconds) whose opening was told and whose end was not, oldest first."""
         query = incidents.select().where(
             incidents.c.resolved_at >= since,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streamwarden.errors import ConfigError, StreamwardenError
-from streamwarden.health.incident import Incident, IncidentRepository, to_tell
+from streamwarden.health.incident import Incident, IncidentRepository, due_incidents
 from streamwarden.health.verdict import Status
 from streamwarden.units import format_duration
 
@@ -79,7 +79,7 @@ def due_notifications(
     incidents: IncidentRepository, now: float, resend_interval: float, streams: Container[str] | None = None
 ) -> list[Notification]:
     """Compose what is due of all open incidents and recent ends, or of those of `streams`. Raises StoreError."""
-    due = to_tell(incidents, now, resend_interval)
+    due = due_incidents(incidents, now, resend_interval)
     return [compose(incident, now) for incident in due if streams is None or incident.stream in streams]
 
 
