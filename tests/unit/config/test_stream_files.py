@@ -111,7 +111,7 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "told"),
+    ("line", "key", "message"),
     [
         ("checkpiont: x", "checkpiont", "did you mean `checkpoint`?"),
         ("file: /etc/passwd", "file", "unknown key"),
@@ -128,6 +128,8 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("state: {shuffle_partitions: '4'}", "state.shuffle_partitions", "a whole number"),
         ("state: {backend: leveldb}", "state.backend", "'rocksdb', 'hdfs' or the full name of a provider's class"),
         ("state: {backend: 7}", "state.backend", "'rocksdb'"),
+        ("state: {backend: [1]}", "state.backend: [1]", "'rocksdb'"),
+        ("state: {backend: {a: 1}}", "state.backend: {'a': 1}", "'rocksdb'"),
         ("state: {ttl: 0s}", "state.ttl", "a positive duration"),
         ("restart: {budget: often}", "restart.budget", "5 per hour"),
         ("restart: {budget: 5 per 0s}", "restart.budget", "a positive span"),
@@ -182,19 +184,19 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
     ],
 )
 def test_each_mistake_names_file_key_value_and_what_is_allowed(
-    project: Project, line: str, key: str, told: str
+    project: Project, line: str, key: str, message: str
 ) -> None:
     error = project.error(project.stream("a", line + "\n"))
     text = str(error)
     assert "config/streams/a.yaml" in text
     assert key in text
-    assert told in text
+    assert message in text
     assert isinstance(error, ConfigFileError)
     assert all(problem.line for problem in error.problems)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "told"),
+    ("old", "new", "key", "message"),
     [
         ("name: a", "name: b", "name", "the file's own name, 'a'"),
         ("name: a", "name: 7", "name", "expected text"),
@@ -251,14 +253,14 @@ def test_each_mistake_names_file_key_value_and_what_is_allowed(
         ("sink: {path: output/a}", "sink: {path: output/a, mode: update}", "sink.mode", "append"),
     ],
 )
-def test_a_wrong_value_of_a_needed_key_is_told(project: Project, old: str, new: str, key: str, told: str) -> None:
+def test_a_wrong_value_of_a_needed_key_is_named(project: Project, old: str, new: str, key: str, message: str) -> None:
     path = project.stream("a")
     before = path.read_text()
     assert old in before
     path.write_text(before.replace(old, new))
     text = str(project.error(path))
     assert key in text
-    assert told in text
+    assert message in text
 
 
 def test_a_stream_may_write_to_another_topic_than_it_reads_and_not_to_that_one(project: Project) -> None:

@@ -19,7 +19,7 @@ def refused(path: Path, text: str | bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "the file is empty"),
         ("# only a comment\n", "the file is empty"),
@@ -44,8 +44,8 @@ def refused(path: Path, text: str | bytes) -> str:
         ("a: " + "9" * 5000 + "\n", "expected int"),
     ],
 )
-def test_a_trap_is_named(tmp_path: Path, text: str | bytes, told: str) -> None:
-    assert told in refused(tmp_path / "a.yaml", text)
+def test_a_trap_is_named(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert message in refused(tmp_path / "a.yaml", text)
 
 
 def test_the_anchor_bomb_is_refused_before_it_unfolds(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_named_pipe_does_not_hang_the_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "dangling link"])
-def test_what_is_no_file_is_told(tmp_path: Path, kind: str) -> None:
+def test_what_is_not_a_file_is_reported(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.yaml"
     if kind == "folder":
         path.mkdir()
