@@ -35,7 +35,7 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
     source, sink = spec.source, spec.sink
     if feed is not Feed.ORIGIN and not isinstance(source, CopyableSource):
         raise CheckpointError(
-            f"the stream's source is of the kind {source.kind}, of which no topic can be copied",
+            f"the stream's source is of the kind {source.kind}, which has no topic that could be copied",
             expected=f"source.kind {' or '.join(COPYABLE)}",
             where=spec.file or spec.name,
             next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
