@@ -1,5 +1,5 @@
 # Streamwarden with everything it runs on: the locked packages, Spark among them, a Java, the drivers' class archive and
-# the jars for topics and object stores. Every container of docker-compose.yaml that is not a server of its own runs it.
+# the jars for topics and object stores. Every container of docker-compose.yaml runs it, apart from the servers.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
@@ -8,12 +8,12 @@ RUN apt-get update \
 
 WORKDIR /opt/streamwarden
 COPY . .
-# Whatever the permissions in the checkout were: the image's user reads it, and cannot change it.
+# The image's user can read the checkout and cannot change it, whatever permissions it had.
 RUN make setup \
     && .venv/bin/python -m compileall -q src spark_jobs \
     && chmod -R a+rX .
 
-# The jars go into the environment, beside Spark, and not below /data: a volume there would hide them.
+# The jars go into the environment, next to Spark, and not below /data: a volume there would hide them.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends maven \
     && .venv/bin/streamwarden prepare --kafka \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpauses DAGs, each as soon as Airflow has it: once for each file MARK, so that whoever pauses one later keeps it paused.
+# Unpauses DAGs, each as soon as Airflow has it: once for each file MARK, so a DAG that a user pauses later stays paused.
 #
 #     first-run.sh MARK DAG...
 set -eu

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -13,7 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 
 from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.report import one_line, verdict_word
+from streamwarden.drills.state import RunState
 from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.services.workspace import Workspace
@@ -51,43 +50,38 @@ def _health(space: Workspace, stream: str) -> RenderableType:
 
 
 def _drill(run: DrillRun) -> list[str]:
-    facts = run.facts
+    state = RunState.of(run)
     lines = [f"[bold]Drill[/] {run.drill}: {escape(run.reason)}"]
-    fault = facts.get("fault")
-    if fault:
-        lines.append(f"  fault       {escape(' '.join(str(fault['message']).split()))}")
-    counts = facts.get("reconciliation")
+    if state.fault:
+        lines.append(f"  fault       {escape(one_line(state.fault.message))}")
+    counts = state.reconciliation
     if counts:
         lines.append(
-            f"  output      [bold]{counts['lost']} lost, {counts['duplicated']} duplicated, {counts['unexpected']} "
-            f"unexpected, {counts['wrong']} wrong[/] in {counts['actual']:,} rows from {counts['records']:,} flights"
+            f"  output      [bold]{counts.lost} lost, {counts.duplicated} duplicated, {counts.unexpected} "
+            f"unexpected, {counts.wrong} wrong[/] in {counts.actual:,} rows from {counts.records:,} flights"
         )
-    judgement = facts.get("judgement")
-    if judgement:
-        word = "accepts" if judgement["success"] else "[bold red]rejects[/]"
-        lines.append(f"  judge       {escape(str(judgement['judge']))} {word} the output")
-    lines += _recovery(facts)
-    return lines
+    if state.judgement:
+        word = "accepts" if state.judgement.success else "[bold red]rejects[/]"
+        lines.append(f"  judge       {escape(state.judgement.judge)} {word} the output")
+    return [*lines, *_recovery(state)]
 
 
-def _recovery(facts: Mapping[str, Any]) -> list[str]:
+def _recovery(state: RunState) -> list[str]:
     lines = []
-    recovery = facts.get("recovery")
-    if recovery and recovery.get("recovery_seconds") is not None:
-        target = facts["drill"]["recovery"]["target"]
-        lines.append(f"  recovery    measured {recovery['recovery_seconds']:.1f} s, target {target:.0f} s")
-    for prediction in facts.get("predicted", []):
-        if prediction["seconds"] is not None:
-            formula = escape(str(prediction["formula"]))
-            lines.append(f"              predicted {prediction['seconds']:.1f} s: {formula}")
+    if state.recovery and state.recovery.recovery_seconds is not None:
+        target = state.drill.recovery.target
+        lines.append(f"  recovery    measured {state.recovery.recovery_seconds:.1f} s, target {target:.0f} s")
+    for prediction in state.predicted:
+        if prediction.seconds is not None:
+            lines.append(f"              predicted {prediction.seconds:.1f} s: {escape(prediction.formula)}")
     return lines
 
 
 def _where(space: Workspace, run: DrillRun, url: str) -> list[str]:
-    journal = run.facts.get("journal")
+    journal = RunState.of(run).journal
     lines = []
     if journal:
-        lines.append(f"[bold]Journal[/] {escape(_relative(str(journal), space.project))} (report.md beside it)")
+        lines.append(f"[bold]Journal[/] {escape(_relative(journal, space.project))} (report.md beside it)")
     lines.append(f"[bold]Airflow[/] {url}")
     data = _relative(str(space.data), space.project)
     lines.append(f"[bold]Shell[/]   STREAMWARDEN_DATA={data} .venv/bin/streamwarden status")

@@ -1,23 +1,23 @@
 """Every error that Streamwarden raises on purpose.
 
     StreamwardenError
-    ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot cure it
+    ├── ConfigError            a YAML file, a setting or a command line is wrong; a restart cannot fix it
     ├── CheckpointError        a checkpoint is missing, damaged or belongs to another query
     │   └── CheckpointMissing  there is no such folder: the query has not started yet, or the path is wrong
     ├── LeaseError
     │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
-    │   └── LeaseLost          this holder was replaced and must stop (it is fenced)
+    │   └── LeaseLost          this holder was replaced, so it must stop (it is fenced)
     ├── StoreError             the progress store cannot be reached or refuses
-    ├── SinkError              what a stream writes to (a database, a topic) cannot be reached or refuses for now
-    │   └── SinkInterrupted    the driver has to end while it waits for what the stream writes to
+    ├── SinkError              the database or topic that a stream writes to is unavailable for now
+    │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
     ├── ProcessError           a driver could not be launched, observed or stopped
-    ├── SourceError            what a stream reads from cannot be reached, or does not hold what it should
-    │   ├── InputGone          what a batch read cannot be read again, by anybody
-    │   └── SourceUnresponsive what a stream reads from does not answer in time
+    ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
+    │   ├── InputGone          the input of a batch no longer exists or is no longer known
+    │   └── SourceUnresponsive the service that holds the input does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
-    │   └── ScriptFailed       a script ended with a status that is not 0: why, only what it raised can tell
+    │   └── ScriptFailed       a script ended with a status other than 0; only what it raised says why
     ├── DrillError
-    │   └── DrillAborted       a precondition of a drill does not hold: nothing was broken
+    │   └── DrillAborted       a precondition of a drill does not hold, so nothing was broken
     └── VerificationError      an oracle or the reconciliation cannot reach a verdict
 
 A message has four parts: what was observed, what was expected, where, and what to do next.
@@ -29,11 +29,11 @@ __all__ = ["ConfigError", "VerificationError"]
 
 
 class StreamwardenError(Exception):
-    """Base of the tree; carries the four parts that a person on call needs.
+    """Base of the tree; carries the four parts that an engineer on call needs.
 
     Args:
-        observed: what is the case, with the offending value.
-        expected: what should be the case, or what is allowed.
+        observed: what was observed, with the offending value.
+        expected: what was expected, or what is allowed.
         where: file and key, path, stream, or host and pid.
         next_step: the one thing to do next.
     """
@@ -91,7 +91,7 @@ class CheckpointMissing(CheckpointError):
 
 
 class LeaseError(StreamwardenError):
-    """The right to run a stream and to write to its checkpoint could not be had or kept."""
+    """The right to run a stream and to write to its checkpoint could not be acquired or kept."""
 
 
 class LeaseHeld(LeaseError):
@@ -107,11 +107,11 @@ class StoreError(StreamwardenError):
 
 
 class SinkError(StreamwardenError):
-    """What a stream writes to cannot be reached or refuses for now; a restart may find it well."""
+    """The database or topic that a stream writes to is unavailable for now; a restart may succeed."""
 
 
 class SinkInterrupted(SinkError):
-    """The driver has to end (a stop, a lost lease) while it waits for what the stream writes to."""
+    """The driver has to end (a stop, a lost lease) while it waits for an unavailable sink."""
 
 
 class ProcessError(StreamwardenError):
@@ -119,15 +119,15 @@ class ProcessError(StreamwardenError):
 
 
 class SourceError(StreamwardenError):
-    """What a stream reads from cannot be reached, or does not hold what it should."""
+    """The input of a stream is unavailable, or lacks data that it should have."""
 
 
 class InputGone(SourceError):
-    """What a batch read cannot be read again: nobody knows any more what it was, or it is not kept any more."""
+    """The input of a batch cannot be read again: it is no longer known which it was, or it no longer exists."""
 
 
 class SourceUnresponsive(SourceError):
-    """What a stream reads from does not answer in time: the same question may be answered later."""
+    """The service that holds the input does not answer in time; a later request may succeed."""
 
 
 class JobError(StreamwardenError):
@@ -135,7 +135,7 @@ class JobError(StreamwardenError):
 
 
 class ScriptFailed(JobError):
-    """A script ended with a status that is not 0: why, only what it raised before can tell."""
+    """A script ended with a status other than 0. Only what it raised before says why."""
 
 
 class DrillError(StreamwardenError):

@@ -21,9 +21,9 @@ class Problem:
     Args:
         key: path of the key, empty for the file as a whole.
         observed: what is the case, with the value.
-        allowed: what may stand there.
+        allowed: what is allowed there.
         next_step: what to do about it.
-        line: 1-based line of the key, None where it has none (a missing key).
+        line: 1-based line of the key, None if it has none (a missing key).
     """
 
     key: KeyPath = ()
@@ -51,7 +51,7 @@ class Problem:
 
 
 class ConfigFileError(ConfigError):
-    """All problems of one file. With one problem it reads like any other error, with more as a list."""
+    """All problems of one file. One problem reads like any other error, several read as a list."""
 
     def __init__(self, file: str, problems: Sequence[Problem]) -> None:
         self.file = file
@@ -78,11 +78,11 @@ class ConfigFileError(ConfigError):
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """As a reader of the file meets them; what has no line first."""
+    """Sorted by line; problems without a line come first."""
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.dotted))
 
 
 def show(value: object) -> str:
-    """`value` as it stands in a message: quoted, and cut if long."""
+    """`value` as a message shows it: quoted, and cut if it is long."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

@@ -25,7 +25,7 @@ def test_an_id_is_safe_and_repeatable(run: str) -> None:
 
 
 def test_two_runs_never_share_an_id() -> None:
-    """Also when they differ by a microsecond or only in what is cut away."""
+    """Also when they differ by a microsecond or only in the part that is cut."""
     assert len({drill_run_id("kill_driver", run) for run in RUNS}) == len(RUNS)
 
 

@@ -1,4 +1,4 @@
-"""The tasks of a drill: what is tried again, what a broken file leaves, what a run that somebody ends still does."""
+"""The tasks of a drill: what is tried again, what a broken file leaves, what a run that a user ends still does."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_drill_whose_file_is_broken_begins_nothing_and_says_what_is_wrong(spac
     assert space.journals.runs == {}
 
 
-def test_the_first_task_heals_the_run_before_it_that_nobody_goes_on_with(space: Space) -> None:
+def test_the_first_task_heals_the_abandoned_run_before_it(space: Space) -> None:
     """Also if nothing can begin, for the file is broken."""
     space.world.die_at = "after_start"
     with pytest.raises(Killed):
@@ -98,7 +98,7 @@ def test_the_first_task_heals_the_run_before_it_that_nobody_goes_on_with(space: 
     space.broken = ConfigError("broken")
     with pytest.raises(AirflowFailException):
         execute(DrillStep.FAULT, run="manual__2")
-    assert space.world.cleared == 0, "the others do not look"
+    assert space.world.cleared == 0, "the other tasks do not heal it"
     with pytest.raises(AirflowFailException):
         execute(DrillStep.STEADY_STATE, run="manual__2")
     assert space.world.cleared == 1

@@ -19,7 +19,7 @@ UNREACHABLE = "support.recording_notifier.UnreachableNotifier"
 
 @pytest.fixture
 def space(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A project whose stream `s` stays down, with an incident nobody has heard of."""
+    """A project whose stream `s` stays down, with an incident that was not notified."""
     monkeypatch.delenv("STREAMWARDEN_NOTIFY_URLS", raising=False)
     open_incident(space.store.incidents, "s", "out of budget", "read the log", time.time())
     return space
@@ -48,7 +48,7 @@ def test_an_incident_is_sent_once_within_its_interval(space: Workspace) -> None:
     assert heard.read_text().splitlines() == ["CRITICAL: s: supervision"]
 
 
-def test_its_end_is_told_too_and_once(space: Workspace) -> None:
+def test_its_end_is_reported_too_and_once(space: Workspace) -> None:
     """A driver runs again."""
     heard = configure(space, RECORDING)
     send_due(space, {}, time.time())
@@ -58,7 +58,7 @@ def test_its_end_is_told_too_and_once(space: Workspace) -> None:
     assert heard.read_text().splitlines() == ["CRITICAL: s: supervision", "RESOLVED: s: supervision"]
 
 
-def test_three_hundred_ends_at_once_are_all_told(space: Workspace) -> None:
+def test_three_hundred_ends_at_once_are_all_sent(space: Workspace) -> None:
     """A broker comes back, and every stream with it."""
     heard = configure(space, RECORDING)
     streams = [f"s{number}" for number in range(300)]
@@ -72,14 +72,14 @@ def test_three_hundred_ends_at_once_are_all_told(space: Workspace) -> None:
 
 
 def test_one_channel_that_fails_does_not_make_the_other_tell_it_twice(space: Workspace) -> None:
-    """Somebody was told; the failure is in the log."""
+    """One channel sent it; the failure is in the log."""
     heard = configure(space, UNREACHABLE, RECORDING)
     assert len(send_due(space, {}, time.time()).sent) == 1
     send_due(space, {}, time.time() + 120)
     assert len(heard.read_text().splitlines()) == 1
 
 
-def test_what_nobody_took_is_due_again_soon(space: Workspace) -> None:
+def test_what_no_channel_accepted_is_due_again_soon(space: Workspace) -> None:
     """All channels are down: it failed, it says why, and it is tried again after a minute, not after an hour."""
     configure(space, UNREACHABLE)
     now = time.time()

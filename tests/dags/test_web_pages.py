@@ -1,4 +1,4 @@
-"""The plugin's pages: closed to strangers, empty for users without rights, harmless to look at."""
+"""The plugin's pages: closed to strangers, empty for users without rights, harmless to read."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def bearer(role: str | None) -> dict[str, str]:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_stranger_gets_nothing(server: TestClient, route: str) -> None:
-    """No token, or one that nobody issued."""
+    """No token, or one that was never issued."""
     assert server.get(route).status_code == 401
     assert server.get(route, headers={"Authorization": "Bearer e30.e30.x"}).status_code == 403
 
@@ -104,7 +104,7 @@ def test_a_viewer_may_read(server: TestClient, route: str) -> None:
 
 
 def test_a_user_without_rights_sees_no_stream_and_no_drill(server: TestClient) -> None:
-    """Whether a run exists cannot be told from the answer."""
+    """The answer does not reveal whether a run exists."""
     assert server.get(ROUTES[0], headers=bearer(None)).json() == {"streams": []}
     there = server.get("/streamwarden/drills/run-1", headers=bearer(None))
     nowhere = server.get("/streamwarden/drills/run-2", headers=bearer("VIEWER"))
@@ -120,7 +120,7 @@ def test_no_description_of_the_api_is_served(server: TestClient, path: str) -> N
 
 @pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "a'%20OR%201=1", "%3Cscript%3E", "x" * 300])
 def test_names_from_the_url_are_validated(server: TestClient, name: str) -> None:
-    """What is no run id never reaches the store or a path, and is not echoed as HTML."""
+    """A name that is not a run id never reaches the store or a path, and is not echoed as HTML."""
     answer = server.get(f"/streamwarden/drills/{name}", headers=bearer("VIEWER"))
     assert answer.status_code in (404, 422)
     assert not answer.headers["content-type"].startswith("text/html")

@@ -1,5 +1,5 @@
 """From a topic of a real broker into another one: a batch is written twice, and a reader that drops event ids has each
-row once. And what a topic holds of each type, and what a driver says whose topic goes away."""
+row once. Also how a topic holds each type, and what a driver reports whose topic is deleted."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         assert counts["exactly_once"]
         assert counts["repeated"] > 0, "the batch was in the topic when its driver was killed"
         assert str(proof["planned"]) in counts["notes"]["repeated_records"]
-        told = f"at-least-once: {counts['repeated']} record"
-        assert told in run.reason
-        assert told in Path(run.facts["journal"]).with_name("report.md").read_text()
+        delivery = f"at-least-once: {counts['repeated']} record"
+        assert delivery in run.reason
+        assert delivery in Path(run.facts["journal"]).with_name("report.md").read_text()
         assert (naive.lost, naive.unexpected, naive.wrong) == (0, 0, 0)
         assert naive.duplicated == counts["repeated"], "the same reader, but that it does not drop what it has seen"
         assert not naive.exactly_once
@@ -100,7 +100,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
     assert kafka.ends("departures", 3) == [0, 0, 0], "the stream's own topic"
 
 
-def test_every_type_is_read_back_and_a_driver_whose_topic_goes_away_says_so(kafka: Broker, tmp_path: Path) -> None:
+def test_every_type_is_read_back_and_a_driver_reports_that_its_topic_was_deleted(kafka: Broker, tmp_path: Path) -> None:
     kafka.create("latest", partitions=2)
     impatient = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
     with project(tmp_path) as made:

@@ -57,7 +57,8 @@ def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights:
 
 
 def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, flights: Path) -> None:
-    """Its own offset log would excuse it: the watermark stands, so that every later window would count as open."""
+    """Its own offset log would excuse it: the watermark does not advance, so that every later window would count as
+    open."""
     run = deviates("blind_after_restart", tmp_path, flights)
     counts = run.facts["reconciliation"]
     assert counts["lost"] > counts["expected"] / 4

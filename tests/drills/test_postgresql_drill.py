@@ -1,7 +1,7 @@
 """Drills of a stream that writes into a real PostgreSQL.
 
 Its driver is killed between the database's commit and Spark's, with the sink and with one without its guard; and the
-server is away, for less than the sink waits for it.
+server is down, for less than the sink waits for it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert not run.facts["judgement"]["success"]
 
 
-def test_a_database_that_is_away_for_a_moment_is_waited_for_and_nothing_is_lost(
+def test_a_database_that_is_down_for_a_moment_is_waited_for_and_nothing_is_lost(
     tmp_path: Path, flights: Path, base: Base
 ) -> None:
     """The driver that was in the middle of a batch writes it when the server is back."""

@@ -165,7 +165,8 @@ def drivers(workspace: Workspace) -> list:
 
 
 def await_drivers(workspace: Workspace, count: int, process: subprocess.Popen[bytes]) -> None:
-    """Until that many were launched, the last of them with its keeper: from then on it lives without its launcher."""
+    """Until that many were launched, the last of them with its supervisor process: from then on it runs without its
+    launcher."""
     deadline = time.monotonic() + 300
     while len(found := drivers(workspace)) < count or not (Path(found[-1].folder) / files.SUPERVISOR).exists():
         assert process.poll() is None, "the step ended before it launched a driver"

@@ -1,4 +1,4 @@
-"""A topic of a real broker that gets partitions, loses records, and is made anew, under real drivers: the fork's own.
+"""A topic of a real broker that gets partitions, loses records, and is recreated, under real drivers: the fork's own.
 
 The topic of the stream has 10,000 flights in four partitions, the oldest of which are gone already: it begins at other
 offsets than its copy. Whatever a drill does, nothing of it changes, and no topic of a fork's is left.
@@ -116,26 +116,26 @@ def test_a_running_driver_reads_the_partitions_that_its_topic_gets(kafka: Broker
     assert exits(run) == ["stopped"]
 
 
-def test_a_loss_is_told_to_the_record_and_nothing_else_is_lost(kafka: Broker, tmp_path: Path) -> None:
+def test_a_loss_is_reported_to_the_record_and_nothing_else_is_lost(kafka: Broker, tmp_path: Path) -> None:
     run = drilled(kafka, tmp_path, FaultKind.RETENTION_PASSED)
     assert run.passed, run.reason
-    proof, told, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
+    proof, refusal, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
     lost = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
     assert len(lost) == 4
-    assert told["check"]["evidence"]["lost_by_partition"] == lost
-    assert "its retention passed" in told["next_step"]
-    assert 'failOnDataLoss: "false"' in told["next_step"]
+    assert refusal["check"]["evidence"]["lost_by_partition"] == lost
+    assert "its retention passed" in refusal["next_step"]
+    assert 'failOnDataLoss: "false"' in refusal["next_step"]
     assert counts["records"] == RECORDS - sum(lost.values())
     assert counts["exactly_once"]
-    assert f"{sum(lost.values()):,} records went before any batch read them" in run.reason
+    assert f"{sum(lost.values()):,} records were deleted before any batch read them" in run.reason
 
 
-def test_a_topic_that_was_made_anew_is_told_and_read_under_a_new_checkpoint(kafka: Broker, tmp_path: Path) -> None:
+def test_a_recreated_topic_is_reported_and_read_under_a_new_checkpoint(kafka: Broker, tmp_path: Path) -> None:
     run = drilled(kafka, tmp_path, FaultKind.TOPIC_RECREATED)
     assert run.passed, run.reason
-    proof, told, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
-    assert told["next_step"].startswith("the topic was recreated")
-    assert len(told["check"]["evidence"]["made_anew"]) == 4
+    proof, refusal, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
+    assert refusal["next_step"].startswith("the topic was recreated")
+    assert len(refusal["check"]["evidence"]["made_anew"]) == 4
     assert counts["records"] == proof["records"] < RECORDS
     assert counts["exactly_once"]
     assert run.facts["recovery"]["first_new_batch"] == 0

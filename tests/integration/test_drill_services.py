@@ -51,7 +51,7 @@ def _command(pid: int) -> str:
         return ""
 
 
-def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     done = ForkServices(tmp_path).run(["no-such-program"], within=10)
     assert done.status == 127
     assert "no-such-program" in done.output
@@ -99,8 +99,8 @@ def test_a_port_that_is_open_and_silent_is_no_answer(
         input_digest="",
         spec=spec,
     )
-    seen = ForkServices(tmp_path, answers_within=1).probe(view, service)
-    assert not seen.answers
-    assert f"127.0.0.1:{silent}" in seen.name
-    assert seen.detail
-    assert "secret-word" not in f"{seen}"
+    status = ForkServices(tmp_path, answers_within=1).probe(view, service)
+    assert not status.answers
+    assert f"127.0.0.1:{silent}" in status.name
+    assert status.detail
+    assert "secret-word" not in f"{status}"

@@ -1,4 +1,4 @@
-"""Each step is a process of its own, may be killed at any point, and is tried again: nothing breaks twice."""
+"""Each step runs in its own process, may be killed at any point, and is tried again: nothing breaks twice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: Faul
 
 @pytest.mark.parametrize("kind", [FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE])
 def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKind) -> None:
-    """It has read its whole input before the recovery's process looks."""
+    """It has read its whole input before the recovery's process starts."""
     result = run_in_processes(World(), kind, pause=600.0)
     assert result.passed, result.reason
     assert result.facts["recovery"]["recovery_seconds"] < 5
@@ -62,7 +62,7 @@ def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, wher
     strikes = [each for each in world.signals if each.startswith("kill") or "controlled restart" in each]
     assert len(strikes) == (0 if kind is FaultKind.SERVICE_OUTAGE else 1)
     assert len(world.drivers) == (3 if ends else 2)  # parked, struck, and recovered if the strike ended it
-    assert world.service.away_since is None
+    assert world.service.down_since is None
     assert (world.service.commands[-1:] == ["up"]) is (kind is FaultKind.SERVICE_OUTAGE)
 
 
@@ -81,14 +81,14 @@ def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: FaultKin
     assert result.passed, result.reason
     assert world.forks_made == 1
     assert world.input.grown is (kind is FaultKind.PARTITIONS_ADDED)
-    assert (world.input.anew is not None) is (kind is FaultKind.TOPIC_RECREATED)
+    assert (world.input.recreated is not None) is (kind is FaultKind.TOPIC_RECREATED)
     assert any(world.input.first.values()) is (kind is FaultKind.RETENTION_PASSED)
     assert all(driver.exit for driver in world.drivers.values())
 
 
 @pytest.mark.parametrize("where", ["before_grow", "after_grow"])
-def test_the_recovery_counts_from_the_partitions_that_came_whoever_tells_of_them(where: str) -> None:
-    """The new records are read long before the next try looks; if it is the one that adds them, it counts anew."""
+def test_the_recovery_counts_from_the_new_partitions_whichever_try_reports_them(where: str) -> None:
+    """The new records are read long before the next try starts; if that try adds them, it counts again."""
     world = World(die_at=where, total_batches=24)
     result = run_in_processes(world, FaultKind.PARTITIONS_ADDED, retry_after=40.0)
     assert result.passed, result.reason
@@ -99,7 +99,8 @@ def test_the_recovery_counts_from_the_partitions_that_came_whoever_tells_of_them
 
 
 def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> None:
-    """The driver died with the process that was adding them: nobody can say what is new of what it then reads."""
+    """The driver died with the process that was adding them: it is unknown which of the records that it reads then are
+    new."""
     world = World(die_at="after_grow", total_batches=24)
     engine = world.engine(drill(FaultKind.PARTITIONS_ADDED))
     run_id = engine.begin("partitions_added")
@@ -109,7 +110,7 @@ def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> Non
     world.kill("d2")
     world.input.sent = 0.5
     result = engine.step(run_id, DrillStep.FAULT)
-    assert "an attempt before this one had added them" in result.facts["halted"]["reason"]
+    assert "an earlier attempt had already added the partitions" in result.facts["halted"]["reason"]
 
 
 def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
@@ -218,7 +219,7 @@ def test_after_an_abort_the_other_steps_are_skipped_by_name() -> None:
 
 
 def test_a_healing_that_did_not_pass_is_done_again() -> None:
-    """The broker was away for seconds; what the first healing could not do says nothing of the drill."""
+    """The broker was unavailable for seconds; a failure of the first healing says nothing about the drill."""
     world = World(clear_failures=1)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
@@ -233,8 +234,8 @@ def test_a_healing_that_did_not_pass_is_done_again() -> None:
     assert result.passed, result.reason
 
 
-def test_a_run_that_was_told_of_before_it_was_healed_is_healed_and_told_of_anew() -> None:
-    """The store was away during all tries of the healing, and back for the report."""
+def test_a_run_that_was_reported_before_it_was_healed_is_healed_and_reported_again() -> None:
+    """The store was unavailable during all tries of the healing, and available for the report."""
     world = World(total_batches=500)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
@@ -243,29 +244,29 @@ def test_a_run_that_was_told_of_before_it_was_healed_is_healed_and_told_of_anew(
     with pytest.raises(StoreError):
         engine.step(run_id, DrillStep.HEAL)
     world.journals.down = False
-    told = engine.step(run_id, DrillStep.REPORT)
+    reported = engine.step(run_id, DrillStep.REPORT)
     assert world.drivers["d1"].exit is None
     assert "| healing | not done |" in world.summaries[run_id]
     world.sleep(60.0)
     healed = engine.step(run_id, DrillStep.HEAL)
     assert world.drivers["d1"].exit is not None
     assert world.cleared == 1
-    assert healed.ended_at == told.ended_at, "the drill was over then"
+    assert healed.ended_at == reported.ended_at, "the drill was over then"
     assert "| healing | driver ended: d1; removed: fork/input" in world.summaries[run_id]
     assert world.documents[run_id]["facts"]["heal"]["clean"]
     assert engine.step(run_id, DrillStep.REPORT) == engine.step(run_id, DrillStep.HEAL) == healed
 
 
-def test_a_verdict_for_want_of_healing_is_given_anew_when_it_is_healed() -> None:
+def test_a_verdict_that_lacked_the_healing_is_given_again_after_it() -> None:
     """Also if the process died between the two: the next one finds that the report is of before."""
     world = World(clear_failures=2)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
     for step in DrillStep:
-        told = engine.step(run_id, step)
-    assert told.status is DrillStatus.FAILED
-    assert "healing is incomplete: the broker does not answer" in told.reason
-    assert engine.step(run_id, DrillStep.HEAL).status is DrillStatus.FAILED, "it is still away"
+        reported = engine.step(run_id, step)
+    assert reported.status is DrillStatus.FAILED
+    assert "healing is incomplete: the broker does not answer" in reported.reason
+    assert engine.step(run_id, DrillStep.HEAL).status is DrillStatus.FAILED, "it is still unavailable"
     write, world.write = world.write, _dies  # type: ignore[method-assign]
     with pytest.raises(Killed):
         engine.step(run_id, DrillStep.HEAL)
@@ -292,7 +293,7 @@ def test_what_a_run_left_is_healed_by_the_next_run_of_its_drill() -> None:
     assert world.cleared == 2
 
 
-def test_a_run_whose_steps_nobody_goes_on_with_is_healed_by_the_one_that_follows() -> None:
+def test_an_abandoned_run_is_healed_by_the_run_that_follows() -> None:
     """Somebody marked the DAG run as failed between `down` and `up`: no task of it runs any more."""
     world = World(total_batches=500)
     spec = drill(FaultKind.SERVICE_OUTAGE)
@@ -302,11 +303,11 @@ def test_a_run_whose_steps_nobody_goes_on_with_is_healed_by_the_one_that_follows
     world.die_at = "before_up"
     with pytest.raises(Killed):
         engine.step(left, DrillStep.FAULT)
-    assert world.service.away_since is not None
+    assert world.service.down_since is not None
     assert engine.heal_abandoned(spec.name) == [], "who cannot know that it is over leaves it alone"
     assert engine.heal_abandoned(spec.name, running=left) == []
     assert [each.run_id for each in engine.heal_abandoned(spec.name, running="scheduled-2")] == [left]
-    assert world.service.away_since is None
+    assert world.service.down_since is None
     assert world.cleared == 1
     assert "the step fault did not finish" in world.journals.runs[left].reason
     assert engine.heal_abandoned(spec.name, running="scheduled-2") == []
@@ -335,10 +336,10 @@ def test_a_run_that_has_begun_needs_no_file_any_more() -> None:
 
 @pytest.mark.parametrize("run_id", ["../../etc", "", "a/b", "a b", ".hidden"])
 def test_an_id_that_is_no_safe_path_is_refused(run_id: str) -> None:
-    with pytest.raises(DrillError, match="is no id of a drill run"):
+    with pytest.raises(DrillError, match="is not the id of a drill run"):
         World().engine(drill()).begin("kill_driver", run_id)
 
 
 def test_a_run_that_was_never_begun_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(DrillError, match="drill list"):
-        World().engine(drill()).step("nobody-1", DrillStep.HEAL)
+        World().engine(drill()).step("no-run-1", DrillStep.HEAL)

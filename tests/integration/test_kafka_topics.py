@@ -153,7 +153,7 @@ def test_a_topic_that_was_made_anew_and_grew_past_the_stream_is_told_by_its_id(k
         kafka.produce("regrown", ["{}"] * 8)
         status, reason = look(2)
         assert status == "CRITICAL"
-        assert "made anew: its id is" in reason
+        assert "recreated: its id is" in reason
         waiting = reader.waiting()
         assert (waiting.rewound, waiting.lost, waiting.count) == ((), {}, 3), "by its offsets nobody could tell"
     assert topic_id(connection("events"), "never_made", within=2) is None
@@ -225,7 +225,7 @@ def test_records_that_went_before_they_were_read_are_counted(kafka: Broker, tmp_
     kafka.forget("short", 7)
     waiting = reader.waiting()
     assert (waiting.count, waiting.lost) == (3, {"short-0": 4})
-    with pytest.raises(VerificationError, match="4 of the records that the stream read are not in the topic any more"):
+    with pytest.raises(VerificationError, match="4 of the records that the stream read are no longer in the topic"):
         list(read_range(connection("events"), TopicRange("short", 0, 3, 10)))
 
 
@@ -252,7 +252,7 @@ def test_a_fork_reads_the_topic_where_it_is_from_the_batch_that_it_was_made_at(k
     assert there.digest == anew.digest, "the same input"
     kafka.forget("forked", 3, partition=1)
     assert topic_input(reader.spec, None).digest != anew.digest
-    with pytest.raises(SourceError, match="2 records that the fork has to read are not in the topic any more"):
+    with pytest.raises(SourceError, match="2 records that the fork has to read are no longer in the topic"):
         topic_input(reader.spec, reader.spec.checkpoint)
 
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, mon
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://127.0.0.1:1/")
     (problem,) = nowhere.look().problems
     assert "Connection refused" in problem
-    assert "see that the broker runs" in problem
+    assert "check that the broker runs" in problem
     monkeypatch.delenv("AIRFLOW_CONN_EVENTS")
     (problem,) = nowhere.look().problems
     assert "the connection 'events' is not known here" in problem
@@ -334,7 +334,7 @@ def test_a_record_of_somebody_else_ends_a_replay(kafka: Broker) -> None:
         told.append(1)
 
     clock = iter(float(second) for second in range(10**6))
-    with pytest.raises(SourceError, match="somebody else writes to the topic too"):
+    with pytest.raises(SourceError, match="another program writes to the topic too"):
         replay_to_topic(
             connection("events"), "shared", limit=1_000, speedup=1e3, clock=lambda: next(clock), sleep=intrude
         )
@@ -344,7 +344,7 @@ def test_a_person_replays_into_a_topic_from_the_shell(kafka: Broker, tmp_path: P
     command = [sys.executable, "-m", "streamwarden.cli", "replay", "--to", "kafka:events/typed", "--limit", "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert "10 flights sent, 0 were there; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
+    assert "10 flights sent, 0 existed; to 4 partitions of the topic typed" in " ".join(done.stdout.split())
     wrong = subprocess.run([*command[:5], "kafka:events"], capture_output=True, text=True, timeout=200)
     assert wrong.returncode == 2
     assert "is not kafka:CONNECTION/TOPIC" in " ".join(wrong.stderr.replace("│", "").split())

@@ -64,18 +64,18 @@ def test_a_message_says_at_3_am_what_is_wrong_and_what_to_do() -> None:
         "orders: checkpointing a batch took 35 s (warning from 10 s, critical above 30 s)",
         "Open for 2h 5m, since 2027-01-15 08:00 UTC.",
         "What to do: Put the checkpoint on faster storage.",
-        "Look: streamwarden check orders; streamwarden status orders",
+        "Details: streamwarden check orders; streamwarden status orders",
         "Incident i1",
     ]
 
 
-def test_the_end_is_told_with_how_long_it_took_and_how_bad_it_was() -> None:
+def test_the_end_is_reported_with_how_long_it_took_and_how_bad_it_was() -> None:
     ended = incident(status=Status.OK, peak=Status.CRITICAL, resolved_at=T0 + 5_400, reason="took 3 s")
     message = compose(ended, T0 + 5_400)
     assert message.title == "RESOLVED: orders: checkpoint duration"
-    assert "The incident of orders is over: took 3 s" in message.body
+    assert "The incident of orders is resolved: took 3 s" in message.body
     assert "lasted 1h 30m" in message.body
-    assert "at worst it was CRITICAL" in message.body
+    assert "its worst status was CRITICAL" in message.body
 
 
 def test_apprise_delivers_to_a_web_hook(inbox: Inbox) -> None:
@@ -95,7 +95,7 @@ def test_an_incident_is_sent_once_and_again_after_the_resend_interval(inbox: Inb
     assert len(inbox.messages) == 3
 
 
-def test_an_escalation_is_not_held_back_and_an_end_is_told_once(inbox: Inbox, store: Store) -> None:
+def test_an_escalation_is_not_held_back_and_an_end_is_reported_once(inbox: Inbox, store: Store) -> None:
     notifier = AppriseNotifier([inbox.url])
     store.incidents.save(incident())
     tick(store, notifier, T0)
@@ -127,7 +127,7 @@ def test_a_message_that_did_not_go_out_is_tried_again_within_a_minute(inbox: Inb
     assert len(inbox.messages) == 1
 
 
-def test_an_end_that_could_not_be_told_is_told_later(inbox: Inbox, store: Store) -> None:
+def test_an_end_that_could_not_be_sent_is_sent_later(inbox: Inbox, store: Store) -> None:
     store.incidents.save(incident())
     notifier = AppriseNotifier([inbox.url])
     tick(store, notifier, T0)
@@ -142,7 +142,7 @@ def test_an_end_that_could_not_be_told_is_told_later(inbox: Inbox, store: Store)
 
 
 def test_a_stale_view_of_an_incident_sends_nothing_twice(inbox: Inbox, store: Store) -> None:
-    """Two processes saw the same unsent incident; the one that claims later is told that it is taken."""
+    """Two processes saw the same unsent incident; the one that claims later learns that it is taken."""
     store.incidents.save(incident())
     notifier = AppriseNotifier([inbox.url])
     seen = [compose(each, T0) for each in store.incidents.open()]
@@ -155,7 +155,7 @@ def test_two_processes_at_once_send_each_incident_once(inbox: Inbox, store: Stor
     """Both have read the same 20 unsent incidents before either sends: 20 messages go out, not 40."""
     for number in range(20):
         store.incidents.save(incident(incident_id=f"i{number}", stream=f"stream_{number}"))
-    hook = f"http://127.0.0.1:{inbox.port}/"  # no Apprise: a child would import it anew
+    hook = f"http://127.0.0.1:{inbox.port}/"  # no Apprise: a child would import it again
 
     def post(notification: Notification) -> None:
         urllib.request.urlopen(hook, json.dumps({"title": notification.title}).encode(), timeout=30).close()
@@ -178,7 +178,7 @@ def test_two_processes_at_once_send_each_incident_once(inbox: Inbox, store: Stor
     assert len({message["title"] for message in inbox.messages}) == len(inbox.messages) == 20
 
 
-def test_urls_come_from_the_environment_and_none_means_nobody(inbox: Inbox) -> None:
+def test_urls_come_from_the_environment_and_none_means_no_notifier(inbox: Inbox) -> None:
     assert AppriseNotifier.from_environment({}) is None
     notifier = AppriseNotifier.from_environment({URLS_VARIABLE: f" {inbox.url},{inbox.url} \n{inbox.url}"})
     assert notifier is not None
@@ -214,7 +214,7 @@ def test_one_deaf_channel_of_two_is_an_error(inbox: Inbox) -> None:
 
 
 def test_any_callable_can_send(store: Store) -> None:
-    """Airflow's notifiers are wrapped by whoever has a task's context."""
+    """Airflow's notifiers are wrapped by the code that has a task's context."""
     store.incidents.save(incident())
     seen: list[Notification] = []
     assert tick(store, seen.append, T0).sent == tuple(seen)

@@ -152,7 +152,7 @@ def test_malformed_rows_are_counted_and_kept_aside_with_reason_and_file(life: Li
     assert reasons.keys() == {*MALFORMED, LACKING}
     assert len(rows) == len(reasons)
     assert reasons[LACKING] == "lacks at"
-    assert reasons[MALFORMED[0]] == "does not fit the schema: key is no int: zwei"
+    assert reasons[MALFORMED[0]] == "does not fit the schema: key is not of type int: zwei"
     assert reasons[MALFORMED[1]] == "not a JSON object"
     assert {Path(row["file"]).name for row in rows} == {"000000.json"}
     lines = (life.project.input / "000000.json").read_text().splitlines()

@@ -156,7 +156,7 @@ def test_after_a_rewind_the_right_rows_are_right_and_the_skipped_batches_are_nam
     outcome = verify(rewound, starts=starts, bounded_from=0)
     assert (outcome.lost, outcome.duplicated, outcome.unexpected, outcome.wrong) == (0, 0, 0, 0)
     assert outcome.expected == verify(whole).expected
-    never = "and the checkpoint had planned no such batch"
+    never = "which the checkpoint had not planned"
     assert f"started, the sink's manifest had the batches {kept + 1} to {FILES - 1}, {never}" in outcome.problems[0]
     assert f"now, the sink's manifest had batch {FILES}, {never}" in outcome.problems[1]
 

@@ -156,7 +156,7 @@ def test_what_is_neither_is_counted_for_each_side_and_kept_aside(runs: Survivors
     kept = runs.quarantined(backend)
     assert len(kept) == len(BAD_FLIGHTS) + len(BAD_WEATHER)
     assert sum("/weather-" in row["file"] for row in kept) == len(BAD_WEATHER)
-    assert any("temp is no double: cold" in row["reason"] for row in kept)
+    assert any("temp is not of type double: cold" in row["reason"] for row in kept)
 
 
 def test_an_inner_join_leaves_out_what_has_no_weather(runs: Survivors) -> None:

@@ -26,7 +26,7 @@ ORACLE = """
 import json
 
 from streamwarden.verification.batches import replay_input
-from streamwarden.verification.oracle import RowCounts, Expectation
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 
 def expected(inputs, facts):
@@ -60,7 +60,7 @@ def test_batches_that_spark_skipped_for_an_older_run_are_lost_and_the_reason_is_
         assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED, "Spark takes it for its own"
         outcome = verify(spec)
         assert (outcome.lost, outcome.expected) == ((OLD + 1) * ROWS, FILES * ROWS)
-        reason = f"the sink's manifest had the batches 0 to {OLD}, and the checkpoint had planned no such batch"
+        reason = f"the sink's manifest had the batches 0 to {OLD}, which the checkpoint had not planned"
         assert any(reason in problem for problem in outcome.problems), outcome.problems
         [start] = recorded(spec.name)
         assert (start.planned, start.committed, start.sink) == (None, None, OLD)

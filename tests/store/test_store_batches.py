@@ -196,7 +196,7 @@ _STREAMS = itertools.count()
 def test_the_store_knows_the_same_whatever_the_order(
     store: Store, facts: list[BatchRow | Progress], data: st.DataObject
 ) -> None:
-    """Each fact is told once to one stream, and in another order, some twice, to another stream."""
+    """Each fact is recorded once for one stream, and in another order, some twice, for another stream."""
     again = data.draw(st.lists(st.sampled_from(facts), max_size=4)) if facts else []
     shuffled = data.draw(st.permutations(facts + again))
     seen = []

@@ -26,7 +26,7 @@ NOBODY = 65534
 
 
 def keep_locked(path: Path) -> Callable[[Line], None]:
-    """A child that holds the write lock of the store until it is told to let go."""
+    """A child that holds the write lock of the store until the test releases it."""
 
     def hold(line: Line) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -77,7 +77,7 @@ def test_the_file_was_never_created(tmp_path: Path) -> None:
 
 
 def test_the_file_is_deleted_while_the_store_is_open(path: Path, store: Store) -> None:
-    """An open connection would go on writing into the deleted file, where nobody reads."""
+    """An open connection would continue to write into the deleted file, which no process reads."""
     store.batches.upsert_progress("flights", report(1))
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         (path.parent / name).unlink(missing_ok=True)
@@ -136,7 +136,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def refusal(path: Path, act: Callable[[Store], object]) -> Any:
-    """What a process without privileges is told when it does `act` to the store at `path`; None: nothing."""
+    """The error of a process without privileges that does `act` to the store at `path`; None if there is none."""
 
     def attempt(line: Line) -> None:
         if os.getuid() == 0:
@@ -225,7 +225,7 @@ def test_a_forked_child_uses_the_store_and_leaves_its_parent_alone(store: Store,
     with children(1, work) as (child,):
         assert child.hear() == [1, 2]
         inherited, used = child.hear()
-        assert used > inherited, "the child must open a connection of its own and leave the inherited one open"
+        assert used > inherited, "the child must open its own connection and leave the inherited one open"
     store.batches.upsert_progress("flights", report(3))
     assert store.batches.missing("flights", QUERY, 3, since=1) == ()
 

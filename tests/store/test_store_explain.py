@@ -6,7 +6,7 @@ from streamwarden.adapters.store.explain import explain
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "observed"),
     [
         ('relation "batches" does not exist LINE 1: SELECT', "the store has not been migrated"),
         ('column "malformed" of relation "batches" does not exist', "the store has not been migrated"),
@@ -19,7 +19,7 @@ from streamwarden.adapters.store.explain import explain
         ('null value in column "at" of relation "batches" violates not-null constraint', "the store refused"),
     ],
 )
-def test_what_a_database_says(said: str, told: str) -> None:
+def test_a_database_error_is_explained(said: str, observed: str) -> None:
     found = explain(Exception(said), path=None, busy_timeout=1.0)
-    assert told in found.observed
+    assert observed in found.observed
     assert said in found.observed, "its own words stand beside ours"

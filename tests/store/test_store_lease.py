@@ -48,11 +48,11 @@ def test_the_first_to_ask_gets_the_lease(store: Store) -> None:
     assert store.leases.current(CHECKPOINT) == lease
 
 
-def test_nobody_ever_asked(store: Store) -> None:
+def test_a_lease_that_was_never_claimed_has_no_holder(store: Store) -> None:
     assert store.leases.current(CHECKPOINT) is None
 
 
-def test_the_second_is_told_who_holds_it_and_what_to_do(store: Store, world: World) -> None:
+def test_a_refusal_names_the_holder_and_the_next_step(store: Store, world: World) -> None:
     lease = store.leases.bind(acquire(store, "driver-1", now=0), JVM, ttl=30, now=1)
     world.living.add(JVM)
     with pytest.raises(LeaseHeld) as caught:

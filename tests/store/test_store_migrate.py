@@ -1,4 +1,4 @@
-"""A store is created and upgraded by whoever comes first, and only once."""
+"""The first process creates and upgrades a store, and only once."""
 
 import sqlite3
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def test_migrating_twice_changes_nothing(path: Path, store: Store) -> None:
 
 
 def test_a_current_store_is_migrated_although_it_is_locked(path: Path, open_store: Callable[..., Store]) -> None:
-    """The check only reads, so a busy store keeps nobody from starting."""
+    """The check only reads, so a busy store prevents no process from starting."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         store = open_store(busy_timeout=0.1)

@@ -22,7 +22,7 @@ def test_a_query_from_its_first_start_to_its_end(store: Store) -> None:
     assert (known.ended_at, known.error) == (250.0, "it broke"), "the first word on an end stays"
 
 
-def test_what_is_told_late_of_an_older_run_changes_nothing(store: Store) -> None:
+def test_a_late_record_of_an_older_run_changes_nothing(store: Store) -> None:
     """The process that records the end of a dead driver repeats what that driver started."""
     store.queries.started(AGAIN)
     store.queries.started(FIRST)
@@ -30,7 +30,7 @@ def test_what_is_told_late_of_an_older_run_changes_nothing(store: Store) -> None
     assert store.queries.of("pair") == (AGAIN,)
 
 
-def test_telling_a_start_again_does_not_bring_an_ended_query_back(store: Store) -> None:
+def test_recording_a_start_again_does_not_bring_an_ended_query_back(store: Store) -> None:
     store.queries.started(FIRST)
     store.queries.ended("pair", "left", FIRST.run_id, 150.0, None)
     store.queries.started(FIRST)
@@ -69,7 +69,7 @@ def test_batches_move_with_their_query_and_no_other(store: Store) -> None:
     assert len(store.batches.window("pair/left")) == 3
 
 
-def test_verdicts_that_nobody_gives_any_more_can_be_forgotten(store: Store) -> None:
+def test_verdicts_of_a_removed_check_can_be_forgotten(store: Store) -> None:
     from streamwarden.health.verdict import Status, Verdict
 
     store.verdicts.save([Verdict(stream="pair", check=name, status=Status.OK, at=1.0) for name in ("one", "two")])

@@ -248,7 +248,7 @@ class TestIncidents:
         assert store.incidents.recent("other") == ()
 
     def test_ends_that_nobody_was_told(self, store: Store) -> None:
-        """Of five that ended: one before `since`, one whose opening nobody heard of, one that was announced."""
+        """Of five that ended: one before `since`, one whose opening was not notified, one whose resolution was."""
         told = replace(INCIDENT, notified_at=101, notified_status=Status.WARNING, resolved_at=200)
         for name, changes in {
             "later": {"resolved_at": 300},
@@ -259,7 +259,7 @@ class TestIncidents:
         }.items():
             store.incidents.save(replace(told, incident_id=name, **changes))
         store.incidents.save(replace(told, incident_id="open", resolved_at=None))
-        assert [incident.incident_id for incident in store.incidents.untold(200)] == ["now", "later"]
+        assert [incident.incident_id for incident in store.incidents.unannounced(200)] == ["now", "later"]
 
     def test_of_ten_that_want_to_notify_one_may(self, store: Store) -> None:
         store.incidents.save(INCIDENT)

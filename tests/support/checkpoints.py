@@ -79,7 +79,7 @@ def remove(path: Path) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Give the test a file of its own in the place of the one that it shares."""
+    """Replace a shared file by the test's own copy."""
     path.unlink()
     path.write_bytes(content)
 

@@ -1,6 +1,6 @@
 """Origins and damages whose outcome the inspector predicts and Spark judges: tests/spark/test_checkpoint_damage.py.
 
-Some origins are checkpoints of older Sparks, from tests/data/checkpoints: Spark 4.3 goes on with them.
+Some origins are checkpoints of older Sparks, from tests/data/checkpoints: Spark 4.3 continues them.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ CASES: dict[str, tuple[str, Breakage, Consequence | None]] = {
     "4.0: last partition lost": ("spark 4.0", lose("checkpoint/state/0/1"), REFUSES),
     "operator metadata lost": ("changelog", lose("checkpoint/state/0/_metadata"), RECOVERS),
     "state schema cut off": ("changelog", halve("checkpoint/state/0/0/_metadata/schema"), REFUSES),
-    # RocksDB with changelogs, the newest version without a snapshot of its own.
+    # RocksDB with changelogs, the newest version without its own snapshot.
     "last changelog lost": ("changelog", lose(f"{STORES}/8.changelog"), REFUSES),
     "last changelog of one partition lost": ("changelog", lose("checkpoint/state/0/1/8.changelog"), REFUSES),
     "last changelog cut off": ("changelog", halve(f"{STORES}/8.changelog"), REFUSES),

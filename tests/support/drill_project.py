@@ -93,7 +93,7 @@ def drill_project(
         (root / "config" / folder / f"{name}.yaml").write_text(text)
     with Workspace.open(project=root, data=root / "var") as workspace:
         yield workspace
-    deadline = time.monotonic() + 60  # a keeper tells the store of its driver's end, then it ends too
+    deadline = time.monotonic() + 60  # a supervisor process records its driver's end, then it ends too
     while (left := processes_of(root)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == [], f"still running: {left}"

@@ -1,4 +1,4 @@
-"""The topic of its own that the simulated world's fork reads: two partitions, of which each batch reads UNIT records.
+"""The simulated fork's own topic: two partitions, from each of which a batch reads UNIT records.
 
 Its records are those of the world's batches. What was removed from it, or what it lacks since it was recreated, ends a
 driver that starts on it, unless its spec says otherwise.
@@ -35,7 +35,7 @@ class SimulatedTopic:
         self.silent = False  # the stream goes on without what is gone
         self.names_reason = True  # its exit does
         self.curable = False  # its exit says so
-        self.counts_wrong = 0  # records that the check tells of too many
+        self.counts_wrong = 0  # surplus records that the check reports
         self.check_status = Status.CRITICAL
         self.removes = True  # what is asked to be removed is
         self.sees_partitions = True  # the stream reads of the new ones
@@ -50,7 +50,7 @@ class SimulatedTopic:
         self.grown = False
         self.grown_at: float | None = None
         self.first = dict.fromkeys(PARTITIONS, 0)
-        self.anew: Mapping[int, int] | None = None
+        self.recreated: Mapping[int, int] | None = None
         self.renewals = 0
 
     @property
@@ -84,20 +84,20 @@ class SimulatedTopic:
 
     def renewed(self, fork: ForkView) -> ForkView:
         """The logs are empty, and the topic has as many batches as it now holds records for."""
-        assert self.anew is not None
+        assert self.recreated is not None
         world = self.world
         self.renewals += 1
         world.planned.clear()
         world.committed.clear()
-        world.total_batches = ceil(max(self.anew.values()) / UNIT)
-        return replace(fork, checkpoint=f"{fork.checkpoint}-anew", output=f"{fork.output}-anew")
+        world.total_batches = ceil(max(self.recreated.values()) / UNIT)
+        return replace(fork, checkpoint=f"{fork.checkpoint}-renewed", output=f"{fork.output}-renewed")
 
     # the topic
 
     def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
         world, lags = self.world, []
         for number in PARTITIONS:
-            last = UNIT * self.head if self.anew is None else self.anew[number]
+            last = UNIT * self.head if self.recreated is None else self.recreated[number]
             lags.append(self._lag(number, last, 0))
         for number in PARTITIONS if self.grown else ():
             lags.append(self._lag(len(PARTITIONS) + number, int(UNIT * self.held * self.sent), self.head))
@@ -107,7 +107,9 @@ class SimulatedTopic:
     def _lag(self, number: int, last: int, before: int) -> PartitionLag:
         read = [UNIT * max(0, len(log) - before) for log in (self.world.planned, self.world.committed)]
         # A topic that was recreated holds less than the old checkpoint says; otherwise no batch reaches beyond its end.
-        planned, committed = read if self.anew is not None and not self.renewals else (min(each, last) for each in read)
+        planned, committed = (
+            read if self.recreated is not None and not self.renewals else (min(each, last) for each in read)
+        )
         first = min(self.first.get(number, 0), last)
         return PartitionLag(partition=number, planned=planned, committed=committed, first=first, last=last)
 
@@ -135,7 +137,7 @@ class SimulatedTopic:
     def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
         self.world._maybe_die("before_remake")
         if self.removes:
-            self.anew = leave
+            self.recreated = leave
         self.world._maybe_die("after_remake")
 
     # what the stream makes of it
@@ -147,7 +149,7 @@ class SimulatedTopic:
         gone = any(lag.lost or lag.rewound for lag in self.lags(fork)) if fork.copied else False
         if not gone or self.silent or options.get("failOnDataLoss") == "false":
             return False
-        cause = LOST_INPUT if self.anew is None else TOPIC_RECREATED
+        cause = LOST_INPUT if self.recreated is None else TOPIC_RECREATED
         self.world._end(
             driver,
             ExitKind.FAILED,
@@ -165,15 +167,17 @@ class SimulatedTopic:
             return []
         lags = self.lags(fork)
         lost = {f"{TOPIC}-{lag.partition}": lag.lost + self.counts_wrong for lag in lags if lag.lost}
-        anew = [f"{TOPIC}-{lag.partition}" for lag in lags if lag.rewound][self.counts_wrong :]
+        recreated = [f"{TOPIC}-{lag.partition}" for lag in lags if lag.rewound][self.counts_wrong :]
         return [
             Verdict(
                 stream=fork.stream,
                 check="input_lost",
-                status=self.check_status if lost or anew else Status.OK,
+                status=self.check_status if lost or recreated else Status.OK,
                 at=self.world.time,
-                reason=f"{sum(lost.values()):,} records went" if lost else f"{len(anew)} partitions were recreated",
-                evidence={"lost_by_partition": lost, "made_anew": anew},
+                reason=f"{sum(lost.values()):,} records went"
+                if lost
+                else f"{len(recreated)} partitions were recreated",
+                evidence={"lost_by_partition": lost, "made_anew": recreated},
             )
         ]
 

@@ -1,6 +1,6 @@
 """A simulated fork on a simulated clock: the drill engine's outside, to enumerate what can happen to it.
 
-Time passes only when somebody sleeps. A living driver needs `startup` seconds, then runs batches of `batch_seconds`
+Time passes only when the engine sleeps. A running driver needs `startup` seconds, then runs batches of `batch_seconds`
 until `total_batches` are committed.
 """
 
@@ -80,7 +80,7 @@ class SimulatedDriver:
 
 
 class Journals:
-    """A journal book in memory that forgets nothing and keeps only JSON, as the store does."""
+    """A journal repository in memory that keeps everything, as JSON, as the store does."""
 
     def __init__(self) -> None:
         self.runs: dict[str, DrillRun] = {}
@@ -115,7 +115,7 @@ class Journals:
 
 @dataclass
 class World:
-    """All ports at once. The knobs are what a test turns."""
+    """All ports at once. A test sets the knobs."""
 
     startup: float = 10.0
     batch_seconds: float = 2.0
@@ -146,7 +146,7 @@ class World:
     up_failures: int = 0
     up_starts: bool = True
     restarted_by_others: float | None = None  # seconds after `down`
-    outage_felt: bool = True
+    outage_has_effect: bool = True
     exit_after: dict[int, ExitKind] = field(default_factory=dict)  # life -> kind, right after its first commit
     health: dict[str, Status] = field(default_factory=dict)
     health_after: dict[str, Status] | None = None  # from the second life on
@@ -154,7 +154,7 @@ class World:
     verifier_error: StreamwardenError | None = None
     judge_says: bool | None = None
     locked: bool = False
-    clear_failures: int = 0  # as if the broker were away
+    clear_failures: int = 0  # as if the broker were unavailable
     die_at: str | None = None  # the call in which the step's process is killed, once
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the UI says about a DAG: Markdown made from the specs, so that it cannot go stale."""
+"""The documentation of a DAG in the UI: Markdown generated from the specs, so that it cannot become outdated."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration
 
 _HOW_TO: Final = """\
-The task waits deferred while the driver runs, so it holds no worker slot; its log shows the driver's log.
-Clearing it, or restarting any part of Airflow, reattaches to the living driver. To act on the stream use the DAGs
-`stop_stream`, `restart_stream`, `start_stream`, or the command `streamwarden`. Marking the task failed asks the
-stream to stop at a batch boundary.
+The task is deferred while the driver runs, so it holds no worker slot; its log shows the driver's log.
+If you clear it, or restart any part of Airflow, it reattaches to the running driver. To act on the stream, use the DAGs
+`stop_stream`, `restart_stream`, `start_stream`, or the command `streamwarden`. Marking the task failed requests a
+stop of the stream at a batch boundary.
 """
 
 
 def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings: Sequence[Finding] = ()) -> str:
-    """What the stream does, how it is run, what `lint` finds in its files, its specification and its thresholds."""
+    """What the stream does, how it runs, the lint findings in its files, its specification and its thresholds."""
     policy = spec.restart
     budget = f"{policy.budget.count} in {format_duration(policy.budget.per)}"
     return "\n\n".join(
@@ -32,13 +32,12 @@ def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings:
             f"### {spec.name}",
             _text(spec.description or "No description."),
             _HOW_TO,
-            "After the first failure it is restarted at once if it had committed a batch, else in "
-            f"{format_duration(policy.initial)}; each failure in a row makes the wait {policy.factor:g} times as long, "
-            f"up to {format_duration(policy.cap)}, at most {budget}; {format_duration(policy.healthy_after)} of "
-            "health forgive all. Out of budget, or after a failure that a "
-            "restart cannot cure, this DAG fails, pauses itself, and an incident says what to do. Unpause it to try "
-            "again.",
-            "#### Practices",
+            "After its first failure the stream is restarted at once if it had committed a batch, otherwise after "
+            f"{format_duration(policy.initial)}. Each further failure makes the wait {policy.factor:g} times as long, "
+            f"up to {format_duration(policy.cap)}. The budget is {budget}; {format_duration(policy.healthy_after)} "
+            "without a failure reset it. When the budget is used up, or after a failure that a restart cannot cure, "
+            "this DAG fails and pauses itself, and an incident says what to do. Unpause it to try again.",
+            "#### Lint",
             _findings(findings),
             "#### Specification",
             _table(("key", "value"), _flatten({**asdict(spec), "spark": _shown_spark(spec)})),
@@ -53,9 +52,9 @@ def broken_doc(name: str, error: ConfigError) -> str:
     return "\n\n".join(
         [
             f"### The configuration of {name} is broken",
-            "No driver is launched with it. A driver that still runs goes on and is followed.",
+            "No driver is launched with it. A driver that already runs continues and is followed.",
             f"```\n{error}\n```".replace("````", "```"),
-            "Mend the file, run `streamwarden validate`, then unpause or clear this DAG.",
+            "Fix the file, run `streamwarden validate`, then unpause or clear this DAG.",
         ]
     )
 
@@ -67,8 +66,8 @@ def drill_doc(spec: DrillSpec) -> str:
             f"### {spec.name}",
             _text(spec.description or "No description."),
             f"Breaks a {spec.target} of **{spec.stream}** by **{spec.fault.kind}**. The steps are the tasks: steady "
-            "state, fault, recovery, verification, heal, report. Healing and the report always run. The report is red "
-            "unless the drill completed and nothing deviated, and its message says why.",
+            "state, fault, recovery, verification, heal, report. Healing and the report always run. The task of the "
+            "report fails unless the drill completed and nothing deviated, and its message says why.",
             "#### Specification",
             _table(("key", "value"), _flatten(asdict(spec))),
         ]
@@ -77,9 +76,9 @@ def drill_doc(spec: DrillSpec) -> str:
 
 def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
-        return "Nothing found in the stream's file and its job; `streamwarden lint` also looks at what it has done."
+        return "No findings in the stream's file and its job. `streamwarden lint` also checks what the stream has done."
     rows = [(f"{each.rule} {each.severity}", f"{each.observed} ({each.origin}). {each.remedy}") for each in findings]
-    return _table(("rule", "what, and the remedy"), rows)
+    return _table(("rule", "finding and remedy"), rows)
 
 
 def _shown_spark(spec: StreamSpec) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The health DAG: each minute all checks on all streams, each stream visible by name, notifications sent."""
+"""The health DAG: each minute it runs all checks on all streams, shows each stream by name and sends notifications."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from streamwarden.services.workspace import Workspace
 
 VISIBLE: Final = 50
-"""Healthy streams that get a task of their own: each costs a process. The others are folded into one; whatever is not
-OK is always shown."""
+"""Healthy streams that each get a separate task, which costs a process. The others share one task. A stream that is not
+OK always has its own."""
 
 _DOC: Final = """\
 ### Health of all streams
 
-Each minute: `evaluate` reads the store and the checkpoints, runs every check on every stream, keeps the verdicts and
-opens, updates or resolves incidents. Then there is one task instance a stream, named after it: **red means CRITICAL**,
-its log shows every verdict with its advice. Healthy streams beyond the first 50 share one instance. `notify` sends what
-is due through the notifiers of `config/notifications.yaml` and Apprise, never twice for one incident within its resend
-interval.
+Each minute, `evaluate` reads the store and the checkpoints, runs every check on every stream, stores the verdicts and
+opens, updates or resolves incidents. Then each stream has one task instance with its name. **Red means CRITICAL**; the
+log shows every verdict with its advice. Healthy streams beyond the first 50 share one instance. `notify` sends the
+notifications that are due, through the notifiers of `config/notifications.yaml` and Apprise, and never twice for one
+incident within its resend interval.
 
-A tick that takes longer than a minute delays the next one; ticks never pile up.
+A run that takes longer than a minute delays the next one; runs never overlap.
 """
 
 
@@ -45,7 +45,7 @@ def health_dags(dag_file: str) -> dict[str, DAG]:
 
 
 def health_dag(project: Path) -> DAG:
-    """The DAG over the streams of `project`, which it reads at each tick: a new file needs no new DAG."""
+    """The DAG over the streams of `project`. Each run reads the files again, so a new stream needs no new DAG."""
     folder = str(project)
     with DAG(
         dag_id="health",
@@ -60,11 +60,11 @@ def health_dag(project: Path) -> DAG:
         default_args={"owner": "streamwarden", "retries": 0, "execution_timeout": timedelta(seconds=55)},
     ) as dag:
 
-        @task(doc_md="Runs every check on every stream; keeps verdicts and incidents.")
+        @task(doc_md="Runs every check on every stream; stores verdicts and incidents.")
         def evaluate() -> list[dict[str, Any]]:
             return evaluate_all(folder)
 
-        @task(map_index_template="{{ stream_name }}", doc_md="One stream: red if one of its verdicts is CRITICAL.")
+        @task(map_index_template="{{ stream_name }}", doc_md="One stream. Red if one of its verdicts is CRITICAL.")
         def stream(result: dict[str, Any]) -> None:
             get_current_context()["stream_name"] = result["stream"]  # type: ignore[typeddict-unknown-key]
             show(result)
@@ -85,7 +85,7 @@ def health_dag(project: Path) -> DAG:
 
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:
-    """Judge all streams; one entry a stream, the worst first. A stream whose file is broken is UNKNOWN, and says so."""
+    """Evaluate all streams, one entry for each, the worst first. A stream with a broken file is UNKNOWN."""
     from streamwarden.services.monitoring.config_incidents import follow_files
     from streamwarden.services.monitoring.health_monitor import HealthMonitor
 

@@ -1,4 +1,4 @@
-"""The DAG that keeps store and disk small: rolls old rows up, drops what is past its retention, sweeps old drills."""
+"""The DAG that keeps store and disk small: it rolls up old rows, deletes expired rows, and removes old drills."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from streamwarden.services.housekeeping import sweep
 _DOC = """\
 ### Housekeeping
 
-Once an hour: progress of single batches is rolled up into hourly numbers, which the growth forecast reads; rows past
-their retention are dropped; folders of drills that ended more than 30 days ago go, with those of their forks' drivers.
-It never touches a stream's checkpoint or driver, and it may be run by hand at any time.
+Runs once an hour. It rolls up the progress of single batches into hourly numbers, which the growth forecast reads. It
+deletes rows past their retention, and the folders of drills that ended more than 30 days ago with those of their forks'
+drivers. It never touches a stream's checkpoint or driver, and you may run it by hand at any time.
 """
 
 
@@ -27,7 +27,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         dag_id="housekeeping",
         description="Rolls up and prunes the progress store, removes folders of old drills",
         doc_md=_DOC,
-        schedule="17 * * * *",  # off the full hour, when everybody else's jobs start
+        schedule="17 * * * *",  # not at the full hour, when most other jobs start
         start_date=START,
         catchup=False,
         max_active_runs=1,
@@ -40,11 +40,11 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         },
     ) as dag:
 
-        @task(doc_md="Rolls measurements and batches up into hourly numbers.")
+        @task(doc_md="Rolls up measurements and batches into hourly numbers.")
         def roll_up() -> None:
             workspace(project).store.roll_up(time.time())
 
-        @task(doc_md="Drops rows past their retention.")
+        @task(doc_md="Deletes rows past their retention.")
         def prune() -> None:
             workspace(project).store.prune(time.time())
 

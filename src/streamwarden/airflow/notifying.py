@@ -1,4 +1,4 @@
-"""Sends what is due, through the Airflow notifiers of `config/notifications.yaml` and through Apprise."""
+"""Sends the notifications that are due, through the Airflow notifiers of `config/notifications.yaml` and Apprise."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def fan_out(channels: Sequence[tuple[str, Send]]) -> Send:
             try:
                 channel(notification)
             except Exception as error:  # a notifier raises what its service raises
-                _log.error("%s did not take %r: %s", name, notification.title, error)
+                _log.error("%s did not accept %r: %s", name, notification.title, error)
                 failures.append(f"{name}: {type(error).__name__}: {error}")
         if len(failures) == len(channels):
             raise NotificationError(
-                "; ".join(failures), expected="at least one channel to take the message", where=str(FILE)
+                "; ".join(failures), expected="at least one channel to accept the message", where=str(FILE)
             )
 
     return send
@@ -89,9 +89,9 @@ def _is_notifier(path: str) -> bool:
 
 
 class StreamwardenNotifier(BaseNotifier):
-    """For `on_failure_callback` of a DAG or task: sends what is due now instead of at the next tick of the health DAG.
+    """For `on_failure_callback` of a DAG or task: sends notifications now instead of in the next run of the health DAG.
 
-    Callbacks may run twice and in several processes; each notification is claimed in the store, so it is sent once.
+    Airflow may run a callback twice and in several processes. Each notification is claimed in the store and sent once.
     """
 
     def __init__(self, project: str) -> None:

@@ -47,11 +47,8 @@ def _workspace() -> Workspace:
 
 
 def space() -> Workspace:
-    """The workspace of this server. Answers 503 with the reason if there is none."""
-    try:
-        return _workspace()
-    except StreamwardenError as error:
-        raise HTTPException(503, str(error)) from error
+    """The workspace of this server. Raises StreamwardenError if there is none."""
+    return _workspace()
 
 
 SpaceDep = Annotated[Workspace, Depends(space)]
@@ -69,10 +66,7 @@ def may_read(dag_id: str, user: Any) -> bool:
 
 def drill_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
     """The run, for a user who may read its drill's DAG; 404 in every other case, so that ids cannot be probed."""
-    try:
-        run = space.store.journals.get(run_id)
-    except StreamwardenError as error:
-        raise HTTPException(503, str(error)) from error
+    run = space.store.journals.get(run_id)
     if run is None or not may_read(f"drill_{run.drill}", user):
         raise HTTPException(404, "no such drill run")
     return run
@@ -88,11 +82,8 @@ def build_app() -> FastAPI:
     @app.get("/api/streams")
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
-        try:
-            found = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        except StreamwardenError as error:
-            raise HTTPException(503, str(error)) from error
-        return JSONResponse({"streams": found}, headers=_HEADERS)
+        shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
+        return JSONResponse({"streams": shown}, headers=_HEADERS)
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
@@ -104,6 +95,10 @@ def build_app() -> FastAPI:
         """The report of a drill run as a page."""
         report = build_report(run, space.store.journals.entries(run.run_id))
         return HTMLResponse(drill_page(report), headers=_HEADERS)
+
+    @app.exception_handler(StreamwardenError)
+    def unavailable(_: Any, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": escape(str(error), quote=False)}, status_code=503, headers=_HEADERS)
 
     @app.exception_handler(HTTPException)
     def refused(_: Any, error: Exception) -> JSONResponse:

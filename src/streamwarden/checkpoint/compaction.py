@@ -1,6 +1,6 @@
-"""Which names a compactible log writes next: the log of a file source, and the manifest of the file sink.
+"""The names that a compactible log writes next: the log of a file source, or the manifest of the file sink.
 
-On a local disk Hadoop keeps a checksum file `.N.crc` beside each file `N`. If a person removes `N` and leaves
+On a local disk Hadoop keeps a checksum file `.N.crc` for each file `N`. If a person removes `N` and leaves
 `.N.crc`, the query stops: Spark cannot rename its new `N` into place and fails with "Multiple streaming queries are
 concurrently using ...". Object stores have no such files.
 """
@@ -21,8 +21,8 @@ _CHECKSUM: Final = re.compile(r"\.(([0-9]+)(?:\.compact)?)\.crc")
 def next_compaction(compact: Sequence[int], batch: int) -> int:
     """The first batch after `batch` that compacts.
 
-    The interval is found as in Spark's CompactibleFileStreamLog: from the last two compact files; from the only one; or
-    as set, which a checkpoint does not tell: the default is taken.
+    The interval is derived as in Spark's CompactibleFileStreamLog: from the last two compact files, or from the only
+    one. Without any, the setting counts; a checkpoint does not contain it, so the default is assumed.
     """
     if len(compact) > 1:
         interval = compact[-1] - compact[-2]
@@ -34,7 +34,7 @@ def next_compaction(compact: Sequence[int], batch: int) -> int:
 
 
 def orphan_checksums(names: Iterable[str], after: int, *, compacts: bool = False) -> list[str]:
-    """Names of checksum files without their file that will be in the way of the batches after `after`, ascending.
+    """Names of checksum files without their file that will make a batch after `after` fail, ascending.
 
     Args:
         names: of everything in the folder of a log.
@@ -54,7 +54,7 @@ def orphan_checksums(names: Iterable[str], after: int, *, compacts: bool = False
 
 
 def _divisor(batches: int) -> int:
-    """The smallest proper divisor above or at the default; all of them if there is none."""
+    """The smallest proper divisor at or above the default; `batches` itself if there is none."""
     half = batches // 2
     if half <= DEFAULT_INTERVAL:
         return batches

@@ -1,4 +1,4 @@
-"""Whether a folder is a checkpoint; if not, what it is instead, and which checkpoints are near."""
+"""Whether a folder is a checkpoint; if it is not, what it is instead, and which checkpoints are below it."""
 
 from __future__ import annotations
 

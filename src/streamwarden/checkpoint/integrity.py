@@ -1,7 +1,7 @@
-"""Whether a state file can be read, found out as cheaply as means something.
+"""Whether a state file can be read, checked as cheaply as possible.
 
-- Every file: Hadoop's checksum file beside it (`.NAME.crc`), where the file system keeps one: a CRC-32 for each 512
-  bytes. Finds a single flipped bit.
+- Every file: Hadoop's checksum file (`.NAME.crc`), if the file system keeps one: a CRC-32 for each 512 bytes. Finds a
+  single flipped bit.
 - RocksDB snapshots: the zip's directory and the CRC of each member; the files under SSTs/ that its manifest names are
   there in the size that it says.
 - LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
@@ -30,10 +30,10 @@ _SMALL: Final = 1 << 20
 
 
 def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, codec: str) -> None:
-    """Raises Damaged if the file, or one that it names, cannot be what Spark wrote; FileNotFoundError if it is gone.
+    """Raises Damaged if Spark cannot have written the file, or one that it names, like this; FileNotFoundError.
 
     Args:
-        codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are looked into.
+        codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are checked.
     """
     folder = checkpoint / store.folder
     checked = check_crc(folder, file.name)
@@ -70,13 +70,13 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
 
 
 def check_crc(folder: Location, name: str) -> bool:
-    """Compare a file with Hadoop's checksum file beside it. False: there is none. Raises Damaged."""
+    """Compare a file with Hadoop's checksum file; False if it has none. Raises Damaged."""
     try:
         sums = (folder / f".{name}.crc").read()
     except FileNotFoundError:
         return False
     if len(sums) < 8 or sums[:4] != _CRC_MAGIC:
-        return False  # not Hadoop's: nothing that could be compared
+        return False  # not a checksum file of Hadoop
     chunk = struct.unpack(">i", sums[4:8])[0]
     content = (folder / name).read()
     expected = struct.unpack(f">{(len(sums) - 8) // 4}I", sums[8 : 8 + (len(sums) - 8) // 4 * 4])

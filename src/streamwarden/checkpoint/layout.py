@@ -1,4 +1,4 @@
-"""Names inside a checkpoint, and the text format that its logs share.
+"""Names of files inside a checkpoint, and the text format of its logs.
 
 Every log of Spark is a folder of small text files named by batch: a version line (`v1`), then lines of JSON. A log that
 is compacted has, every few batches, one `N.compact` that repeats everything up to N.
@@ -30,8 +30,8 @@ _VERSION: Final = re.compile(r"v([1-9][0-9]*)")
 _DECODER: Final = json.JSONDecoder()
 
 
-class Damaged(Exception):  # not a StreamwardenError: it never leaves this package, it becomes a finding
-    """A file of a log is there and cannot be understood. The message says what was found."""
+class Damaged(Exception):  # not a StreamwardenError: it becomes a `Damage`, and never reaches a user
+    """A file of a log exists and cannot be read. The message says what was observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LogFile:
 
 
 def batch_ids(names: Iterable[str]) -> list[int]:
-    """Batches that have a file of their own, ascending; temporary and checksum files are not such files."""
+    """Batches that have their own file, ascending; temporary and checksum files do not count."""
     return sorted(int(match.group()) for name in names if (match := _BATCH.fullmatch(name)))
 
 
@@ -72,12 +72,12 @@ def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, b
 
 
 def read_log_file(file: Location) -> LogFile:
-    """Raises Damaged if it is empty or has no version line, FileNotFoundError if it is not there."""
+    """Raises Damaged if it is empty or has no version line, FileNotFoundError if it does not exist."""
     return parse_log_file(read_bytes(file))
 
 
 def read_bytes(file: Location) -> bytes:
-    """The content of a file. Raises Damaged if a folder is in its place, FileNotFoundError if it is not there."""
+    """The content of a file. Raises Damaged if it is a folder, FileNotFoundError if it does not exist."""
     try:
         return file.read()
     except IsADirectoryError as error:
@@ -85,7 +85,7 @@ def read_bytes(file: Location) -> bytes:
 
 
 def require_version(log: LogFile, newest: int) -> None:
-    """Raises Damaged for a format that is newer than any that Spark 4.3 reads."""
+    """Raises Damaged for a format that is too new for Spark 4.3."""
     if log.version > newest:
         raise Damaged(f"its format is v{log.version}, of a later Spark; Spark 4.3 reads formats up to v{newest}")
 
@@ -98,7 +98,7 @@ def parse_log_file(content: bytes) -> LogFile:
         first, *rest = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
-    # The log in which a Kafka source keeps where it began has a zero byte in front (Spark 2.1 could read no other).
+    # A Kafka source's log of its initial offsets begins with a zero byte, which Spark 2.1 required.
     match = _VERSION.fullmatch(first.removeprefix("\0").removesuffix("\r"))
     if match is None:
         raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
@@ -106,7 +106,7 @@ def parse_log_file(content: bytes) -> LogFile:
 
 
 def parse_json(line: str) -> Any:
-    """The first JSON value of a line; like Spark, it ignores what follows. Raises Damaged for the half of a value."""
+    """The first JSON value of a line; like Spark, ignores what follows. Raises Damaged for an incomplete value."""
     try:
         return _DECODER.raw_decode(line.lstrip())[0]
     except ValueError as error:

@@ -1,7 +1,7 @@
 """The lineage in a changelog of checkpoint format 2: which attempt at each version this one was built on.
 
 It begins with the last snapshot that was uploaded before (or with version 1), and ends one version before its own. So
-it also tells of a snapshot that has to be there.
+it also names a snapshot that must exist.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WITH_LINEAGE = ("v3", "v4")
 
 
 def read_lineage(file: Location) -> dict[int, str] | None:
-    """Version -> unique id, from an LZ4 changelog. None: it is of a format without. Raises Damaged."""
+    """Version -> unique id, from an LZ4 changelog; None if its format has no lineage. Raises Damaged."""
     with file.open() as stream:
         content = b""
         for block in blocks(stream):
@@ -38,7 +38,7 @@ def _parse(text: str) -> dict[int, str]:
 
 
 def _string(content: bytes) -> tuple[str | None, bytes | None]:
-    """A string as Java's DataOutput writes it, and what follows; None if it is not all there yet."""
+    """A string as Java's DataOutput writes it, and what follows; None if it is incomplete."""
     size = int.from_bytes(content[:2], "big")
     if len(content) < 2 + size or len(content) < 2:
         return None, None

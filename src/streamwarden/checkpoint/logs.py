@@ -34,9 +34,9 @@ _UUID_PART: Final = re.compile(r"\+?[0-9a-fA-F]{1,16}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
-    """Where a query stands. A batch is planned when `offsets/N` exists and committed when `commits/N` does.
+    """The position of a query. A batch is planned when `offsets/N` exists and committed when `commits/N` does.
 
-    Times are the files' modification times, Unix seconds; None where there is no such file.
+    Times are the files' modification times, Unix seconds; None if there is no such file.
     """
 
     query_id: str | None
@@ -59,7 +59,7 @@ class OffsetRecord:
 
     Args:
         version: format of the offset log.
-        watermark_ms: event-time watermark in force in the batch, Unix milliseconds; 0: no event was seen yet.
+        watermark_ms: event-time watermark in force in the batch, Unix milliseconds; 0 before the first event.
         timestamp_ms: when the batch was planned, Unix milliseconds.
         conf: settings that Spark fixed in the checkpoint (`spark.sql.shuffle.partitions`, …).
         sources: end offset of each source in the order of the query: JSON, text, or None for a source without one.
@@ -97,10 +97,10 @@ class CommitRecord:
 
 
 def log_position(checkpoint: Location) -> LogPosition:
-    """Where the query of the checkpoint stands; two listings and two stats, safe while it runs.
+    """The position of the checkpoint's query: two listings and two stats, safe while the query runs.
 
-    A checkpoint that does not exist yet has a position of Nones. The commit log is listed first, so that the gap of a
-    running query is never below what it was. Raises CheckpointError if the storage cannot be read.
+    All fields are None for a checkpoint that does not exist yet. The commit log is listed first, so that the gap of a
+    running query is never too small. Raises CheckpointError if the storage cannot be read.
     """
     try:
         committed = max(batch_ids(list_or_empty(checkpoint / COMMITS)), default=None)
@@ -127,7 +127,7 @@ def committed_times(checkpoint: Location) -> dict[int, float | None]:
 
 
 def offsets(checkpoint: Location, batch: int) -> OffsetRecord:
-    """`offsets/N`. Raises CheckpointError if it is not there or damaged."""
+    """`offsets/N`. Raises CheckpointError if it is missing or damaged."""
     where = checkpoint / OFFSETS / str(batch)
     try:
         return parse_offsets(batch, read_log_file(where))
@@ -136,7 +136,7 @@ def offsets(checkpoint: Location, batch: int) -> OffsetRecord:
 
 
 def commit(checkpoint: Location, batch: int) -> CommitRecord:
-    """`commits/N`. Raises CheckpointError if it is not there or damaged."""
+    """`commits/N`. Raises CheckpointError if it is missing or damaged."""
     where = checkpoint / COMMITS / str(batch)
     try:
         return parse_commit(batch, read_log_file(where))
@@ -156,7 +156,7 @@ def all_offsets(checkpoint: Location) -> dict[int, OffsetRecord]:
 
 
 def first_known_batch(checkpoint: Location) -> int | None:
-    """The first batch of which the offset log still tells what it read: that takes its predecessor's file, too.
+    """The first batch whose input the offset log still records, which takes its predecessor's file too.
 
     None if the log is empty. Raises OSError.
     """
@@ -165,7 +165,7 @@ def first_known_batch(checkpoint: Location) -> int | None:
 
 
 def require_range(checkpoint: Location, batch: int) -> None:
-    """Raises InputGone if the offset log tells no more what `batch` read, CheckpointError if it should and does not."""
+    """Raises InputGone if the offset log no longer records what `batch` read, CheckpointError if it is damaged."""
     kept = all_offsets(checkpoint)
     wanted = [each for each in (batch - 1, batch) if each >= 0]
     if all(each in kept for each in wanted):
@@ -252,7 +252,7 @@ def parse_commit(batch: int, log: LogFile) -> CommitRecord:
 
 
 def written_at(checkpoint: Location, log: str, batch: int | None) -> float | None:
-    """When the file of `batch` was written; None if there is none (any more)."""
+    """When the file of `batch` was written; None if it does not exist (any more)."""
     if batch is None:
         return None
     try:
@@ -262,7 +262,7 @@ def written_at(checkpoint: Location, log: str, batch: int | None) -> float | Non
 
 
 def unreadable(where: Location, error: OSError) -> CheckpointError:
-    """The error of storage that does not let itself be read."""
+    """The error for storage that cannot be read."""
     return CheckpointError(
         f"the checkpoint cannot be read: {error.strerror or error}",
         expected="a folder that this user may list and read",
@@ -290,7 +290,7 @@ def _sources(version: int, lines: tuple[str, ...]) -> tuple[tuple[str, ...], tup
 
 
 def _offset(line: str) -> Any:
-    """A source's offset: JSON for most sources; `-` stands for none."""
+    """A source's offset: JSON for most sources; `-` means none."""
     text = line.strip()
     if text == "-":
         return None

@@ -1,7 +1,7 @@
 """Spark's LZ4 streams (lz4-java's LZ4BlockOutputStream), read with the standard library alone.
 
 A stream is a row of blocks: a head of 21 bytes (mark, token, compressed length, plain length, checksum) and the data.
-The token's upper half says how it is stored: 0x10 as it is, 0x20 compressed in LZ4's block format. The checksum is the
+The token's upper half says how the data are stored: 0x10 uncompressed, 0x20 in LZ4's block format. The checksum is the
 XXH32 of the plain bytes, without its 4 upper bits. A block of no bytes ends the stream.
 
 The formats are described in `doc/lz4_Block_format.md` of lz4/lz4 and in `doc/xxhash_spec.md` of Cyan4973/xxHash.
@@ -28,7 +28,7 @@ _P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x1656
 
 
 def blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """The plain bytes of each block, checked against its checksum. Raises Damaged at the first that is not whole.
+    """The plain bytes of each block, checked against its checksum. Raises Damaged at the first damaged block.
 
     Slow (a few MB a second): for small files, or for the first block of a large one.
     """

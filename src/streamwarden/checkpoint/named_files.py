@@ -1,4 +1,4 @@
-"""Whether files that a log names are there, and in the size that it says."""
+"""Whether the files that a log names exist, with the size that the log states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamwarden.checkpoint.filesystem import FileSystem
 
 
 def lost_files(fs: FileSystem, named: Mapping[str, int | None]) -> dict[str, str]:
-    """Path -> what is wrong with it, of each named file that is gone or has another size. Lists each folder once.
+    """Path -> what is wrong, for each named file that is missing or has another size. Lists each folder once.
 
     Args:
         named: path -> bytes, None if the log does not say.

@@ -1,4 +1,4 @@
-"""Names of stateful operators in checkpoints older than Spark 4, which name none: inferred from what the state keeps.
+"""Names of stateful operators in checkpoints older than Spark 4, which do not name them: inferred from their schemas.
 
 Spark numbers the operators of a query from the sink towards the sources.
 """
@@ -25,13 +25,13 @@ _RULES: Final[Sequence[tuple[str, _Rule]]] = (
     ("flatMapGroupsWithState", lambda family: bool({_GROUP_STATE, _TIMEOUT} & set(_names(family.value)))),
     ("stateStoreSave", lambda family: True),
 )
-"""Spark's name -> whether a store with this key and value is that operator's; the first rule that holds counts."""
+"""Spark's name -> whether a store with this key and value is that operator's; the first rule that applies counts."""
 
 
 def infer_name(stores: Sequence[str], schemas: Sequence[StateSchema]) -> str | None:
-    """Spark's name of the operator that keeps these stores; None if no schema can be read.
+    """Spark's name of the operator that has these stores; None if no schema can be read.
 
-    `flatMapGroupsWithState` stands for its Python form `applyInPandasWithState` too: they keep the same.
+    `flatMapGroupsWithState` is also its Python form `applyInPandasWithState`: both keep the same state.
     """
     if any(store.startswith(_JOIN_STORES) for store in stores):
         return "symmetricHashJoin"
@@ -42,7 +42,7 @@ def infer_name(stores: Sequence[str], schemas: Sequence[StateSchema]) -> str | N
 
 
 def single_partition(schemas: Sequence[StateSchema]) -> bool:
-    """Whether the operator has one partition, whatever the settings say: a global aggregation or a global limit."""
+    """Whether the operator always has one partition: a global aggregation or a global limit."""
     families = [family for schema in schemas for family in schema.families]
     return len(families) == 1 and families[0].key in ((), _LIMIT_KEY)
 

@@ -1,4 +1,4 @@
-"""What the checkpoint says of its stateful operators: `state/OPERATOR/_metadata`, written by Spark 4 and later."""
+"""The metadata of stateful operators, `state/OPERATOR/_metadata`, which Spark 4 and later write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OperatorMetadata:
 
 
 def operator_metadata_path(checkpoint: Location, operator: int) -> str | None:
-    """Where the metadata of an operator is, below the checkpoint; the newest if there are several; None: nowhere.
+    """Path of an operator's metadata below the checkpoint; the newest if there are several; None if there is none.
 
     Format 1 is one file; format 2 (transformWithState) a folder with one file a batch that changed it.
     """

@@ -1,8 +1,8 @@
-"""How large a row of state is, from what a store writes when rows change: changelogs (RocksDB), deltas (HDFS-backed).
+"""The size of a row of state, from the files that record changed rows: changelogs (RocksDB), deltas (HDFS-backed).
 
 Both are LZ4 streams of records: a length and the key, a length (-1: removed) and the value. A store with column
-families (transformWithState) puts a byte before each record that says what it is. The version stands first as text:
-none (1), `v2` with families, `v3` and `v4` the same two with a lineage after it (checkpoint format 2).
+families (transformWithState) puts a byte before each record that says what it is. The file begins with its version as
+text: none (1), `v2` with families, `v3` and `v4` the same two with a lineage after it (checkpoint format 2).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class RowSizes:
 
 
 def sample_rows(file: Location, rows: int) -> RowSizes:
-    """The first `rows` of a changelog or delta; a block of 32 KiB takes some ten milliseconds.
+    """The first `rows` of a changelog or delta; a block of 32 KiB takes about 10 ms.
 
-    Raises Damaged if it is no whole LZ4 stream up to there.
+    Raises Damaged if the LZ4 stream is incomplete up to there.
     """
     with file.open() as stream:
         return _sampled(stream, rows)
@@ -87,7 +87,7 @@ def _parse(content: bytes, most: int) -> RowSizes:
 
 
 def _start(content: bytes) -> tuple[int, bool]:
-    """Where the records begin, and whether each has a byte for its kind."""
+    """The position of the first record, and whether each record has a byte for its kind."""
     size = int.from_bytes(content[:2], "big")
     version = content[2 : 2 + size].decode("ascii", errors="replace") if size == 2 else ""
     if version not in _TYPED:
@@ -99,7 +99,7 @@ def _start(content: bytes) -> tuple[int, bool]:
 
 
 def _length(content: bytes, position: int) -> tuple[int, int]:
-    """A length, and where what it measures ends."""
+    """A length, and the end position of what it measures."""
     if position + 4 > len(content):
         return -1, len(content) + 1
     size = struct.unpack_from(">i", content, position)[0]

@@ -1,8 +1,8 @@
-"""State schema files: what a store keeps, by name.
+"""State schema files: the fields of a store, by name.
 
 Formats 1 and 2 are `_metadata/schema` in the store of partition 0 and hold one key and one value. Format 3, of
 operators with column families (transformWithState, joins of state format 3), is `_stateSchema/STORE/BATCH_ID` of the
-operator; the operator's metadata names the file that counts. It holds a name, a key and a value for each family: of
+operator; the operator's metadata names the current file. It holds a name, a key and a value for each family: of
 transformWithState these are its state variables, and what Spark keeps for timers and expiry (`$procTimers_…`).
 
 Format 1: two strings. Format 2: for key and value each a count and so many strings to be joined. Format 3: a count;
@@ -68,7 +68,7 @@ def schema_paths(
 
 
 def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
-    """Raises Damaged if the file is empty, cut off, or of a format that is not known."""
+    """Raises Damaged if the file is empty, cut off, or has an unknown format."""
     reader = _SchemaReader(content)
     version = reader.string()
     families: list[ColumnFamily]
@@ -87,7 +87,7 @@ def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
 def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset[str]]:
     """Batch that changed the schema -> the fields (`VARIABLE.FIELD`) of the operator's values from that batch on.
 
-    Only schemas of format 3 have a history. A batch that was cut and planned again may have two files: they are equal.
+    Only schemas of format 3 have a history. A batch that was cut and planned again may have two files, which are equal.
     Raises Damaged for a file that cannot be understood.
     """
     found = {}
@@ -105,7 +105,7 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
 
 
 def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
-    """The file that the operator's metadata names last, or else that of the newest batch."""
+    """The file that the operator's metadata names last, or else the one of the newest batch."""
     if any(each in names for each in named):
         return [each for each in named if each in names][-1]
     batches = {int(match.group(1)): name for name in names if (match := _NAME.fullmatch(name))}
@@ -134,7 +134,7 @@ def _fields(schema: str) -> tuple[str, ...]:
 
 
 def _type(described: Any) -> str:
-    """A type of Spark's JSON, in the words of its DDL."""
+    """A type of Spark's JSON, as DDL."""
     if not isinstance(described, Mapping):
         return str(described)
     match described.get("type"):
@@ -150,7 +150,7 @@ def _type(described: Any) -> str:
 
 
 class _SchemaReader:
-    """Reads on from where it stopped. Raises Damaged if there is not enough left."""
+    """Reads consecutive values. Raises Damaged if the content is too short."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0

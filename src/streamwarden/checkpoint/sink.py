@@ -178,7 +178,7 @@ def _sink_file(line: str) -> SinkFile:
 
 
 def newest_entry(output: Location) -> int | None:
-    """The newest batch that has an entry in the manifest of the output folder, by its name; None if none has.
+    """The newest batch that has an entry in the manifest of the output folder, by the file's name; None if none has.
 
     Spark skips every batch up to it without reading its input, whatever the checkpoint says. Raises OSError.
     """
@@ -187,10 +187,10 @@ def newest_entry(output: Location) -> int | None:
 
 
 def last_settled(planned: int | None, committed: int | None, newest: int | None) -> int:
-    """The newest batch for which Spark will write no entry any more; -1: none.
+    """The newest batch for which Spark will write no more entry; -1 if there is none.
 
-    These are the committed batches, and the planned one that is not committed if the manifest lists it: Spark takes it
-    for written and only commits it.
+    These are the committed batches, and the planned batch if the manifest lists it: Spark considers it written and only
+    commits it.
     """
     last = _number(planned)
     return max(min(_number(committed), last), min(_number(newest), last))
@@ -221,5 +221,5 @@ def stale_entries(
 
 
 def _number(batch: int | None) -> int:
-    """The batch before the first one stands for none."""
+    """-1 instead of None."""
     return -1 if batch is None else batch

@@ -1,4 +1,4 @@
-"""What each batch read: the log of a file source, and the offsets of every source in words."""
+"""What each batch read: the log of a file source, and a description of every source's offset."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class SourceFile:
 def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
     """Log offset -> files, for everything that the file source has ever read, ascending.
 
-    A log offset is not a batch id: a batch without new files does not advance it. Raises CheckpointError if a file
-    that is needed is missing or damaged; an empty dict if the source keeps no such log.
+    A log offset is not a batch id: a batch without new files does not advance it. An empty dict if the source keeps no
+    such log. Raises CheckpointError if a required file is missing or damaged.
     """
     folder = checkpoint / SOURCES / str(source)
     ids = compactible_ids(list_or_empty(folder))
@@ -85,8 +85,8 @@ def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, .
 def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[str, ...]]:
     """Batch id -> URIs of the files that it read, for every planned batch still in the offset log, ascending.
 
-    A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out:
-    where its range of files begins is not known.
+    A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out,
+    because the start of its range is unknown.
     Raises CheckpointError if the source's log is missing a file or is damaged.
     """
     records = all_offsets(checkpoint)
@@ -113,7 +113,7 @@ def log_offset(value: Any) -> int | None:
 
 
 def describe_offset(value: Any, files: int | None = None) -> str:
-    """A source's end offset in words: file log, Kafka (topic, partitions, offsets), rate, and any other as it is."""
+    """A source's end offset for people: file log, Kafka (topic, partitions, offsets), rate; others unchanged."""
     if value is None:
         return "no offset"
     offset = log_offset(value)

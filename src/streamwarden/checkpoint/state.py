@@ -1,4 +1,4 @@
-"""The state directory: which versions each partition's store has, how large they are, what a load would read.
+"""The state directory: the versions of each partition's store, their sizes, and what a load would read.
 
 State version N+1 is the state after batch N; version 0 is empty. A store loads version V from its newest snapshot at or
 below V and the changelogs (HDFS-backed: deltas) after it, one a version.
@@ -54,7 +54,7 @@ class Load:
     Args:
         snapshot: the snapshot it starts from; None: it starts from the empty version 0.
         changes: changelogs or deltas that are replayed, ascending.
-        missing: versions whose changes are needed and are not there.
+        missing: versions whose changes are needed and missing.
     """
 
     version: int
@@ -69,7 +69,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateStore:
-    """One store of one partition of one operator. Names and sizes only: no file was opened.
+    """One store of one partition of one operator: names and sizes, without opening a file.
 
     Args:
         folder: below the checkpoint, such as `state/0/3` or `state/0/3/left-keyToNumValues`.
@@ -101,13 +101,13 @@ class StateStore:
         return tuple(sorted({file.version for file in self.files if not file.kind.is_snapshot}))
 
     def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
-        """What Spark reads to load `version`; `without` names files that are known to be of no use."""
+        """What Spark reads to load `version`; `without` names files to ignore."""
         usable = [file for file in self.files if file.version <= version and file.name not in without]
         snapshot = max((file for file in usable if file.kind.is_snapshot), key=lambda file: file.version, default=None)
         return self._load_from(snapshot, usable, version)
 
     def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> list[Load]:
-        """Every way to load `version`, the one that Spark tries first first: from each snapshot, then from nothing."""
+        """Every way to load `version`, in the order in which Spark tries: from each snapshot, then from nothing."""
         usable = [file for file in self.files if file.version <= version and file.name not in without]
         snapshots = sorted((f for f in usable if f.kind.is_snapshot), key=lambda file: file.version, reverse=True)
         return [self._load_from(each, usable, version) for each in (*snapshots, None)]
@@ -129,7 +129,7 @@ class ReplayDebt:
 
     Args:
         snapshot: version of the newest uploaded snapshot; None if none was uploaded.
-        newest: newest version written; versions: how many lie between the two, each a changelog to replay.
+        newest: newest version written; versions: how many are between the two, each a changelog to replay.
         changelog_bytes: bytes of these changelogs. Rows changed come from the progress of the batches
             `first_batch`..`last_batch` (version N+1 is the state after batch N).
     """
@@ -170,7 +170,7 @@ def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
 
 
 def replay_debts(stores: Iterable[StateStore]) -> tuple[ReplayDebt, ...]:
-    """One debt a store. A store that writes a snapshot with every version (no changelogs) has none to replay."""
+    """One debt for each store. A store that writes a snapshot with every version has no changelogs to replay."""
     debts = []
     for store in stores:
         snapshot = max(store.snapshots, default=None)
@@ -226,7 +226,7 @@ def _store(
 
 
 def is_scratch(name: str) -> bool:
-    """Temporary and checksum files: never part of a checkpoint's content."""
+    """Whether it is a temporary or checksum file, which is never part of a checkpoint's content."""
     return name.startswith(".") or name.endswith((".tmp", ".crc"))
 
 

@@ -1,4 +1,4 @@
-"""Which records of a topic each batch read: from the offset log alone."""
+"""The records of a topic that each batch read, from the offset log alone."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def topic_offsets(value: Any) -> dict[tuple[str, int], int] | None:
 def topic_ranges(checkpoint: Location, source: int = 0) -> dict[int, tuple[TopicRange, ...]]:
     """Batch id -> ranges that it read, for every planned batch still in the offset log, ascending.
 
-    An empty dict if the source is of another kind. A partition that came later begins at 0, where Spark begins to read
-    it. A batch whose predecessor is not in the log (any more) is left out: where it begins is not known.
+    An empty dict if the source is of another kind. A partition that was added later begins at 0, where Spark begins to
+    read it. A batch whose predecessor is not in the log (any more) is left out, because its start is unknown.
     Raises CheckpointError if a log is damaged.
     """
     ends = {
@@ -62,7 +62,7 @@ def topic_ranges(checkpoint: Location, source: int = 0) -> dict[int, tuple[Topic
 
 
 def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[TopicRange, ...]:
-    """`ranges` less what is in `lost`, in order."""
+    """`ranges` without what is in `lost`, in order."""
     left = list(ranges)
     for gone in lost:
         left = [
@@ -79,7 +79,7 @@ def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[T
 
 
 def _began(checkpoint: Location, source: int) -> dict[tuple[str, int], int]:
-    """Where the query's first batch began: `sources/N/0`, written before it."""
+    """The offsets at which the query's first batch began: `sources/N/0`, written before that batch."""
     where = checkpoint / SOURCES / str(source) / "0"
     try:
         lines = read_log_file(where).lines

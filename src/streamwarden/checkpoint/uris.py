@@ -1,4 +1,4 @@
-"""Places as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded as Java's URI does it."""
+"""URIs as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded like Java's URI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`streamwarden …`: everything a DAG does, from a shell, without Airflow."""
+"""`streamwarden …`: everything that a DAG does, from a shell, without Airflow."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`advise`: what to set, from what the stream itself has shown."""
+"""`advise`: settings for a stream, computed from its own history."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def register(app: typer.Typer) -> None:
 
 
 def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> int:
-    """Advise on a stream from its own history: state size, checkpoint interval, partitions, memory, trigger, capacity.
+    """Advise on state size, checkpoint interval, partitions, memory, trigger and capacity, from a stream's history.
 
-    Each piece says the numbers it came from, and where each was measured; docs/how-to/tuning.md explains them.
-    Exit code 4 if there is too little history to advise anything.
+    Each piece of advice shows its numbers and where each was measured; docs/how-to/tuning.md explains them.
+    Exit code 4 if there is too little history for any advice.
     """
     from streamwarden.services.analysis.tuning import gather
     from streamwarden.tuning.advisor import advise as pieces_of
@@ -55,12 +55,12 @@ def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> 
         for each in pieces
     ]
     table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {len(history.batches)} batches")
-    told = [
+    numbers = [
         (text(each.topic), text(number.name), _value(number), text(number.source))
         for each in pieces
         for number in each.numbers
     ]
-    table(("about", "number", "value", "from"), told, empty="No number was measured yet.")
+    table(("about", "number", "value", "from"), numbers, empty="No number has been measured yet.")
     for problem in history.problems:
         say(f"  [yellow]not read:[/] {text(problem)}")
 

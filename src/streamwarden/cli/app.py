@@ -1,4 +1,4 @@
-"""The application: its commands, its global options, and what becomes of an error."""
+"""The application: its commands, its global options, and how it reports an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamwarden.cli import (
 )
 from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
-from streamwarden.cli.session import Session
+from streamwarden.cli.session import CliSession
 from streamwarden.errors import StreamwardenError
 from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
@@ -55,17 +55,18 @@ def _options(
     context: typer.Context,
     project: Annotated[
         str | None,
-        typer.Option(help="Folder that holds config/.", envvar=PROJECT_VARIABLE, show_default="found upward"),
+        typer.Option(help="Folder that holds config/.", envvar=PROJECT_VARIABLE, show_default="nearest folder upward"),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Folder of everything written.", envvar=DATA_VARIABLE, show_default="PROJECT/var")
+        str | None,
+        typer.Option(help="Folder for all output.", envvar=DATA_VARIABLE, show_default="PROJECT/var"),
     ] = None,
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     # No option for the store: its URL may hold a password, and arguments show in the list of processes.
-    context.obj = Session(project, data, os.environ.get(STORE_VARIABLE))
+    context.obj = CliSession(project, data, os.environ.get(STORE_VARIABLE))
     context.call_on_close(context.obj.close)
 
 
@@ -95,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         else:
             print(error.format_message(), file=sys.stderr)
         return Exit.USAGE
-    except BrokenPipeError:  # `streamwarden status | head`: the reader has seen enough
+    except BrokenPipeError:  # `streamwarden status | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except Exception as error:
@@ -104,12 +105,12 @@ def run(arguments: Sequence[str]) -> int:
 
 @cache
 def _command() -> Callable[..., object]:
-    """What `app` makes of itself at every call, made once: it takes longer than most commands."""
+    """The command of `app`, built once: building it takes longer than most commands."""
     return typer.main.get_command(app)
 
 
 def _defect(error: Exception) -> int:
-    """What nobody foresaw: its traceback goes into a file for the bug report, not over the screen."""
+    """Report an unforeseen error. Its traceback goes to a file for the bug report, not to the screen."""
     import tempfile
     import traceback
 
@@ -118,9 +119,9 @@ def _defect(error: Exception) -> int:
     error_block(
         StreamwardenError(
             f"{type(error).__name__}: {error}",
-            expected="no such thing: this is a defect of Streamwarden",
+            expected="no such error: this is a defect of Streamwarden",
             where=file.name,
-            next_step="report it with that file",
+            next_step="report it, with that file",
         )
     )
     return Exit.DEFECT

@@ -1,4 +1,4 @@
-"""`check` and `incidents`: the health of streams, as the health DAG sees it."""
+"""`check` and `incidents`: the health of streams, as the health DAG evaluates it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def check(
     context: typer.Context,
     stream: MaybeQuery = None,
     notify: Annotated[
-        bool, typer.Option("--notify", help="Send what is due to STREAMWARDEN_NOTIFY_URLS, once for each incident.")
+        bool, typer.Option("--notify", help="Send the notifications that are due to STREAMWARDEN_NOTIFY_URLS.")
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Run all health checks now, keep the verdicts and update the incidents.
+    """Run all health checks now, store the verdicts and update the incidents.
 
-    Exit code 1 if a check is CRITICAL, 4 if no check of any stream knows anything.
+    Exit code 1 if a check is CRITICAL, 4 if every check of every stream is UNKNOWN.
     """
     space = workspace(context)
     catalog = space.catalog()
@@ -60,7 +60,7 @@ def check(
 
 
 def _only(report: Report, name: str | None) -> Report:
-    """What was found of this query. Raises ConfigError if its stream has no such query."""
+    """The part of the report about one query. Raises ConfigError if its stream has no such query."""
     from streamwarden.config.loading import unknown
 
     if name is None or SEPARATOR not in name:
@@ -86,7 +86,7 @@ def _show(report: Report) -> None:
         ]
         table(("check", "verdict", "value", "why"), rows, title=f"{name}: {health.status.value}")
         for problem in health.problems:
-            say(f"  [yellow]not seen:[/] {text(problem)}")
+            say(f"  [yellow]not read:[/] {text(problem)}")
     changes = report.changes
     say(f"incidents: {len(changes.opened)} opened, {len(changes.updated)} updated, {len(changes.resolved)} resolved")
 
@@ -102,8 +102,9 @@ def _notify(space: Workspace, streams: Container[str], now: float) -> None:
             "no URL to notify", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
         )
     interval = load_notifications(space.project).resend_interval
-    book = space.store.incidents
-    done = deliver(due_notifications(book, now, interval, streams), notifier, book, now=now, resend_interval=interval)
+    repository = space.store.incidents
+    due = due_notifications(repository, now, interval, streams)
+    done = deliver(due, notifier, repository, now=now, resend_interval=interval)
     say(f"notifications: {len(done.sent)} sent, {len(done.taken)} sent by others, {len(done.failed)} failed")
     for notification, reason in done.failed:
         say(f"  [red]not sent:[/] {text(notification.title)}: {text(reason)}")
@@ -112,17 +113,17 @@ def _notify(space: Workspace, streams: Container[str], now: float) -> None:
 def incidents(
     context: typer.Context,
     stream: MaybeQuery = None,
-    everything: Annotated[bool, typer.Option("--all", help="Resolved ones too, newest first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="Show resolved incidents too, newest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Most incidents to show.")] = 50,
     json: AsJson = False,
 ) -> int:
     """Show open incidents. Exit code 1 if one of them is CRITICAL."""
     space = workspace(context)
-    book = space.store.incidents
+    repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
-        found = list(book.recent(stream, limit) if everything else book.open(stream))[:limit]
+        found = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
     else:
-        known = book.recent(None, 100 * limit) if everything else book.open()
+        known = repository.recent(None, 100 * limit) if everything else repository.open()
         found = [each for each in known if owner(each.stream) == stream][:limit]
     if json:
         as_json({"incidents": found})

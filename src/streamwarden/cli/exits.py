@@ -8,7 +8,7 @@ from streamwarden import errors
 
 
 class Exit(IntEnum):
-    """What a program that calls `streamwarden` can tell from the exit code."""
+    """The exit codes that a program which calls `streamwarden` can rely on."""
 
     OK = 0
     BAD = 1
@@ -24,15 +24,15 @@ class Exit(IntEnum):
 
 
 _MEANINGS = {
-    Exit.OK: "done, and the answer is good",
+    Exit.OK: "done, and the result is good",
     Exit.BAD: (
-        "the answer is bad: a driver failed, a check is CRITICAL, a checkpoint is damaged, a drill deviated, "
-        "a rule of `lint` is broken"
+        "the result is bad: a driver failed, a check is CRITICAL, a checkpoint is damaged, a drill deviated, "
+        "`lint` found an error"
     ),
-    Exit.USAGE: "the command line or a file of the configuration is wrong; trying again does not help",
-    Exit.UNAVAILABLE: "store, process, Java or lease could not be had now; nothing was decided",
+    Exit.USAGE: "the command line or a configuration file is wrong; a retry does not help",
+    Exit.UNAVAILABLE: "the store, a process, Java or a lease is unavailable now; nothing was decided",
     Exit.UNDECIDED: (
-        "no verdict: every check is UNKNOWN, the drill was aborted or failed itself, a rule of `lint` could not be "
+        "no verdict: every check is UNKNOWN, the drill was aborted or did not complete, a rule of `lint` could not be "
         "judged, or `advise` has too little history"
     ),
     Exit.DEFECT: "a defect of Streamwarden itself; the message says where its traceback is",

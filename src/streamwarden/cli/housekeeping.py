@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 @_store.command("migrate")
 def migrate(context: typer.Context) -> int:
-    """Bring the store to this version's tables; every other command does it too, where it must."""
+    """Migrate the store to this version's tables. Every other command does the same if it is necessary."""
     store = workspace(context).store
     say(f"the store is up to date: {text(store.where)}")
     return Exit.OK
@@ -48,9 +48,11 @@ def prune(
 
 def sweep(
     context: typer.Context,
-    keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder stays.")] = "30 days",
+    keep: Annotated[
+        str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder is kept.")
+    ] = "30 days",
 ) -> int:
-    """Remove the folders of old drills and of their forks' drivers. What the drills found stays in the store."""
+    """Remove the folders of old drills and of their forks' drivers. The drills' journals stay in the store."""
     from streamwarden.services.housekeeping import sweep as sweep_folders
 
     seconds = _seconds(keep)

@@ -1,4 +1,4 @@
-"""`inspect`: what a checkpoint holds, without Spark."""
+"""`inspect`: shows the content of a checkpoint, without Spark."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ def inspect(
 
 
 def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None, str | None]:
-    """Checkpoint, output and connection of a stream's name; anything that is a folder here or looks like a path is
-    one."""
+    """Checkpoint, output and connection of a stream's name. A folder, or text that cannot be a name, is a path."""
     if not is_name(target) or Path(target).is_dir() or not _is_known(context, target):
         return target, output, None
     spec = session(context).workspace.query(target)
@@ -76,7 +75,7 @@ def _locate(context: typer.Context, target: str, output: str | None) -> tuple[st
 
 
 def _is_known(context: typer.Context, target: str) -> bool:
-    """Whether it names a stream; `a/b` may be a path as well, for which no project is needed."""
+    """Whether it names a stream; `a/b` may also be a path, for which no project is needed."""
     if SEPARATOR not in target:
         return True
     with suppress(ConfigError):

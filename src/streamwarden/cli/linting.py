@@ -1,4 +1,4 @@
-"""`lint`: the best practices of state management, held against streams."""
+"""`lint`: checks streams against the best practices of state management."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def lint(
     plan: Annotated[
         bool, typer.Option("--plan", help="Build the job's query in a local Spark and read its logical plan.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="A warning is exit code 1 too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for a warning too.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Hold streams against the best practices of state management: docs/reference/lint.md has the rules.
+    """Check streams against the best practices of state management: docs/reference/lint.md has the rules.
 
-    Reads the stream's file, its job's text, its checkpoint and its history; runs nothing unless `--plan` is given, and
-    then no query. Exit code 1 if there is an error, 4 if there is none, but a rule of some stream could not be judged.
+    Reads the stream's file, its job's text, its checkpoint and its history. It runs no code of the job, except with
+    `--plan`, which builds the query and does not start it. Exit code 1 if there is an error, 4 if there is no error,
+    but a rule could not be judged for some stream.
     """
     from streamwarden.lint import linter
     from streamwarden.services.analysis.linting import gathered
@@ -65,7 +66,7 @@ def lint(
 
 
 def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = ()) -> None:
-    """One stream's findings as a table, or that it is clean."""
+    """Print one stream's findings as a table, or that there are none."""
     rows = [
         (
             each.rule,
@@ -81,13 +82,13 @@ def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = 
 
 
 def _store(space: Workspace) -> Store | None:
-    """The store, if there is one: linting makes none."""
+    """The store, if it exists: `lint` does not create one."""
     embedded = space.store_url.removeprefix("sqlite:///")
     return None if embedded != space.store_url and not Path(embedded).exists() else space.store
 
 
 def _plan(spec: StreamSpec) -> tuple[PlanFacts | None, str]:
-    """(the plan, why there is none)."""
+    """(the plan, the reason why there is none)."""
     from streamwarden.lint.plan_reader import read_plan
     from streamwarden.services.analysis.planning import logical_plan
 

@@ -1,4 +1,4 @@
-"""What the commands print: tables for people on stdout, JSON for programs, errors on stderr."""
+"""The output of the commands: tables for people and JSON for programs on stdout, errors on stderr."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDTH_IN_A_PIPE = 200
-"""Columns of a table that no terminal limits: wide enough that nothing is cut."""
+"""Columns of a table that is not printed on a terminal: wide enough that nothing is cut."""
 
 
 def console(stream: IO[str] | None = None) -> Console:
-    """A console on `stream` (stdout): colours and the window's width on a terminal, plain and wide in a pipe."""
+    """A console on `stream` (default: stdout), with colours on a terminal, plain and wide in a pipe."""
     from rich.console import Console
 
     class OurConsole(Console):
@@ -32,12 +32,12 @@ def console(stream: IO[str] | None = None) -> Console:
 
 
 def say(text: str) -> None:
-    """One line to stdout, with Rich's markup."""
+    """Print one line to stdout. It may hold Rich's markup."""
     console().print(text, soft_wrap=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", empty: str = "") -> None:
-    """A table to stdout; `empty` instead if there are no rows. Cells may hold Rich's markup."""
+    """Print a table to stdout, or `empty` if there are no rows. Cells may hold Rich's markup."""
     from rich import box
     from rich.table import Table
 
@@ -54,20 +54,20 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str 
 
 
 def text(value: object) -> str:
-    """`value` as text that Rich does not take for markup."""
+    """`value` as text that Rich does not interpret as markup."""
     from rich.markup import escape
 
     return escape(str(value))
 
 
 def as_json(value: object) -> None:
-    """`value` to stdout as JSON."""
+    """Print `value` to stdout as JSON."""
     json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses, enums, paths and tuples as what JSON knows; numbers that JSON lacks (NaN, infinity) as null."""
+    """Dataclasses, enums, paths and tuples as JSON types; numbers that JSON lacks (NaN, infinity) as null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
 
 
 def error_block(error: StreamwardenError) -> None:
-    """One readable block on stderr: what, where, what was expected, what to do next."""
+    """Print one block to stderr: what was observed, where, what was expected, what to do next."""
     lines = [f"[bold red]Error:[/] {text(error.observed)}"]
     for label, part in (("where", error.where), ("expected", error.expected), ("next", error.next_step)):
         if part:

@@ -1,4 +1,4 @@
-"""`prepare`: what makes the drivers of this host start faster."""
+"""`prepare`: makes the drivers of this host start faster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def prepare(
-    again: Annotated[bool, typer.Option("--again", help="Make the archive anew although there is one.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Recreate the archive if it exists.")] = False,
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Only fetch the jars for streams on Kafka (by Maven).")
     ] = False,
@@ -27,7 +27,7 @@ def prepare(
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
-    Once for each Java and Spark; `make setup` does it. It runs a small stream of its own and takes about a minute.
+    This is needed once for each Java and Spark; `make setup` does it. It runs a small stream and takes about a minute.
     """
     from streamwarden.adapters.jvm import maven
     from streamwarden.adapters.jvm.java import find_java
@@ -43,7 +43,7 @@ def prepare(
     java = find_java()
     there = class_archive.find(java)
     if there is not None and not again:
-        say(f"already there: {there}")
+        say(f"the archive exists: {there}")
         return Exit.OK
     archive = class_archive.make(java)
     say(f"archived {size(archive.stat().st_size)} of classes: {archive}")

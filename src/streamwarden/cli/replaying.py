@@ -1,4 +1,4 @@
-"""`replay`: real flights as files, at a chosen speed-up."""
+"""`replay`: publishes real flights as files or records, at a chosen speed."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ def replay(
     ] = None,
     stream: Annotated[str | None, typer.Option(help="Publish into the input folder or topic of this stream.")] = None,
     to: Annotated[
-        str | None, typer.Option(help="Send to a topic instead, made if need be.", metavar="kafka:CONNECTION/TOPIC")
+        str | None,
+        typer.Option(help="Send to a topic instead; created if missing.", metavar="kafka:CONNECTION/TOPIC"),
     ] = None,
     speedup: Annotated[
-        float | None, typer.Option(help="Event seconds a second.", show_default="as fast as possible")
+        float | None, typer.Option(help="Seconds of event time in a second.", show_default="as fast as possible")
     ] = None,
-    rows_per_file: Annotated[int | None, typer.Option(help="Flights a file; fixed by the first replay.")] = None,
+    rows_per_file: Annotated[int | None, typer.Option(help="Flights in a file; the first replay fixes it.")] = None,
     limit: Annotated[
         int | None, typer.Option(help="Stop after the file that reaches this many flights.", show_default="all")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Publish the flights of 2013 as JSON files or records, in the order in which they really departed.
+    """Publish the flights of 2013 as JSON files or records, in the order in which they departed.
 
-    A stream that reads flights and weather gets both, each in its folder. Each file appears whole. A replay that was
-    interrupted goes on where it was.
+    A stream that reads flights and weather gets both, each in its folder. Each file appears whole. An interrupted
+    replay continues where it stopped.
     """
     from streamwarden.services.replay.replay import ROWS_PER_FILE
     from streamwarden.services.replay.replay import replay as publish
@@ -58,14 +59,14 @@ def replay(
     else:
         weather = f", {stats.observations:,} observations of the weather" if parts else ""
         say(
-            f"{stats.files_written} files written, {stats.files_skipped} were there; {stats.flights:,} flights, "
+            f"{stats.files_written} files written, {stats.files_skipped} existed; {stats.flights:,} flights, "
             f"{stats.cancelled:,} of them cancelled{weather}, into {text(folder)} in {stats.seconds:.1f} s"
         )
     return Exit.OK
 
 
 def _topic(context: typer.Context, stream: str | None, to: str | None) -> tuple[str, str] | None:
-    """Connection and topic; None if it is to be a folder."""
+    """Connection and topic; None if the target is a folder."""
     if to is not None:
         found = _TOPIC.fullmatch(to)
         if found is None:
@@ -86,7 +87,7 @@ def _send(name: str, topic: str, speedup: float | None, rows_per_portion: int, l
         as_json(stats)
     else:
         say(
-            f"{stats.sent:,} flights sent, {stats.skipped:,} were there; to {stats.partitions} partitions of the topic "
+            f"{stats.sent:,} flights sent, {stats.skipped:,} existed; to {stats.partitions} partitions of the topic "
             f"{text(topic)} in {stats.seconds:.1f} s"
         )
     return Exit.OK
@@ -104,7 +105,7 @@ def _folder(context: typer.Context, into: str | None, stream: str | None) -> tup
     path = source.path
     if path is None or "://" in path:
         raise ConfigError(
-            f"the stream {stream!r} reads no local folder",
+            f"the stream {stream!r} does not read a local folder",
             expected="source.kind: files or kafka",
             next_step="name a folder",
         )

@@ -1,4 +1,4 @@
-"""What the commands share: the workspace that the global options name, and who is asking."""
+"""What the commands share: the workspace of the global options, and the name of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamwarden.services.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Session:
+class CliSession:
     """One run of the command line."""
 
     project: str | None
@@ -24,7 +24,7 @@ class Session:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """Opened by the first who needs it: `--help` and `replay` need no project."""
+        """Opened at its first use: `--help` and `replay` need no project."""
         return Workspace.open(self.project, self.data, self.store_url)
 
     def close(self) -> None:
@@ -33,9 +33,9 @@ class Session:
             opened.close()
 
 
-def session(context: typer.Context) -> Session:
+def session(context: typer.Context) -> CliSession:
     """The session of this run."""
-    found = context.find_object(Session)
+    found = context.find_object(CliSession)
     if found is None:
         raise RuntimeError("a command ran outside the application")
     return found
@@ -47,7 +47,7 @@ def workspace(context: typer.Context) -> Workspace:
 
 
 def who() -> str:
-    """`name@host (command line)`: who asked, as records keep it."""
+    """`name@host (command line)`: the user of this command, as records keep it."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # no entry for this user id
@@ -59,6 +59,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs in
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of a stream: the stem of its YAML file.")]
 MaybeQuery = Annotated[
     str | None,
-    typer.Argument(metavar="STREAM", help="Only this stream; STREAM/QUERY: only this query of a script with several."),
+    typer.Argument(metavar="STREAM", help="Only this stream. STREAM/QUERY: only this query of a script with several."),
 ]
 MaybeStream = Annotated[str | None, typer.Argument(metavar="STREAM", help="Only this stream.")]

@@ -1,4 +1,4 @@
-"""`validate`: every file of the configuration, and what is wrong with it."""
+"""`validate`: checks every file of the configuration."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
-    """(kind, name, file) of what can be used, (kind, name, error) of what cannot."""
+    """(kind, name, file) of each usable file, (kind, name, error) of each other."""
     from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
@@ -108,7 +108,7 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
 
 
 def _job_problem(spec: StreamSpec) -> ConfigError | None:
-    """The error of a job that is no Python: no driver can run it."""
+    """The error of a job that is not valid Python; None if a driver can run it."""
     from streamwarden.services.analysis.linting import job_facts
 
     job = job_facts(spec)
@@ -118,7 +118,7 @@ def _job_problem(spec: StreamSpec) -> ConfigError | None:
 
 
 def _queries(spec: StreamSpec) -> str:
-    """` (2 queries)`, where the file or the job's text tells that there are several."""
+    """` (2 queries)`, if the file or the job's text shows that there are several."""
     from streamwarden.services.analysis.linting import job_facts
 
     count = len(spec.queries) or job_facts(spec).queries or 1
@@ -126,7 +126,7 @@ def _queries(spec: StreamSpec) -> str:
 
 
 def _findings(space: Workspace) -> list[Finding]:
-    """What the rules find without a store and a checkpoint."""
+    """The findings of the rules that need neither the store nor a checkpoint."""
     from streamwarden.services.analysis.linting import lint_declared
 
     drills = tuple(space.drills().values())

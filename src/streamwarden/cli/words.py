@@ -19,7 +19,7 @@ def status_word(status: Status | str | None) -> str:
 
 
 def ago(at: float | None, now: float) -> str:
-    """`12.3 s ago`; a clock that runs ahead gives 0."""
+    """`12.3 s ago`; 0 if `at` is in the future, because another clock runs ahead."""
     return NONE if at is None else f"{format_duration(max(0.0, now - at))} ago"
 
 

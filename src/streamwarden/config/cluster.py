@@ -1,4 +1,4 @@
-"""What a stream's `spark` section must satisfy: each kind of cluster has its own keys, and Spark its own limits."""
+"""The rules of a stream's `spark` section: each kind of cluster has its own keys, and Spark has limits."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _OF_ONE: Final = {
     "image": (Manager.KUBERNETES, "master: k8s://…"),
     "service_account": (Manager.KUBERNETES, "master: k8s://…"),
 }
-"""The keys that one kind of cluster alone knows; on any other they would be ignored, so they are refused."""
+"""Keys that only one kind of cluster uses. Spark would ignore them on any other, so they are refused there."""
 
 
 def shipped(spark: SparkSpec, project: Path) -> SparkSpec:
-    """`spark` with the files that it names found below the project."""
+    """`spark` with the paths of its files resolved below the project."""
     return replace(
         spark,
         keytab=resolve(spark.keytab, project) if spark.keytab else spark.keytab,
@@ -67,7 +67,7 @@ def _mode(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
         return
     why = {
         Manager.LOCAL: "client: a local master has no cluster to run a driver in",
-        Manager.STANDALONE: "client: Spark runs no Python driver in a standalone cluster",
+        Manager.STANDALONE: "client: Spark cannot run a Python driver in a standalone cluster",
     }.get(manager)
     if why is not None:
         yield Problem(key=("spark", "deploy_mode"), observed=show(str(spark.deploy_mode)), allowed=why)
@@ -75,7 +75,7 @@ def _mode(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
         yield Problem(
             key=("spark", "connection"),
             observed="missing",
-            allowed="what `deploy_mode: cluster` on YARN needs: Airflow's Spark connection, whose extra names the "
+            allowed="Airflow's Spark connection, which `deploy_mode: cluster` on YARN needs: its extra names the "
             "ResourceManager (yarn_resourcemanager_webapp_address)",
             next_step="add `connection: …`",
         )
@@ -98,7 +98,7 @@ def _keys(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
         yield Problem(
             key=("spark", "image"),
             observed="missing",
-            allowed="what `master: k8s://…` needs: driver and executors run in containers of it",
+            allowed="an image, which `master: k8s://…` needs: driver and executors run in its containers",
             next_step="add `image: …`",
         )
 
@@ -115,7 +115,9 @@ def _executors(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
             continue
         at = ("spark", "executors", key)
         if manager is Manager.LOCAL:
-            yield Problem(key=at, observed=show(value), allowed="nothing: with a local master the driver does it all")
+            yield Problem(
+                key=at, observed=show(value), allowed="nothing: with a local master the driver runs all tasks"
+            )
         elif value < least:
             yield Problem(key=at, observed=show(value), allowed=allowed)
 
@@ -126,11 +128,11 @@ def _kerberos(spark: SparkSpec) -> Iterator[Problem]:
             yield Problem(
                 key=("spark", key),
                 observed="missing",
-                allowed=f"what {other} needs: Kerberos takes both or none",
+                allowed=f"a {key}, because {other} is set: Kerberos needs both or none",
                 next_step=f"add `{key}: …`, or leave both to the Spark connection",
             )
     if spark.keytab is not None and not Path(spark.keytab).is_file():
-        allowed = "a file on this host, readable by who launches the stream"
+        allowed = "a file on this host that the user who launches the stream can read"
         yield Problem(key=("spark", "keytab"), observed=f"there is no file {show(spark.keytab)}", allowed=allowed)
 
 

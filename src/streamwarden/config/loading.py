@@ -30,7 +30,7 @@ DRILLS: Final = Path("config/drills")
 THRESHOLDS: Final = Path("config/thresholds.yaml")
 
 _SET_HERE: Final = ("project", "file")
-"""Fields of a spec that say where it came from: no keys of a file."""
+"""Fields of a spec that say where it came from. A file cannot set them."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Catalog:
 
 
 def unknown(what: str, name: str, known: Collection[str], next_step: str) -> ConfigError:
-    """The error for a name that stands nowhere, with the nearest one that does."""
+    """The error for a name that does not exist, with the nearest one that does."""
     near = difflib.get_close_matches(name, known, n=1)
     shown = sorted(known)[:20]
     names = ", ".join(shown) + (", …" if len(known) > len(shown) else "")
@@ -62,7 +62,7 @@ def unknown(what: str, name: str, known: Collection[str], next_step: str) -> Con
 
 
 def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds = DEFAULTS) -> StreamSpec:
-    """The stream in `path`, checked in itself.
+    """The stream in `path`, checked alone.
 
     Raises ConfigFileError with all problems of its types; if there are none, with all rules that it breaks.
 
@@ -89,7 +89,7 @@ def load_catalog(project: Path, data: Path) -> Catalog:
     broken: dict[str, ConfigError] = {}
     try:
         thresholds = load_thresholds(project)
-    except ConfigError:  # it breaks the health checks and `validate` tells it; the streams go on
+    except ConfigError:  # the health checks and `validate` report it; the streams are still usable
         thresholds = DEFAULTS
     for path in _files(project, STREAMS, broken):
         try:
@@ -128,7 +128,7 @@ def load_drills(project: Path) -> tuple[dict[str, DrillSpec], dict[str, ConfigEr
 
 
 def load_drill(path: Path, *, project: Path) -> DrillSpec:
-    """The drill in `path`. Raises ConfigFileError with all its problems. Whether its stream exists is not asked."""
+    """The drill in `path`. Raises ConfigFileError with all its problems. Does not check that its stream exists."""
     from streamwarden.drills.spec import DRILL_NAME, DrillSpec
 
     document = read_document(path, file=_shown(path, project))
@@ -177,8 +177,8 @@ def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[
     home = project / folder
     if not home.is_dir():
         raise ConfigError(
-            "there is no such folder",
-            expected="a folder with one YAML file a stream",
+            "the folder does not exist",
+            expected="a folder with one YAML file for each stream",
             where=str(home),
             next_step="run from a project's folder or set STREAMWARDEN_PROJECT",
         )
@@ -188,7 +188,7 @@ def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[
             continue
         if path.suffix == ".yaml":
             paths.append(path)
-        else:  # a stream that is silently left out would be worse than an error
+        else:  # to leave a stream out silently would be worse than an error
             problem = Problem(
                 observed=f"the extension {path.suffix}", allowed=".yaml", next_step=f"rename it to {path.stem}.yaml"
             )

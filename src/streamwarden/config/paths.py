@@ -1,4 +1,4 @@
-"""Locations as they are written, and the one spelling that each of them has."""
+"""Locations as people write them, resolved to one spelling each."""
 
 from __future__ import annotations
 

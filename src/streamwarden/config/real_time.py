@@ -1,4 +1,4 @@
-"""What a stream in real-time mode must satisfy, as far as its files tell it; the rest Spark says at the start.
+"""The rules of a stream in real-time mode, as far as its files show them; Spark checks the rest at the start.
 
 Source: Spark 4.3's guide of the mode and `RealTimeModeAllowlist`, its list of operators and sinks.
 """
@@ -16,7 +16,7 @@ from streamwarden.stream import Backend, OutputMode, StreamSpec
 from streamwarden.units import format_duration
 
 SHORTEST: Final = 5.0
-"""Seconds of a batch, Spark's `spark.sql.streaming.realTimeMode.minBatchDuration`."""
+"""Shortest batch in seconds: Spark's `spark.sql.streaming.realTimeMode.minBatchDuration`."""
 
 UNSUPPORTED: Final = {
     "transformWithState": "count with groupBy().agg(), drop repeats with dropDuplicates",
@@ -26,7 +26,7 @@ UNSUPPORTED: Final = {
     "session_window": "windows of fixed length",
     "foreachBatch": "return the DataFrame from build(); `sink` says where it goes",
 }
-"""What a job may not use -> what it may."""
+"""Operators that Spark refuses in this mode -> what a job can use instead."""
 
 _LOCAL: Final = re.compile(r"local(?:\[(\d+)(?:,\s*\d+)?\])?")
 
@@ -42,26 +42,31 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
             ("source", "kind"),
             str(spec.source.kind),
             spec.source.REAL_TIME,
-            "kafka: no other source of ours can be read in real-time mode",
+            "kafka: Spark can read no other kind of source in real-time mode",
         ),
         (
             ("source", "max_offsets_per_trigger"),
             spec.source.limit,
             spec.source.limit is None,
-            "nothing: a batch reads whatever comes while it lasts",
+            "nothing: a batch reads all records that arrive while it lasts",
         ),
         (
             ("sink", "kind"),
             str(spec.sink.kind),
             spec.sink.REAL_TIME,
-            "kafka: the other sinks take a batch as a whole",
+            "kafka: the other kinds of sink write a batch as a whole",
         ),
-        (("sink", "mode"), str(spec.sink.mode), spec.sink.mode is OutputMode.UPDATE, "update, the only mode there is"),
+        (
+            ("sink", "mode"),
+            str(spec.sink.mode),
+            spec.sink.mode is OutputMode.UPDATE,
+            "update, which is the only mode",
+        ),
         (
             ("state", "backend"),
             str(spec.state.backend),
             spec.state.backend is Backend.ROCKSDB,
-            "rocksdb: the mode needs checkpoint format 2, which it alone has",
+            "rocksdb: the mode needs checkpoint format 2, which only RocksDB has",
         ),
         (
             ("stop", "batch_deadline"),
@@ -79,8 +84,8 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
 def _slots(spec: StreamSpec) -> Iterator[Problem]:
     """A task for each partition of the topic and one for each of the state run at the same time, for a whole batch.
 
-    What is kept aside is read beside them, by one task: without a slot of its own it stands in the way of theirs, and
-    Spark ends a query that cannot have all its slots when a batch begins.
+    Another task reads the rows for the quarantine at the same time. Without an additional slot it would take one of
+    theirs, and Spark ends a query that does not get all its slots when a batch begins.
     """
     local = _LOCAL.fullmatch(spec.spark.master)
     state, aside = spec.state.shuffle_partitions, spec.quarantine is not None
@@ -92,17 +97,17 @@ def _slots(spec: StreamSpec) -> Iterator[Problem]:
             observed=f"{show(spec.spark.master)}: {local[1] or 1} tasks at a time",
             allowed=f"at least local[{least}]: {state} tasks for the state, one for each partition of the topic"
             f"{beside}, all at once",
-            next_step="raise it (tasks mostly wait: there may be more of them than cores), or lower "
+            next_step="raise it (tasks mostly wait, so it may exceed the number of cores), or lower "
             "`state.shuffle_partitions`",
         )
 
 
 def _job(spec: StreamSpec) -> Iterator[Problem]:
-    """Operators that Spark refuses. What a job does by other ways than its own text is told by Spark, at the start."""
+    """Operators in the text of the job that Spark refuses. Spark itself reports those that the text does not show."""
     try:
         tree = ast.parse(Path(spec.job).read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):
-        return  # told elsewhere
+        return  # `_job` of the rules reports a missing file, and `validate` one that is not Python
     for node in ast.walk(tree):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in UNSUPPORTED:

@@ -1,4 +1,4 @@
-"""What a well-typed stream must still satisfy: in itself, and beside the others. Pure but for looking at the disk."""
+"""The rules of a well-typed stream, alone and together with the others. Pure except that it checks files on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", 
 _GLOB: Final = re.compile(r"[*?\[\]{}]")
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
-"""Folders of the data root that Streamwarden fills itself."""
+"""Folders of the data folder that Streamwarden itself writes to."""
 
 
 def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
@@ -60,7 +60,7 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
 
 
 def name_problems(name: str, stem: str, pattern: re.Pattern[str]) -> list[Problem]:
-    """A name is safe as DAG id, folder and key, and it is the file's."""
+    """A name must be safe as DAG id, folder and key, and it must be the file's."""
     if not pattern.fullmatch(name):
         allowed = f"a name that matches {pattern.pattern}"
         return [Problem(key=("name",), observed=show(name), allowed=allowed, next_step="rename it and its file")]
@@ -109,7 +109,7 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
     problems = []
     for key, path in _locations(raw).items():
         if not path or path != path.strip() or any(ord(letter) < 32 for letter in path):
-            allowed = "a path, without blanks around it and control characters"
+            allowed = "a path without surrounding blanks and without control characters"
             problems.append(Problem(key=key, observed=show(path), allowed=allowed))
         elif path.startswith("~"):
             observed, allowed = f"{show(path)}: ~ is not expanded", "an absolute path or one below the data folder"
@@ -119,7 +119,7 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
         elif URL.match(path) and ".." in PurePosixPath(path).parts:
             problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
         elif path.lower().startswith("s3a:") and not _BUCKET.match(path):
-            allowed = "s3a://BUCKET/FOLDER: a place is never a whole bucket"
+            allowed = "s3a://BUCKET/FOLDER: a location is never a whole bucket"
             problems.append(Problem(key=key, observed=show(path), allowed=allowed))
     return problems
 
@@ -154,7 +154,7 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
 
 
 def _queries(spec: StreamSpec) -> list[Problem]:
-    """A query's name becomes a part of a key of the store, of a URL and of a path."""
+    """A query's name becomes part of a key in the store, of a URL and of a path."""
     allowed = f"a query's name that matches {NAME_PATTERN.pattern}"
     return [
         Problem(key=("queries", name), observed=show(name), allowed=allowed)
@@ -164,12 +164,12 @@ def _queries(spec: StreamSpec) -> list[Problem]:
 
 
 def _circle(source: SourceSpec, sink: SinkSpec) -> list[Problem]:
-    """A stream that reads what it writes never comes to an end."""
+    """A stream that reads its own output never ends."""
     if sink.SERVICE is None or sink.SERVICE != source.SERVICE:
         return []
     if (source.connection, source.topic) != (sink.connection, sink.place):
         return []
-    allowed = f"another {sink.PLACE} than source.topic: a stream that reads what it writes feeds itself"
+    allowed = f"a {sink.PLACE} other than source.topic: a stream that reads its own output never ends"
     step = f"name another {sink.PLACE}"
     return [Problem(key=("sink", str(sink.PLACE)), observed=show(sink.place), allowed=allowed, next_step=step)]
 
@@ -197,7 +197,7 @@ def _kinds(spec: StreamSpec) -> list[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A folder in one spelling, so that two of them can be compared: symbolic links followed, no trailing slash."""
+    """A folder in one spelling, so that two can be compared: symbolic links are resolved, no slash at the end."""
 
     scheme: str
     parts: tuple[str, ...]
@@ -211,7 +211,7 @@ class _Place:
         return cls("file", Path(os.path.realpath(path)).parts)
 
     def meets(self, other: _Place) -> bool:
-        """One is the other, or lies inside it."""
+        """Whether one is the other, or is inside it."""
         shared = min(len(self.parts), len(other.parts))
         return self.scheme == other.scheme and self.parts[:shared] == other.parts[:shared]
 
@@ -223,7 +223,7 @@ def _folder(path: str) -> str:
 
 
 def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
-    """Checkpoint, output, input and quarantine of a stream lie apart, and none in a folder of Streamwarden's own."""
+    """Checkpoint, output, input and quarantine of a stream are apart, and none is in a folder of Streamwarden."""
     problems = []
     places = [(key, path, _Place.of(_folder(path))) for key, path in _locations(spec).items()]
     own = [(name, _Place.of(str(data / name))) for name in RESERVED_FOLDERS]
@@ -235,19 +235,19 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
                         key=key,
                         observed=f"{show(path)} {_relation(place, other)} {'.'.join(map(str, other_key))} "
                         f"{show(other_path)}",
-                        allowed="folders that lie apart: each of them is deleted, listed or copied on its own",
-                        next_step="give it a folder of its own",
+                        allowed="separate folders: each of them is deleted, listed or copied alone",
+                        next_step="give it a separate folder",
                     )
                 )
         for name, other in own:
             if place.meets(other):
-                observed = f"{show(path)} {_relation(place, other)} {data / name}, which Streamwarden fills itself"
-                problems.append(Problem(key=key, observed=observed, allowed="a folder apart from it"))
+                observed = f"{show(path)} {_relation(place, other)} {data / name}, which Streamwarden itself writes to"
+                problems.append(Problem(key=key, observed=observed, allowed="a folder outside it"))
     return problems
 
 
 def _holds_queries(key: KeyPath, place: _Place, other_key: KeyPath, other: _Place) -> bool:
-    """The stream's `checkpoint` may be that of one of its queries, or the folder in which theirs lie."""
+    """The stream's `checkpoint` may be that of one of its queries, or the folder that holds theirs."""
     pair = {key[0]: place, other_key[0]: other}
     return set(pair) == {"checkpoint", "queries"} and len(pair["queries"].parts) >= len(pair["checkpoint"].parts)
 
@@ -255,18 +255,18 @@ def _holds_queries(key: KeyPath, place: _Place, other_key: KeyPath, other: _Plac
 def _relation(place: _Place, other: _Place) -> str:
     if place.parts == other.parts:
         return "is also"
-    return "lies inside" if len(place.parts) > len(other.parts) else "contains"
+    return "is inside" if len(place.parts) > len(other.parts) else "contains"
 
 
 _CLASHES: Final[Mapping[tuple[str, str], str]] = {
-    ("checkpoint", "checkpoint"): "a checkpoint of its own: two writers of one checkpoint destroy it",
+    ("checkpoint", "checkpoint"): "a separate checkpoint: two writers of one checkpoint destroy it",
     ("checkpoint", "sink"): "a checkpoint outside every output folder",
     ("checkpoint", "source"): "a checkpoint outside every input folder",
     ("checkpoint", "quarantine"): "a checkpoint outside every quarantine",
-    ("sink", "sink"): "an output folder of its own: two writers of one manifest lose rows",
+    ("sink", "sink"): "a separate output folder: two writers of one manifest lose rows",
     ("quarantine", "sink"): "a quarantine outside every output folder",
 }
-"""Which locations of two different streams may not meet. An input inside an output is a chain of streams: allowed."""
+"""Locations of two streams that must be apart. An input inside an output is allowed: it is a chain of streams."""
 
 
 def _role(key: KeyPath) -> str:
@@ -275,10 +275,10 @@ def _role(key: KeyPath) -> str:
 
 
 def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
-    """Streams that write where whose a row is could not be told.
+    """Streams that share a table or a topic in which nothing says which stream wrote a row.
 
-    A table says of a batch only its number, and each stream has one of that. A record of micro-batches names its query;
-    one of real-time mode does not, so its topic has no other writer.
+    A table records only the number of a batch, and every stream has a batch of that number. A record of a micro-batch
+    names its query. A record of real-time mode does not, so its topic must not have another writer.
     """
     writers: dict[tuple[str, str], list[StreamSpec]] = {}
     for spec in specs:
@@ -294,7 +294,7 @@ def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
             problem = Problem(
                 key=("sink", key),
                 observed=f"{show(spec.sink.place)} is also the {key} of the stream {others}",
-                allowed=f"a {key} of its own: whose batch a row is from could not be told",
+                allowed=f"a separate {key}: otherwise nothing says which stream wrote a row",
                 next_step="change one of the files",
             )
             problems.setdefault(spec.name, []).append(problem)
@@ -302,7 +302,7 @@ def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
 
 
 def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
-    """Problems between streams, by stream: each party of a clash is broken, since none is known to be the right one."""
+    """Problems between streams, by stream. All streams of a clash are broken: none is known to be the right one."""
     specs = tuple(specs)
     by_place: dict[tuple[str, tuple[str, ...]], list[tuple[StreamSpec, KeyPath, str]]] = {}
     placed = []
@@ -333,7 +333,7 @@ def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
                 if other.name == spec.name:
                     continue
                 inside = depth < len(place.parts)
-                clash(spec, key, path, "lies inside" if inside else "is also", other, okey)
+                clash(spec, key, path, "is inside" if inside else "is also", other, okey)
                 if inside:
                     clash(other, okey, opath, "contains", spec, key)
     return problems

@@ -114,9 +114,9 @@ class _Words:
             return key
         value: Any = self.value
         for depth, part in enumerate(key):
-            if not isinstance(value, dict | list):
+            if not (part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)):
                 return key[:depth]
-            value = value.get(part) if isinstance(value, dict) else value[cast("int", part)]
+            value = value[part]
         return key
 
     def unknown(self, key: KeyPath, _: object = None) -> Problem:

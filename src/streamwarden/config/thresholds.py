@@ -1,4 +1,4 @@
-"""Thresholds in YAML, of the project and of one stream: every mistake told with its key."""
+"""Thresholds in YAML, of the project and of one stream. Every mistake is reported with its key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamwarden.problems import KeyPath, Problem, show
 def overrides(
     raw: object, at: KeyPath, problems: list[Problem], *, base: Thresholds = DEFAULTS
 ) -> dict[str, dict[str, float]]:
-    """The overrides in `raw` in the thresholds' own units; what cannot be used is left out and added to `problems`.
+    """The overrides in `raw`, in the units of the thresholds. An unusable one is left out and added to `problems`.
 
     Args:
         at: key path of `raw` in its file.
@@ -33,7 +33,7 @@ def overrides(
 def _of_one(
     check: str, values: Any, at: KeyPath, problems: list[Problem], base: Thresholds
 ) -> dict[str, dict[str, float]]:
-    """One check's overrides. The validation stops at the first mistake: take that key out and ask again."""
+    """One check's overrides. The validation stops at the first mistake, so that key is removed and the rest retried."""
     rest = dict(values) if isinstance(values, Mapping) else values
     while True:
         try:

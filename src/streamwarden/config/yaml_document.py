@@ -1,4 +1,4 @@
-"""One YAML file, read strictly: what is ambiguous or dangerous in YAML is refused instead of guessed.
+"""One YAML file, read strictly: ambiguous and dangerous YAML is refused.
 
 Values follow the core schema of YAML 1.2: only `true` and `false` are booleans (not `no` or `on`), `1:30` and
 `2026-01-02` are text, a leading zero means nothing.
@@ -22,7 +22,7 @@ MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 12
 """Nesting of a document; the deepest key of a stream is at 4."""
 
-_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: 10 times as fast
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if it is installed, is 10 times as fast
 
 
 class _Loader(_BASE):  # type: ignore[misc]
@@ -55,7 +55,7 @@ class Document:
 
 
 def read_document(path: Path, *, file: str) -> Document:
-    """The one mapping in `path`; `file` is what messages call it. Raises ConfigFileError with all that is wrong."""
+    """The one mapping in `path`; messages call it `file`. Raises ConfigFileError with all its problems."""
     text = _text(path, file)
     _refuse_traps(text, file)
     node = _parsed(lambda: yaml.compose(text, Loader=_Loader), text, file)
@@ -90,12 +90,12 @@ def _text(path: Path, file: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problem = Problem(observed=f"byte {raw[error.start]:#04x} is no UTF-8", allowed="text in UTF-8", line=line)
+        problem = Problem(observed=f"byte {raw[error.start]:#04x} is not UTF-8", allowed="text in UTF-8", line=line)
         raise ConfigFileError(file, [problem]) from error
 
 
 def _refuse_traps(text: str, file: str) -> None:
-    """Look at the flat events first: aliases (the anchor bomb) and deep nesting never become a tree."""
+    """Check the flat events first, so that aliases (an anchor bomb) and deep nesting never become a tree."""
 
     def scan() -> list[Problem]:
         depth = documents = 0
@@ -115,8 +115,10 @@ def _refuse_traps(text: str, file: str) -> None:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    observed, allowed = "a second document begins here", "one document a file"
-                    return [Problem(observed=observed, allowed=allowed, next_step="make it a file", line=line)]
+                    observed, allowed = "a second document begins here", "one document in a file"
+                    return [
+                        Problem(observed=observed, allowed=allowed, next_step="move it to a separate file", line=line)
+                    ]
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
@@ -140,15 +142,15 @@ def _parsed(action: Any, text: str, file: str) -> Any:
         tab = next((n for n, row in enumerate(text.splitlines(), 1) if row.lstrip(" ").startswith("\t")), None)
         if tab is not None and (line is None or tab <= line):
             problem = Problem(
-                observed="indented with a tab", allowed="spaces", next_step="replace tabs by spaces", line=tab
+                observed="indented with a tab", allowed="spaces", next_step="replace tabs with spaces", line=tab
             )
         else:
             reason = getattr(error, "problem", None) or str(error).splitlines()[0]
             context = getattr(error, "context", None)
             problem = Problem(
-                observed=f"no YAML: {reason}{f' {context}' if context else ''}",
+                observed=f"invalid YAML: {reason}{f' {context}' if context else ''}",
                 allowed="valid YAML",
-                next_step="look at this line and the one above: indentation, colon, quotes",
+                next_step="check this line and the one above: indentation, colon, quotes",
                 line=line,
             )
         raise ConfigFileError(file, [problem]) from error
@@ -169,7 +171,11 @@ def _construct(node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems
             return _scalar(_SCALARS[tag], node.value)
         except ValueError:
             problems.append(
-                Problem(key=at, observed=f"{show(node.value)} is no {_SCALARS[tag]}", allowed="what its tag says")
+                Problem(
+                    key=at,
+                    observed=f"{show(node.value)} is not a value of its tag",
+                    allowed=f"{_SCALARS[tag]}, as the tag says",
+                )
             )
             return None
     problems.append(

@@ -1,4 +1,4 @@
-"""The journal of a drill: everything it saw, enough for a stranger to reach the same verdict."""
+"""The journal of a drill: everything that it observed, enough for a reader to reach the same verdict."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class DrillStep(StrEnum):
 
 
 class DrillStatus(StrEnum):
-    """Did the drill complete? Whether the system deviated is the other axis."""
+    """Whether the drill completed. Whether the system deviated is the other axis."""
 
     RUNNING = "running"
     COMPLETED = "completed"
     ABORTED = "aborted"  # a precondition did not hold: nothing was broken
-    FAILED = "failed"  # the drill itself broke: says nothing about the stream
+    FAILED = "failed"  # the drill itself failed: it says nothing about the stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,9 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRun:
-    """One run of a drill. Times are Unix seconds. Passed means completed and not deviated, nothing else."""
+    """One run of a drill as it is stored: `state.RunState` is the typed view of its facts. Times are Unix seconds.
+
+    Passed means completed and not deviated, nothing else."""
 
     run_id: str
     drill: str

@@ -18,10 +18,10 @@ def new_run_id(drill: str, now: float) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """The id itself; raises DrillError for one that is no safe path."""
+    """The id itself; raises DrillError for one that is not a safe path."""
     if RUN_ID.fullmatch(run_id) is None:
         raise DrillError(
-            f"{run_id!r} is no id of a drill run",
+            f"{run_id!r} is not the id of a drill run",
             expected=f"a name that matches {RUN_ID.pattern}",
             next_step="list the runs with `streamwarden drill list`",
         )

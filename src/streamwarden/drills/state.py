@@ -116,7 +116,7 @@ class Recovery:
     Args:
         first_commit_at: Unix seconds; None: the stream never came back.
         recovery_seconds: what a user waits, with noticing and scheduling.
-        restart_seconds: what is predicted: from the launch, or from the fault if the struck driver lives on.
+        restart_seconds: what is predicted: from the launch, or from the fault if the struck driver goes on.
         restarted: another driver than the struck one committed the first new batch.
         completed: the fork came to the end of its input.
     """
@@ -190,7 +190,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState(RunProgress):
-    """Everything that a run knows. None, or empty: not yet.
+    """Everything that is recorded about a run. A field that is None or empty has no value yet.
 
     Args:
         drill: the drill as it was when the run began: an edited YAML file changes nothing.

@@ -1,4 +1,4 @@
-"""What a check declares once: its name, thresholds, what it reads and what to do. Docs and defaults derive from it.
+"""What a check declares once: its name, thresholds, what it reads and what to do. Docs and defaults come from it.
 
 A check's module holds `check(window, thresholds) -> Verdict`, a pure function, and `CHECK`, its declaration.
 """
@@ -18,7 +18,7 @@ from streamwarden.units import format_duration, parse_duration, parse_size, size
 
 
 class ValueUnit(StrEnum):
-    """ValueUnit of a value or a threshold, as it stands in a verdict."""
+    """The unit of a value or a threshold, as written in a verdict."""
 
     BYTES = "bytes"
     SECONDS = "seconds"
@@ -81,20 +81,20 @@ class Thresholds:
         return self.values[check]
 
     def with_overrides(self, overrides: Mapping[str, Mapping[str, float]]) -> Thresholds:
-        """These thresholds with a stream's own on top; `overrides` were validated when they were read."""
+        """These thresholds, overridden by a stream's own; `overrides` were validated when they were read."""
         if not overrides:
             return self
         return Thresholds({name: {**known, **overrides.get(name, {})} for name, known in self.values.items()})
 
 
 QUERIES: Final = frozenset({Part.WHOLE, Part.QUERY})
-"""What a query does: judged for each one."""
+"""For what a query does: the check judges each query."""
 
 DRIVERS: Final = frozenset({Part.WHOLE, Part.DRIVER})
-"""What the driver does: judged once, however many queries it has."""
+"""For what the driver does: the check judges it once, for any number of queries."""
 
 AMONG_OTHERS: Final = frozenset({Part.QUERY})
-"""What can only happen to one of several queries."""
+"""For what can only happen to one of several queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +102,14 @@ class Check:
     """The declaration of one check.
 
     Args:
-        target: what good looks like, as text.
+        target: the good range, as text.
         thresholds: those named `warning` and `critical` are the two limits; others are the check's settings.
-        judges: of which parts of a stream it speaks; of a stream with several queries, of each query or of the driver.
-        more_is_worse: False where small values alarm (time left); then the limits are mirrored.
+        judges: the parts of a stream that it judges: for a stream with several queries, each query or the driver.
+        more_is_worse: False if small values alarm (time left); the limits are then mirrored.
         reads: which fields of the progress report, logs or measurements, and how sums over tasks became wall time.
         unknown: when the verdict is UNKNOWN.
-        advice: what a person does about WARNING and CRITICAL.
-        source: where limits and formula come from.
+        advice: what an operator does about WARNING and CRITICAL.
+        source: the origin of limits and formula.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Check:
     judges: frozenset[Part] = QUERIES
 
     def grade(self, value: float, limits: Mapping[str, float]) -> Status:
-        """OK short of `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""
+        """OK below `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""
         return self.grader(limits)(value)
 
     def grader(self, limits: Mapping[str, float]) -> Callable[[float], Status]:

@@ -11,12 +11,12 @@ from streamwarden.health.window import Window
 
 
 def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ...]:
-    """One verdict of each check that speaks of this part of a stream, in the checks' order.
+    """One verdict from each check that judges this part of a stream, in the checks' order.
 
-    Never raises: a check that fails is UNKNOWN and says why.
+    Never raises: a check that fails gives UNKNOWN with the reason.
 
     Args:
-        thresholds: the project's; the stream's own (`spec.health.thresholds`) are put on top here.
+        thresholds: the project's; the stream's own (`spec.health.thresholds`) override them here.
     """
     in_force = thresholds.with_overrides(window.spec.health.thresholds)
     return tuple(_run(check, window, in_force) for check in checks if window.part in check.judges)

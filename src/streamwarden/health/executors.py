@@ -1,4 +1,4 @@
-"""The executors of a stream on a cluster, from what its driver measured: which live now, and how full each is."""
+"""The executors of a stream on a cluster, as its driver measured them: which are alive, and how full each is."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FAILED_TASKS: Final = "executor_failed_tasks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSnapshot:
-    """One look at the executors.
+    """One measurement of the executors.
 
     Args:
         at: Unix seconds.
-        active: how many lived; lost: how many the driver had lost by then.
+        active: how many were alive; lost: how many the driver had lost by then.
         memory: executor -> (bytes at most so far, limit).
     """
 
@@ -36,22 +36,22 @@ class ExecutorSnapshot:
 
     @property
     def fullest(self) -> str | None:
-        """The executor that is nearest to its limit; None if none has told its memory."""
+        """The executor that is nearest to its limit; None if no executor has reported its memory."""
         return max(self.memory, key=self.share, default=None)
 
     def share(self, executor: str) -> float:
-        """Of its limit, how much it has taken."""
+        """The share of its limit that the executor uses."""
         used, limit = self.memory[executor]
         return used / limit
 
 
 def has_executors(spec: StreamSpec) -> bool:
-    """Whether the stream's tasks run in processes of their own, on a cluster."""
+    """Whether the stream's tasks run in separate processes, on a cluster."""
     return spec.spark.manager is not Manager.LOCAL
 
 
 def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnapshot]:
-    """Every look among `measurements`, oldest first."""
+    """All snapshots in `measurements`, oldest first."""
     counted: dict[float, dict[str, float]] = {}
     parts: dict[float, dict[str, dict[str, float]]] = {}
     for each in measurements:
@@ -65,9 +65,9 @@ def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnap
             active=int(counts.get(ACTIVE, 0)),
             lost=int(counts.get(LOST, 0)),
             memory={
-                executor: (told[BYTES], told[LIMIT])
-                for executor, told in parts.get(at, {}).items()
-                if BYTES in told and told.get(LIMIT, 0) > 0
+                executor: (values[BYTES], values[LIMIT])
+                for executor, values in parts.get(at, {}).items()
+                if BYTES in values and values.get(LIMIT, 0) > 0
             },
         )
         for at, counts in sorted(counted.items())
@@ -75,6 +75,6 @@ def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnap
 
 
 def latest_snapshot(measurements: Iterable[Measurement], now: float) -> ExecutorSnapshot | None:
-    """The newest look if it is fresh."""
+    """The newest snapshot if it is fresh."""
     found = executor_snapshots(measurements)
     return found[-1] if found and now - found[-1].at <= FRESH else None

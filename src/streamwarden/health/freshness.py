@@ -1,7 +1,7 @@
-"""How long a batch usually takes, and whether the newest numbers still say how the stream is now.
+"""How long a batch usually takes, and whether the newest numbers still describe the stream.
 
-While work waits and nothing is committed, the reports of older batches are history: an OK that rests on them turns into
-UNKNOWN.
+While work waits and nothing is committed, the reports of older batches are out of date: an OK that is based on them
+becomes UNKNOWN.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Final
 from streamwarden.health.check import Thresholds
 from streamwarden.health.series import FRESH, batch_seconds, current_batches, percentile
 from streamwarden.health.services import outages
-from streamwarden.health.stopped import is_down, running_since, stopped
+from streamwarden.health.stopped import is_down, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Service, Window
 from streamwarden.units import format_duration
 
 PROGRESS: Final = "progress_stalled"
-"""The check whose evidence remembers when input was first found, and whose thresholds say what a long batch is."""
+"""The check whose evidence keeps when input was first found, and whose thresholds define a long batch."""
 
 RECENT_BATCHES: Final = 60
-"""Batches that p95 and median are taken of."""
+"""Batches from which p95 and median are computed."""
 ENOUGH: Final = 3
-"""Completed batches without which p95 says nothing."""
+"""Completed batches that p95 needs at least."""
 MEDIANS: Final = 3.0
-"""A batch counts as at most so many median ones, where these are long."""
+"""The length of a batch counts as at most this many medians, if these are long."""
 
 HISTORY: Final = (
-    "Also in place of OK, while work has waited for two minutes more than a batch takes and nothing was committed: "
-    "then the newest reports are history."
+    "It is also UNKNOWN instead of OK while work has waited for two minutes more than a batch takes and nothing was "
+    "committed, because the newest reports are then out of date."
 )
-"""When a check that judges by the reports of batches does not know; its declaration says so."""
+"""When a check that judges by the reports of batches is UNKNOWN; part of its declaration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Rhythm:
     """How long the batches of the stream take, seconds.
 
     Args:
-        p95, median: of the completed batches that contain no outage and no restart; p95 of all of them, if fewer than
-            three are without. 0 if there are none.
+        p95, median: of the completed batches that contain no outage and no restart; p95 of all completed batches if
+            there are fewer than three of these. 0 if there are none.
         completed: how many batches were completed; left_out: how many of them contain an outage or a restart.
-        longest: what a batch is given at most, whatever p95 says.
+        longest: the ceiling of p95.
     """
 
     p95: float
@@ -60,10 +60,10 @@ class Rhythm:
 
 
 def rhythm(window: Window, thresholds: Thresholds) -> Rhythm:
-    """Of the newest batches; those with an outage or a restart in them count only if fewer than three others are there.
+    """The rhythm of the newest batches; those with an outage or a restart count only if fewer than three others exist.
 
-    A batch that waited for a broker says nothing about how long the next one may take: one look at a stream with seven
-    outages of six minutes gave a batch of 5 s a window of 29 minutes.
+    A batch that waited for a broker does not show how long the next one may take: with such batches, a stream with
+    seven outages of six minutes gave a batch of 5 s a window of 29 minutes.
     """
     least = thresholds.of(PROGRESS)["longest_batch"]
     key = f"rhythm, at least {least}"
@@ -78,7 +78,7 @@ def _rhythm(window: Window, least: float) -> Rhythm:
     calm = batch_seconds(undisturbed(window, batches))
     completed = batch_seconds(batches)
     used = (calm if len(calm) >= ENOUGH else completed)[-RECENT_BATCHES:]
-    # what a long batch is, only batches without an outage tell, however few they are
+    # only batches without an outage define a long batch, however few there are
     median = statistics.median(calm[-RECENT_BATCHES:]) if calm else 0.0
     return Rhythm(
         p95=percentile(used, 0.95) if used else 0.0,
@@ -95,7 +95,7 @@ def one_batch(window: Window, thresholds: Thresholds) -> float:
 
 
 def undisturbed(window: Window, batches: Sequence[Batch]) -> list[Batch]:
-    """The batches during which no driver began or ended, and no service that the stream needs was away."""
+    """The batches during which no driver began or ended, and no service that the stream needs was unreachable."""
     spans = [(each.since, each.until) for service in Service for each in outages(window, service)]
     for driver in window.drivers:
         spans.append((driver.launched_at, driver.launched_at))
@@ -115,12 +115,12 @@ def _contains(batch: Batch, spans: Sequence[tuple[float, float]]) -> bool:
 
 
 def standing(window: Window) -> float:
-    """Seconds for which work has waited and nothing was committed, up to now; 0 if none waits, or that is not known.
+    """Seconds for which work has waited and nothing was committed, up to now; 0 if no work waits, or if unknown.
 
-    Restarts of a driver that died change nothing of it; time before the last start by request does not count.
+    Restarts after a failure do not reset it. Time before the last requested start does not count.
     """
     log = window.log
-    if log is None or stopped(window):
+    if log is None or is_stopped(window):
         return 0.0
     waiting, begun = window.waiting, None
     if log.gap > 0:
@@ -137,7 +137,8 @@ def standing(window: Window) -> float:
 
 
 def found_at(window: Window) -> float:
-    """The first look after one that found no input, Unix seconds: what waits is no older, whatever its timestamps."""
+    """The first evaluation after one that found no input, Unix seconds: input cannot have waited longer, whatever its
+    timestamps say."""
     before = window.previous.get(PROGRESS)
     if before is None:
         return 0.0
@@ -146,21 +147,22 @@ def found_at(window: Window) -> float:
 
 
 def stale(window: Window, thresholds: Thresholds) -> float:
-    """Seconds for which the newest numbers have been old: work waits for longer than a batch takes and two minutes."""
+    """Seconds for which the newest numbers are out of date: work has waited for more than a batch and two minutes."""
     waited = standing(window)
     return waited if waited > one_batch(window, thresholds) + FRESH else 0.0
 
 
 def still_holds(window: Window, thresholds: Thresholds, verdict: Verdict) -> Verdict:
-    """`verdict`, which rests on the newest batches; UNKNOWN in place of OK if they are history."""
+    """`verdict`, which is based on the newest batches; UNKNOWN instead of OK if these are out of date."""
     if verdict.status is not Status.OK or not (seconds := stale(window, thresholds)):
         return verdict
     reason = (
-        f"work has waited for {format_duration(seconds)} and nothing was committed, so this is old: {verdict.reason}"
+        f"work has waited for {format_duration(seconds)} and nothing was committed, so this is out of date: "
+        f"{verdict.reason}"
     )
     return replace(verdict, status=Status.UNKNOWN, reason=reason, evidence={**verdict.evidence, "old_s": seconds})
 
 
 def is_recent(window: Window, thresholds: Thresholds, at: float) -> bool:
-    """Whether what was reported at `at` is no older than a batch and two minutes."""
+    """Whether a report of the time `at` is at most a batch and two minutes old."""
     return window.now - at <= one_batch(window, thresholds) + FRESH

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from streamwarden.health.verdict import Status, Verdict
 
 OLD_NEWS: Final = 86400.0
-"""Seconds for which the end of an incident is worth telling."""
+"""Seconds for which the end of an incident is still worth a notification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class Incident:
 
 
 class IncidentRepository(Protocol):
-    """Where incidents are kept. `save` inserts or replaces by id; two open ones of one stream and check: StoreError."""
+    """Stores incidents. `save` inserts or replaces by id; two open ones of one stream and check: StoreError."""
 
     def open(self, stream: str | None = None) -> Sequence[Incident]: ...
     def save(self, incident: Incident) -> None: ...
-    def untold(self, since: float) -> Sequence[Incident]: ...
+    def unannounced(self, since: float) -> Sequence[Incident]: ...
     def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
-        """Atomically set notified_at and notified_status if nobody notified since `before`; True: you may send."""
+        """Atomically set notified_at and notified_status if no process has notified since `before`; True: send it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +90,8 @@ def advance(
     """Open, update or resolve incidents after `verdicts`, at most one a stream and check.
 
     WARNING and CRITICAL open an incident or update the open one; OK `policy.resolve_after` times in a row resolves it.
-    UNKNOWN opens nothing and resolves nothing: it breaks the row of good verdicts, since nobody saw that all is well.
-    Incidents of other checks are left alone.
+    UNKNOWN opens nothing and resolves nothing. It restarts the count of good verdicts, because it does not show that
+    all is well. Incidents of other checks do not change.
     """
     known = {(each.stream, each.check): each for each in open_incidents if each.resolved_at is None}
     opened: list[Incident] = []
@@ -117,17 +117,18 @@ def advance(
     return Changes(opened=tuple(opened), updated=tuple(updated), resolved=tuple(resolved))
 
 
-def to_tell(book: IncidentRepository, now: float, resend_interval: float) -> tuple[Incident, ...]:
-    """What is due of all that the book holds; of the ends, those of the last day. Raises StoreError."""
-    ended = book.untold(now - OLD_NEWS)  # first, so that one that ends meanwhile is not in both
-    return due((*ended, *book.open()), now, resend_interval)
+def due_incidents(repository: IncidentRepository, now: float, resend_interval: float) -> tuple[Incident, ...]:
+    """All stored incidents whose notification is due; of resolved ones, those of the last day. Raises StoreError."""
+    ended = repository.unannounced(now - OLD_NEWS)  # first, so that an incident that ends meanwhile is not in both
+    return due((*ended, *repository.open()), now, resend_interval)
 
 
 def due(incidents: Iterable[Incident], now: float, resend_interval: float) -> tuple[Incident, ...]:
-    """The incidents that somebody must hear of now.
+    """The incidents whose notification is due now.
 
-    An open one: never sent; or worse than the status sent last; or sent `resend_interval` ago. A resolved one: once, if
-    its opening was sent. A status that swings between WARNING and CRITICAL is sent once as each within the interval.
+    An open one: if it was never sent, if it is worse than the last sent status, or if it was sent `resend_interval`
+    ago. A resolved one: once, if its opening was sent. A status that changes between WARNING and CRITICAL is sent once
+    as each within the interval.
     """
     return tuple(incident for incident in incidents if _is_due(incident, now, resend_interval))
 

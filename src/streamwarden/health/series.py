@@ -13,7 +13,7 @@ from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
 FRESH: Final = 120.0
-"""Seconds after which a measurement of the runner (taken every ten) no longer says how the stream is now."""
+"""Seconds after which a measurement of the runner (taken every ten) no longer describes the stream."""
 
 STATE_REPORTS: Final = 25
 
@@ -120,7 +120,7 @@ def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
     """(batch id, live state bytes of all operators) of each report.
 
     HDFS-backed: `stateOnCurrentVersionSizeBytes`. RocksDB: `rocksdbSstFileSize` + `memoryUsedBytes` (memtables and the
-    block cache, so an upper bound); the SST size is 0 in batches without a flush, where the last other value stands.
+    block cache, so an upper bound); the SST size is 0 in batches without a flush, and then the last other value counts.
     Any other provider: `memoryUsedBytes`.
     """
     flushed: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""The services that a stream needs, and their outages: from one attempt to reach them to how long they were away.
+"""The services that a stream needs, and their outages: from single connection attempts to how long each outage lasted.
 
-Each evaluation tries to reach every service once and keeps the result as a measurement, so an outage is read from the
-history. What is older than the measurements of a window goes from verdict to verdict in the evidence.
+Each evaluation tries to reach every service once and stores the result as a measurement, so an outage is read from the
+history. Outages that are older than a window's measurements pass from verdict to verdict in the evidence.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from streamwarden.health.window import Answer, Measurement, Service, Window
 from streamwarden.stream import StreamSpec
 
 GAP: Final = 3600.0
-"""Seconds: failed attempts that lie further apart say nothing about the time between them. Evaluations come each
-minute, or as often as a scheduler runs `streamwarden check`."""
+"""Seconds: failed attempts that are further apart do not show an outage between them. Evaluations run each minute, or
+as often as a scheduler runs `streamwarden check`."""
 REMEMBERED: Final = 86400.0
-"""Seconds for which an outage is kept in the evidence: a batch that it held up is judged no longer."""
+"""Seconds for which the evidence keeps an outage: a batch that it delayed is no longer judged then."""
 MOST: Final = 50
 """Outages of one service in the evidence, at most; the newest are kept."""
 
 CHECK_OF: Final = {Service.BROKER: "broker_unreachable", Service.DATABASE: "database_unreachable"}
-"""The check that judges a service, and whose verdict remembers its outages."""
+"""The check that judges a service. Its verdict remembers the outages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Need:
 class Outage:
     """From the first failed attempt to the last one of a row without a success in between, Unix seconds.
 
-    The service was away for longer on either side, by less than the time between two evaluations.
+    The service was unavailable for longer on either side, by less than the time between two evaluations.
     """
 
     source: str
@@ -52,7 +52,7 @@ def needs(spec: StreamSpec) -> tuple[Need, ...]:
 
 
 def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:
-    """The attempt as it is kept; None if it says nothing of the service."""
+    """The attempt as a measurement; None if it says nothing about the service."""
     if answer.reached is None:
         return None
     return Measurement(
@@ -75,7 +75,7 @@ def outages(window: Window, service: Service) -> tuple[Outage, ...]:
 
 
 def evidence_of(window: Window, service: Service) -> dict[str, object]:
-    """What of the history goes from verdict to verdict: the outages, and when each source answered last."""
+    """The history that passes from verdict to verdict: the outages, and when each source last answered."""
     kept = outages(window, service)[-MOST:]
     answered: dict[str, float] = {}
     for source, at in _answered(window, service):
@@ -108,7 +108,7 @@ def _attempts(window: Window, service: Service) -> list[Measurement]:
 
 
 def _answered(window: Window, service: Service) -> list[tuple[str, float]]:
-    """(source, time) of each success that is known."""
+    """(source, time) of each known success."""
     before = window.previous.get(CHECK_OF[service])
     answered = before.evidence.get("answered") if before is not None else None
     remembered = answered.items() if isinstance(answered, Mapping) else ()
@@ -116,7 +116,7 @@ def _answered(window: Window, service: Service) -> list[tuple[str, float]]:
 
 
 def _joined(source: str, known: Sequence[Outage], failed: Sequence[float], successes: Sequence[float]) -> list[Outage]:
-    """The known outages, and failures in a row as one outage: no success and no long silence lies between two."""
+    """The known outages, and consecutive failures as one outage: no success and no long gap is between them."""
     joined = sorted(known, key=lambda each: each.since)
     for at in failed:
         if any(each.since <= at <= each.until for each in joined):

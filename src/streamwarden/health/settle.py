@@ -1,6 +1,6 @@
-"""Hysteresis: from a series of observations to one status that neither jumps at a single value nor flaps.
+"""Hysteresis: turns a series of observations into one status that neither follows a single value nor flaps.
 
-Pure in the series: the last 20 observations are replayed, so no state is kept between two evaluations.
+A pure function of the series: it replays the last 20 observations, so no state is kept between two evaluations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 
 MEMORY: Final = 20
-"""Observations that are replayed: a status that is held must have been earned within them."""
+"""Observations that are replayed: a status that is held was reached within them."""
 RECENT: Final = 5
 RAISE: Final = 3
 """A status is raised when 3 of the 5 newest observations reach it and lowered when all 5 are below it."""
@@ -25,11 +25,11 @@ _RANK: Final = {status: rank for rank, status in enumerate(_GRADES)}
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledStatus:
     """Args:
-    status: None while there are too few observations to alarm and not all of them are good.
-    value: the number that was judged: the third largest of the five newest (all of them, if fewer).
-    held: the status is above what `value` says, until five observations in a row are below it.
+    status: None while there are too few observations for an alarm and not all of them are good.
+    value: the judged number: the third largest of the five newest (all of them, if fewer).
+    held: the status is worse than `value` alone would give, until five observations in a row are below it.
     """
 
     status: Status | None
@@ -37,7 +37,7 @@ class Settled:
     held: bool
 
 
-def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled:
+def settle(values: Sequence[float], grade: Callable[[float], Status]) -> SettledStatus:
     """Replay `values` (not empty, oldest first; larger is worse).
 
     The first one or two observations never alarm: they are OK if good, otherwise undecided (None).
@@ -46,7 +46,7 @@ def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled
     newest = sorted(values[-RECENT:])
     judged = newest[-RAISE] if len(newest) >= RAISE else newest[-1]
     if grade(max(values)) is Status.OK:
-        return Settled(Status.OK, judged, False)
+        return SettledStatus(Status.OK, judged, False)
     ranks = [_RANK[grade(value)] for value in values]
     now: int | None = None
     for end in range(1, len(ranks) + 1):
@@ -58,8 +58,8 @@ def settle(values: Sequence[float], grade: Callable[[float], Status]) -> Settled
         elif len(recent) == RECENT and recent[-1] < now:
             now = recent[-1]
     if now is None:
-        return Settled(None, judged, False)
-    return Settled(_GRADES[now], judged, now > _RANK[grade(judged)])
+        return SettledStatus(None, judged, False)
+    return SettledStatus(_GRADES[now], judged, now > _RANK[grade(judged)])
 
 
 def judge_series(
@@ -78,8 +78,9 @@ def judge_series(
     Args:
         what: the quantity, as the subject of the reason's sentence.
         where: what the first number of a pair is, for the evidence.
-        lasting: the newest value holds until the next commit (a size), or was measured now. Any other one says how
-            batches went: while work waits and none is committed, that is history, and UNKNOWN in place of OK.
+        lasting: the newest value is valid until the next commit (a size), or was measured now. Any other value
+            describes past batches: while work waits and none is committed, it is out of date, and the verdict is
+            UNKNOWN instead of OK.
     """
     limits = thresholds.of(check.name)
     values = [value for _, value in observations]
@@ -95,7 +96,7 @@ def judge_series(
     }
     shown = check.unit.show
     if settled.status is None:
-        reason = f"{what} {shown(latest)} was seen {len(values)} time(s) only; an alarm needs {RAISE}"
+        reason = f"{what} {shown(latest)}; measured only {len(values)} time(s), an alarm needs {RAISE}"
         return check.verdict(window, Status.UNKNOWN, reason, settled.value, proof)
     reason = f"{what} {shown(settled.value)} ({check.limits_text(limits)})"
     if settled.held:

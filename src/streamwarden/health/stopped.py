@@ -1,4 +1,4 @@
-"""Whether a stream stands still because somebody wants it to, or because nobody looks after it."""
+"""Distinguishes a stream that was stopped on purpose from one that is down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamwarden.lifecycle.queries import Part
 
 
 def has_ended(window: Window) -> bool:
-    """Whether this query, one among several, has ended while its driver lives: the check `query_ended` speaks of it."""
+    """Whether this query, one of several, has ended while its driver is alive: the check `query_ended` judges that."""
     query, newest = window.query, window.drivers[-1] if window.drivers else None
     if window.part is not Part.QUERY or query is None or newest is None:
         return False
@@ -16,12 +16,12 @@ def has_ended(window: Window) -> bool:
 
 
 def never_ran(window: Window) -> bool:
-    """No driver of the stream is known, and no batch that its checkpoint shows."""
+    """Whether the stream has no recorded driver and its checkpoint has no batch."""
     return not window.drivers and (window.log is None or window.log.planned is None)
 
 
 def is_down(window: Window) -> bool:
-    """No driver lives, though there was one or none is wanted, or the query has ended; False if that is not known."""
+    """Whether no driver is alive (there was one, or none is wanted) or the query has ended; False if unknown."""
     if has_ended(window):
         return True
     if window.driver_alive is None:
@@ -29,10 +29,11 @@ def is_down(window: Window) -> bool:
     return not window.driver_alive
 
 
-def stopped(window: Window) -> bool:
-    """No driver lives, and none is meant to: people want it so, or the last one obeyed a stop or read all there was.
+def is_stopped(window: Window) -> bool:
+    """Whether no driver is alive and none should be: the stream should be stopped, or its last driver obeyed a stop or
+    read all its input.
 
-    A query that ended by itself though its trigger ends no query is not meant to: its input waits for nobody.
+    A query that ended by itself, although its trigger never ends a query, should still be running.
     """
     if has_ended(window):
         return True
@@ -45,7 +46,7 @@ def stopped(window: Window) -> bool:
 
 
 def running_since(window: Window) -> float:
-    """The last start that was asked for, Unix seconds: drivers that died and were replaced change nothing of it.
+    """The last requested start, Unix seconds; restarts after a failure do not change it.
 
     0 if it is older than the drivers of the window.
     """
@@ -58,5 +59,5 @@ def running_since(window: Window) -> float:
 
 
 def ended_well(driver: DriverRecord) -> bool:
-    """It obeyed a stop, or read all there was."""
+    """Whether the driver obeyed a stop or read all its input."""
     return driver.exit is not None and driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED)

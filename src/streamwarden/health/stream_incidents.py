@@ -1,4 +1,4 @@
-"""Incidents that no health check opens: they are about a stream as a whole, and whoever sees it opens and ends them."""
+"""Incidents about a stream as a whole, opened and ended by the code that notices the problem, not by a health check."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from streamwarden.health.incident import Incident, IncidentRepository
 from streamwarden.health.verdict import Status
 
 SUPERVISION: Final = "supervision"
-"""The stream stays down: supervision gave up, no driver runs since, and one is wanted. Like the others here it is not
-the name of one of the health checks, whose verdicts neither open nor resolve it."""
+"""The stream stays down: supervision gave up, no driver has run since, and the stream should be running. Like the other
+names here it is not a health check, so verdicts neither open nor resolve it."""
 
 CONFIGURATION: Final = "configuration"
-"""The stream's file is broken, so nobody judges it."""
+"""The stream's file is broken, so no check judges the stream."""
 
 
 def open_incident(
-    book: IncidentRepository,
+    repository: IncidentRepository,
     stream: str,
     reason: str,
     advice: str,
@@ -27,8 +27,8 @@ def open_incident(
     check: str = SUPERVISION,
     status: Status = Status.CRITICAL,
 ) -> Incident:
-    """Open the stream's incident, or bring the open one up to date. Raises StoreError."""
-    current = _open(book, stream, check)
+    """Open the stream's incident, or update the open one. Raises StoreError."""
+    current = _open(repository, stream, check)
     if current is None:
         incident = Incident(
             incident_id=uuid4().hex,
@@ -43,21 +43,23 @@ def open_incident(
         )
     else:
         incident = replace(current, updated_at=now, reason=reason, advice=advice)
-    book.save(incident)
+    repository.save(incident)
     return incident
 
 
-def close_incident(book: IncidentRepository, stream: str, now: float, reason: str = "a driver runs again") -> None:
+def close_incident(
+    repository: IncidentRepository, stream: str, now: float, reason: str = "a driver runs again"
+) -> None:
     """Resolve the incident of the stream that was down, if it is open. Raises StoreError."""
-    current = _open(book, stream, SUPERVISION)
+    current = _open(repository, stream, SUPERVISION)
     if current is not None:
-        book.save(ended(current, reason, now))
+        repository.save(resolve(current, reason, now))
 
 
-def ended(incident: Incident, reason: str, now: float) -> Incident:
+def resolve(incident: Incident, reason: str, now: float) -> Incident:
     """`incident`, resolved now (Unix seconds) for `reason`."""
     return replace(incident, status=Status.OK, updated_at=now, resolved_at=now, reason=reason)
 
 
-def _open(book: IncidentRepository, stream: str, check: str) -> Incident | None:
-    return next((incident for incident in book.open(stream) if incident.check == check), None)
+def _open(repository: IncidentRepository, stream: str, check: str) -> Incident | None:
+    return next((incident for incident in repository.open(stream) if incident.check == check), None)

@@ -29,12 +29,12 @@ def validate_overrides(
     """Overrides as written (`{state_size: {warning: 1 GB}}`) in the thresholds' units: bytes, seconds, numbers.
 
     Args:
-        raw: check name -> threshold name -> number or text with a unit; None is no override.
-        where: file and key that the mapping stands at, for the message.
+        raw: check name -> threshold name -> number or text with a unit; None means no override.
+        where: file and key of the mapping, for the message.
         base: the thresholds that are overridden: `warning` and `critical` must agree also when only one is given.
 
     Raises:
-        ConfigError: an unknown check or threshold, a value that is no such quantity, or limits in the wrong order.
+        ConfigError: an unknown check or threshold, a value of the wrong kind, or limits in the wrong order.
     """
     checked: dict[str, dict[str, float]] = {}
     for name, values in _mapping(raw, where, "check name -> thresholds").items():
@@ -56,7 +56,9 @@ def _mapping(raw: object, where: str, expected: str) -> Mapping[str, object]:
     if raw is None:
         return {}
     if not isinstance(raw, Mapping):
-        raise ConfigError(f"{raw!r} is no mapping", expected=expected, where=where, next_step="write it as key: value")
+        raise ConfigError(
+            f"{raw!r} is not a mapping", expected=expected, where=where, next_step="write it as key: value"
+        )
     return raw
 
 

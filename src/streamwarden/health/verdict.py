@@ -1,4 +1,4 @@
-"""A verdict: what one check says of one stream at one time, with its evidence and advice."""
+"""A verdict: the result of one check for one stream at one time, with its evidence and advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 CURRENT: Final = 600.0
-"""Seconds for which a good verdict says how a stream is: streams are judged each minute."""
+"""Seconds for which a good verdict is valid: streams are judged each minute."""
 
 
 class Status(StrEnum):
@@ -30,9 +30,9 @@ class Verdict:
     Args:
         check: name of the check, as in `config/thresholds.yaml`.
         value: the number that was judged, in `unit`; None if there is none.
-        reason: one sentence: what was seen against which threshold.
+        reason: one sentence: what was measured, compared with which threshold.
         advice: what to do about it; empty for OK.
-        evidence: the numbers and their origin (batch ids, fields), for a stranger to check.
+        evidence: the numbers and their origin (batch ids, fields), so that anyone can check them.
     """
 
     stream: str
@@ -54,8 +54,8 @@ def worst(verdicts: Iterable[Verdict]) -> Status:
 def as_of(verdicts: Iterable[Verdict], now: float) -> tuple[Verdict, ...]:
     """The verdicts of one stream's last evaluation, as they may be shown at `now`.
 
-    An OK that is older than `CURRENT` is UNKNOWN: nothing has judged the stream since. Alarms stay. A verdict that the
-    last evaluation did not renew is left out: its check is gone.
+    An OK that is older than `CURRENT` is shown as UNKNOWN, because no evaluation has judged the stream since. Alarms
+    stay. A verdict that the last evaluation did not renew is left out, because its check no longer exists.
     """
     found = tuple(verdicts)
     newest = max((each.at for each in found), default=now)

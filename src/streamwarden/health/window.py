@@ -1,4 +1,4 @@
-"""What the checks look at: one stream's recent measurements, gathered once, passed to every check."""
+"""The input of the checks: one stream's recent measurements, gathered once and passed to every check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
 DRIVERS_SINCE: Final = 86400.0
-"""Seconds before now: drivers that were launched or ended since are in a window."""
+"""Seconds before now: a window contains the drivers that were launched or ended since then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One micro-batch of one query, as the store has it.
+    """One micro-batch of one query, as stored.
 
     Args:
         planned_at: when `offsets/N` was written; committed_at: when `commits/N` was. Unix seconds, from the logs.
@@ -66,13 +66,13 @@ class StateInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition of a topic: the checkpoint's offsets beside the broker's.
+    """One partition of a topic: the checkpoint's offsets and the broker's.
 
     Args:
-        planned: the offset that comes next; first: the oldest that is kept; last: the one to be written next.
-        committed: the offset behind the newest committed batch: what lies between it and `planned` must be read again.
+        planned: the next offset to be planned; first: the oldest one kept; last: the next one to be written.
+        committed: the offset after the newest committed batch: records between it and `planned` must be read again.
         since: timestamp of the oldest record that is not committed, Unix seconds; None if there is none, it has no
-            timestamp, or it was not told in time.
+            timestamp, or the broker did not report it in time.
     """
 
     partition: int
@@ -94,13 +94,13 @@ class PartitionLag:
 
     @property
     def lost(self) -> int:
-        """Records that no committed batch has read and that are not kept any more."""
+        """Records that no committed batch has read and that the topic no longer keeps."""
         return max(0, min(self.first, self.last) - self.committed)
 
     @property
     def rewound(self) -> bool:
-        """The topic holds less than was read already: it was made anew. The batch that finds this is planned to end
-        where the new one ends, so what was committed is asked, too."""
+        """Whether the topic holds less than was already read, so that it was recreated. The batch that finds this is
+        planned to end where the new topic ends, so the committed offset is compared too."""
         return self.last < max(self.planned, self.committed)
 
 
@@ -109,16 +109,16 @@ class WaitingInput:
     """Input that no batch has planned yet: files of a folder, or records of a topic.
 
     Args:
-        count: how many; since: timestamp of the oldest, Unix seconds, None if there are none or it was not told. It may
+        count: how many; since: timestamp of the oldest, Unix seconds, None if there are none or it is unknown. It may
             be older than the time at which the input arrived.
-        size: their bytes; None if that is not known.
+        size: their bytes; None if unknown.
         planned: how many the recent batches planned, with `planned_batches` the number of those batches.
-        what: what is counted, as one of them is called.
-        parts: how many of them wait where, if they wait in parts.
-        lost: part -> how many no committed batch has read and are not kept any more.
-        rewound: parts that hold less than was read already: they were made anew.
+        what: the name of one counted item.
+        parts: how many wait in each part, if there are parts.
+        lost: part -> how many were deleted before a committed batch read them.
+        rewound: parts that hold less than was already read: they were recreated.
         partitions: of a topic, each partition's offsets, under the same names as in `parts`.
-        topic_id: of a topic, the id that its cluster gave it when it was made; None: it was not told.
+        topic_id: of a topic, the id that its cluster gave it at its creation; None: unknown.
     """
 
     count: int
@@ -135,7 +135,7 @@ class WaitingInput:
 
 
 class Service(StrEnum):
-    """What a stream reads from or writes to, where it is a server."""
+    """A kind of server that a stream reads from or writes to."""
 
     BROKER = "broker"
     DATABASE = "database"
@@ -165,7 +165,7 @@ class Answer:
 
     @property
     def source(self) -> str:
-        """What the measurement of the attempt is of."""
+        """The source of the attempt's measurement."""
         return f"{self.connection} at {self.address}"
 
 
@@ -174,22 +174,22 @@ class Window:
     """Input of every check. Sequences are oldest first.
 
     Args:
-        now: Unix seconds; the checks have no clock of their own.
+        now: Unix seconds; the checks read no clock.
         batches: recent batches, at most a few hundred.
         hourly: roll-ups of older history as measurements, for the forecast.
-        measurements: what is not in a progress report: resident memory, bytes under `state/`, …
+        measurements: numbers that are not in a progress report: resident memory, bytes under `state/`, …
         drivers: the stream's drivers that were launched or ended within `DRIVERS_SINCE`, and always the newest.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
-        driver_alive: whether the newest driver lives; None if that cannot be seen.
-        wanted_stopped: whether people want the stream stopped, whatever its driver does.
+        driver_alive: whether the newest driver is alive; None if unknown.
+        wanted_stopped: whether the desired state of the stream is stopped, whatever its driver does.
         state: the checkpoint's state store instances; None if they were not read.
-        waiting: what a file source has not planned yet; None if it was not looked at or the source is no folder.
+        waiting: input that no batch has planned yet; None if it was not probed, or cannot be.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
-        previous: the last verdict of each check, for what lasts longer than the window.
-        part: what of the stream this is: all of it, its driver, or one of several queries.
-        query: the query's record; None if it was not seen, and for the driver of several.
-        derived: what several checks derive from the fields above, kept so that it is derived once.
+        previous: the last verdict of each check, for facts that last longer than the window.
+        part: the judged part of the stream: all of it, its driver, or one of several queries.
+        query: the query's record; None if there is none, and for the driver of several queries.
+        derived: values that several checks derive from the fields above, cached.
     """
 
     spec: StreamSpec

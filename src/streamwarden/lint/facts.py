@@ -64,7 +64,7 @@ class SinkUse:
 
     Args:
         format: `parquet`, `kafka`, …, `foreachBatch`, `foreach`; None if it is not a constant.
-        uses_batch_id: of foreachBatch: whether the function looks at the batch's id; None if it was not found.
+        uses_batch_id: of foreachBatch: whether the function uses the batch's id; None if the function was not found.
     """
 
     format: str | None

@@ -13,13 +13,16 @@ _CERTAIN: Final = (
     *(ast.Module, ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.With, ast.withitem, ast.Try),
     *(ast.Call, ast.Attribute, ast.keyword, ast.Starred, ast.Tuple, ast.List, ast.Dict),
 )
-"""Code of which each part runs exactly once if the whole does: no loop, no branch, no function."""
+"""Code whose parts run exactly once if the whole does: not a loop, a branch or a function."""
 
 
 def count_queries(tree: ast.Module) -> int | None:
     """The number of queries; None if the text starts none, or does not show how many."""
     counter = _Counter(tree)
-    counter.visit(tree)
+    try:
+        counter.visit(tree)
+    except RecursionError:  # an expression of several hundred terms is valid Python
+        return None
     return counter.count or None
 
 
@@ -33,6 +36,8 @@ class _Counter(ast.NodeVisitor):
         names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
         self._inline = {name for name in self._functions if names.count(name) == 1}
         """Functions that the text names once: if that is a call, their body runs in its place."""
+        self._writers = {"writeStream"}
+        """The property, and the variables that hold what was made of it."""
         self._foreign = {"exec", "eval", "__import__"}
         """Names of code that is not in this file and may start queries."""
 
@@ -59,6 +64,11 @@ class _Counter(ast.NodeVisitor):
 
     visit_ImportFrom = visit_Import  # noqa: N815 (the name that NodeVisitor calls)
 
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if any(_mentions(node.value, name) for name in self._writers):
+            self._writers |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        self.generic_visit(node)
+
     def visit_Name(self, node: ast.Name) -> None:
         if node.id in self._foreign:
             self.count = None
@@ -66,7 +76,8 @@ class _Counter(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if method in ("start", "toTable"):
-            self._start(certain=method == "toTable" or _mentions(node.func, "writeStream"))
+            known = any(_mentions(node.func, name) for name in self._writers)
+            self._start(certain=method == "toTable" or known)
         if isinstance(node.func, ast.Name) and node.func.id in self._inline and self._once:
             self._inline.remove(node.func.id)
             self.generic_visit(self._functions[node.func.id])

@@ -18,27 +18,28 @@ _STEPS: Final = {
 _INTRODUCTION: Final = f"""\
 # Checks
 
-A check looks at one stream's recent measurements and gives a verdict: `OK`, `WARNING`, `CRITICAL` or `UNKNOWN`.
-`UNKNOWN` means that there is no data to judge by; it is never the same as `OK`, it opens no incident and ends none.
+A check evaluates one stream's recent measurements and gives a verdict: `OK`, `WARNING`, `CRITICAL` or `UNKNOWN`.
+`UNKNOWN` means that there is no data to judge. It is never the same as `OK`, and it neither opens nor resolves an
+incident.
 
-**Several queries.** Of a script that starts several queries each one is judged, as `STREAM/QUERY`. Memory usage and
-restart loop are judged once, for their driver.
+**Several queries.** If a script starts several queries, each is judged, as `STREAM/QUERY`. Memory usage and restart
+loop are judged once, for their driver.
 
-**Boundaries.** Short of `warning` is OK. From `warning` up to `critical`, both included, is WARNING: exactly 1 GB of
-state is WARNING, exactly 5 GB still is. Beyond `critical` is CRITICAL. Where small values alarm (time left), it is
-mirrored. GB is 10^9 bytes.
+**Boundaries.** Below `warning` is OK. From `warning` to `critical`, both included, is WARNING: exactly 1 GB of state is
+WARNING, and so is exactly 5 GB. Above `critical` is CRITICAL. For checks that alarm on small values (time left), the
+order is reversed. GB is 10^9 bytes.
 
-**Hysteresis.** Checks that judge batch by batch (or sample by sample) raise a status when {RAISE} of the {RECENT}
-newest observations reach it, and lower it when all {RECENT} are below it; the {MEMORY} newest are replayed each time.
+**Hysteresis.** Checks that judge each batch (or each sample) raise a status when {RAISE} of the {RECENT}
+newest observations reach it, and lower it when all {RECENT} are below it. Each evaluation replays the {MEMORY} newest.
 The value of the verdict is the third largest of the {RECENT} newest. One or two observations alone never alarm: they
 are OK if they are good, else UNKNOWN. An incident is resolved after three OK verdicts in a row.
 
-**Old numbers.** A batch that hangs sends no report, so the newest reports look well while nothing happens. As soon as
-work has waited for two minutes more than a batch takes and nothing was committed, checks that judge by reports say
-`UNKNOWN` in place of `OK`; their alarms stay. A stream that is idle, or stopped on request, has nothing that waits.
+**Old numbers.** A batch that hangs sends no report, so the newest reports look good while nothing happens. When work
+has waited for two minutes more than a batch takes and nothing was committed, checks that read reports give `UNKNOWN`
+instead of `OK`; their alarms stay. An idle stream, and one that was stopped on request, has no work that waits.
 
-**Resets.** A new query id (a new checkpoint) is a new baseline for everything; so is a fall of the watermark for its
-check, and a fall to less than half that lasts for the growth of state.
+**Resets.** A new query id (a new checkpoint) is a new baseline for every check. A fall of the watermark is a new
+baseline for its check, and a lasting fall to less than half is one for the growth of state.
 
 **Setting thresholds.** `config/thresholds.yaml` sets them for all streams, `health.thresholds` in a stream's file for
 one:

@@ -13,14 +13,14 @@ from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STO
 _HEAD = f"""\
 # Command line
 
-Everything that the DAGs do can be done from a shell, without Airflow. Tables are for people; `--json` prints the same
-for programs. Results go to stdout, errors to stderr: one block that says what was seen, where, what was expected, and
-what to do next.
+You can do everything that the DAGs do from a shell, without Airflow. Tables are for people; `--json` prints the same
+for programs. Results go to stdout. An error goes to stderr, as one block that says what was observed, where, what was
+expected, and what to do next.
 
 ## Workspace
 
 A command works on a project (the folder that holds `config/`) and a data folder (checkpoints, output, drivers, drills,
-the embedded store). An option wins over the environment, the environment over the default.
+the embedded store). An option overrides the environment, and the environment overrides the default.
 
 | what | option | environment | default |
 |---|---|---|---|
@@ -28,7 +28,7 @@ the embedded store). An option wins over the environment, the environment over t
 | data folder | `--data` | `{DATA_VARIABLE}` | `PROJECT/var` |
 | store | none: its URL may hold a password | `{STORE_VARIABLE}` | `sqlite:///DATA/streamwarden.db` |
 
-`--project` and `--data` stand before the command: `streamwarden --data /srv/streams status`.
+`--project` and `--data` come before the command: `streamwarden --data /srv/streams status`.
 """
 
 

@@ -16,13 +16,14 @@ _HEAD: Final = """\
 # Jobs
 
 Patterns to copy. Each job is one PySpark file, each stream one YAML file, and each oracle answers the job's question
-anew, from its definition, without Spark. The tests kill a job in mid-batch and hold its output against the oracle.
+independently, from its definition, without Spark. The tests kill a job in mid-batch and compare its output with the
+oracle's.
 
 """
 
 
 def page(project: Path) -> str:
-    """The whole page, in Markdown. Raises ConfigError for a project that is none."""
+    """The whole page, in Markdown. Raises ConfigError if `project` is not a project."""
     streams = load_catalog(project, project / "var").streams
     names = sorted(streams)
     index = [f"- [{name}](#{name}): {_first_paragraph(_docstring(Path(streams[name].job)))}" for name in names]
@@ -42,7 +43,7 @@ def _section(spec: StreamSpec, project: Path) -> str:
 
 def _settings(spec: StreamSpec, project: Path) -> list[str]:
     data = project / "var"
-    trigger = "what is there, then the end" if spec.trigger.available_now else "each batch after the last"
+    trigger = "the input that is there, then the end" if spec.trigger.available_now else "each batch after the last"
     if spec.trigger.real_time:
         trigger = f"real-time mode, batches of {format_duration(spec.trigger.real_time)}"
     elif spec.trigger.interval:

@@ -11,13 +11,12 @@ from streamwarden.lint.rules import RULES
 _HEAD: Final = """\
 # Rules of `streamwarden lint`
 
-Ten rules of state management, and one of scripts with several queries. `streamwarden lint` checks all streams, or one;
-`validate` and the page of each stream's DAG show what the stream's file and its job alone reveal.
+Ten rules of state management, and one for scripts with several queries. `streamwarden lint` checks all streams, or
+one, against them. `validate` and the page of each stream's DAG show the findings that need only its file and its job.
 
-An **error** is something that will fail, lose or double rows, or outgrow its memory. A **warning** works now and will
-cause trouble later. **Unknown** is neither: nothing that was read shows whether the stream keeps the rule. `lint` exits
-with 1 if there is an error, or with `--strict` if there is a warning. `validate` never fails because of a finding: the
-file can be used.
+An **error** will fail, lose or duplicate rows, or outgrow its memory. A **warning** works now and will cause trouble
+later. **Unknown** is neither: nothing that was read shows whether the stream follows the rule. `lint` exits with 1 if
+there is an error, or with `--strict` if there is a warning. `validate` never fails for a finding: the file is usable.
 
 ## What is read
 

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.config.loading import THRESHOLDS
-from streamwarden.reference import causes, checks, command_line, jobs, lint, notifications, store, stream_file
+from streamwarden.reference import (
+    causes,
+    checks,
+    command_line,
+    connections,
+    jobs,
+    lint,
+    notifications,
+    store,
+    stream_file,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,7 @@ PAGES: Final = (
     Page("docs/reference/causes.md", "the table of causes", lambda _: causes.page()),
     Page("docs/reference/checks.md", "the checks", lambda _: checks.checks_page()),
     Page("docs/reference/cli.md", "the commands", lambda _: command_line.page()),
+    Page("docs/reference/connections.md", "reference/connections.py", lambda _: connections.page()),
     Page("docs/reference/lint.md", "the rules", lambda _: lint.page()),
     Page("docs/reference/notifications.md", "the types in config/notifications.py", lambda _: notifications.page()),
     Page("docs/reference/store.md", "the definitions of the tables", lambda _: store.page()),

@@ -10,9 +10,9 @@ from streamwarden.adapters.store.tables import JsonText, metadata
 
 _HEAD: Final = """# The store's tables
 
-Written from `streamwarden.adapters.store.tables`. Times are Unix seconds, sizes are bytes, columns named `*_ms` are
-milliseconds. SQLite in WAL mode by default; PostgreSQL by `STREAMWARDEN_STORE_URL`. Read it with any SQL tool; write to
-it only through Streamwarden.
+Times are Unix seconds, sizes are bytes, columns named `*_ms` are milliseconds. The store is SQLite in WAL mode, or the
+PostgreSQL database that `STREAMWARDEN_STORE_URL` names. Read it with any SQL tool. Write to it only through
+Streamwarden.
 """
 
 

@@ -31,23 +31,23 @@ value and what is allowed; a broken file breaks its own stream only.
 _TAIL: Final = """
 ## How values are read
 
-- **YAML** follows the core schema of 1.2: only `true` and `false` are booleans (`no` and `on` are text), a leading zero
-  means nothing. Keys given twice, tabs, tags, several documents, anchors and aliases are refused, as is a file above
-  64 KiB.
-- **Types** are strict: a number is not taken for text nor text for a number. Spark's `conf` and `options` hold text:
+- **YAML** follows the core schema of 1.2: only `true` and `false` are booleans (`no` and `on` are text), and a leading
+  zero means nothing. Keys that occur twice, tabs, tags, several documents, anchors, aliases and files above 64 KiB are
+  refused.
+- **Types** are strict: a number is not accepted as text, nor text as a number. Spark's `conf` and `options` hold text:
   write `"200"`, `"true"`.
 - **Durations** are numbers of seconds, or `250 ms`, `30s`, `2 seconds`, `10m`, `1h`, `7 days`.
 - **Sizes** are numbers of bytes, or `512 MB`, `5 GB` (decimal: 10^9 bytes), `5 GiB` (2^30 bytes).
 - **Budgets** are `COUNT per SPAN`: `5 per hour`, `3 per 30m`.
-- **Paths**: `job`, `spark.keytab`, `spark.py_files` and `spark.archives` are found below the project folder, everything
-  else below the data folder. Absolute paths and URLs stay as they are; `~` is not expanded.
+- **Paths**: `job`, `spark.keytab`, `spark.py_files` and `spark.archives` are relative to the project folder, all
+  others to the data folder. Absolute paths and URLs stay as they are; `~` is not expanded.
 
 ## Scripts with several queries
 
 A script may start any number of queries. One driver runs them; each has a lease on its own checkpoint, and is measured,
 checked, listed and stopped at its own batch boundary under the name `STREAM/QUERY`. QUERY is the name that `queries`
-gives it, else the query's own (`queryName`), else the last folder of its checkpoint that says something. Its trigger is
-the one that the script gave it.
+gives it, else the query's own (`queryName`), else the last folder of its checkpoint with a meaningful name. Its
+trigger is the one that the script sets.
 
     name: clicks
     job: spark_jobs/clicks.py
@@ -63,24 +63,25 @@ the one that the script gave it.
   null is recognised by its `queryName`, or by the last folder of its checkpoint.
 - Without `queries`, each query is found, and its checkpoint claimed, when it starts. A script whose text starts a
   single query has to use the declared `checkpoint`, unless the script hands its session, a frame or a function that
-  starts a query to code outside its own files: how many queries it starts is then known only when it runs.
-- `checkpoint` is that of one of the queries, or the folder in which theirs lie.
+  starts a query to code outside its own files: the number of its queries is then known only when it runs.
+- `checkpoint` is that of one of the queries, or the folder that holds theirs.
 - `streamwarden start` waits until every query runs: those of `queries`, or as many as the script's text starts.
 - A query that ends while others go on does not end the driver; the check `query_ended` opens an incident.
-- A driver whose last query failed ends with that error. A script that goes on without it is given two minutes.
-- A stream with one query bears the stream's name alone.
+- A driver whose last query failed ends with that error. If the script continues, it has two minutes to end.
+- The query of a stream with one query has the stream's name.
 
 ## Rules beyond the types
 
 - `name` is the file's own name: lower case, digits and `_`, at most 63 characters, no `__`.
-- The job's file exists. Without a top-level `build(spark, spec)` it is run as the PySpark script that it is.
-- Checkpoint, output, input and quarantine of a stream lie apart: none is, contains or lies inside another.
-- Across streams: a checkpoint meets no location of another stream, an output no other output or quarantine. An input
-  may be another stream's output. Of two streams that clash both are broken: neither is known to be the right one.
-- What only one kind of cluster knows (`queue`, `image`, …) is refused on every other. Kubernetes needs an `image`, a
-  `principal` its `keytab`. Spark runs Python in cluster mode on YARN and Kubernetes alone.
-- What lies in an object store is written `s3a://bucket/path`, and then `storage.connection` may be named.
-- No location lies in `drivers` or `drills` of the data folder: Streamwarden fills those itself.
+- The job's file exists. A file without a top-level `build(spark, spec)` runs as a PySpark script.
+- Checkpoint, output, input and quarantine of a stream are separate folders: none is, contains or is inside another.
+- Between streams, a checkpoint does not overlap any location of another stream, and an output does not overlap another
+  output or quarantine. An input may be another stream's output. If two streams clash, both are broken, because neither
+  is known to be the right one.
+- Keys of one kind of cluster (`queue`, `image`, …) are refused on every other. Kubernetes needs an `image`, and a
+  `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
+- A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.
+- No location is in `drivers` or `drills` of the data folder, which Streamwarden itself writes to.
 """
 
 

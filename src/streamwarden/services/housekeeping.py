@@ -1,4 +1,4 @@
-"""Removes the folders of old drills, and of the drivers of their forks. What a drill found stays in the store."""
+"""Removes the folders of old drills and of the drivers of their forks. The journals of the drills stay in the store."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 KEEP: Final = 30 * 86400.0
-"""Seconds after the end of a drill in which its folder (journal, report, fork) can be looked at."""
+"""Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """Folders that were removed."""
+class RemovedFolders:
+    """How many folders were removed."""
 
     drills: int
     fork_drivers: int
 
 
-def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Swept:
-    """Remove what ended more than `keep` seconds ago. What still runs, or never told its end, is left alone.
+def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
+    """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
+    still runs, or whose end was never recorded, is kept.
 
-    Raises StoreError if the store is down: then nothing was removed that it might still need.
+    Raises StoreError if the store is unavailable: then no folder was removed that it might still need.
     """
     drills = [folder for folder in _folders(data / "drills") if _drill_is_over(store, folder, now - keep)]
     forks = [
@@ -37,7 +38,7 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Swept:
     ]
     for folder in (*drills, *forks):
         shutil.rmtree(folder, ignore_errors=True)
-    return Swept(
+    return RemovedFolders(
         drills=sum(not folder.exists() for folder in drills), fork_drivers=sum(not folder.exists() for folder in forks)
     )
 

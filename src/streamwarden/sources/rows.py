@@ -112,21 +112,21 @@ def failing(frame: DataFrame, rules: Rules, where: Column) -> DataFrame:
     """For a stream without a quarantine: a row that the schema alone cannot refuse ends the query.
 
     Args:
-        where: where a row stands, in words.
+        where: where a row is, in words.
     """
     from pyspark.sql import functions as f
 
     if not rules.any:
         return frame
     wrong = f.concat_ws("; ", unusable(rules), *_unparsed(rules))
-    told = f.concat(
+    message = f.concat(
         f.lit("a row "),
         wrong,
         f.lit(" in "),
         where,
         f.lit("; declare a `quarantine` in the stream's file to keep such rows aside"),
     )
-    complete = f.when(malformed_column(rules), f.raise_error(told).cast("boolean")).otherwise(f.lit(True))
+    complete = f.when(malformed_column(rules), f.raise_error(message).cast("boolean")).otherwise(f.lit(True))
     return frame.where(complete)
 
 
@@ -176,15 +176,15 @@ def unusable(rules: Rules) -> Column:
 
     null = [f.when(f.col(f"`{column}`").isNull(), f.lit(column)) for column in rules.required]
     lacking = f.concat_ws(", ", *null)
-    told = [f.when(lacking != "", f.concat(f.lit("lacks "), lacking))]
+    faults = [f.when(lacking != "", f.concat(f.lit("lacks "), lacking))]
     for column in rules.not_after:
         text = f.concat(f.lit(f"has {column} ahead of its {rules.holder}: "), f.col(f"`{column}`").cast("string"))
-        told.append(f.when(_ahead(rules, column), text))
+        faults.append(f.when(_ahead(rules, column), text))
     for column in rules.texts:
         size = f.octet_length(f"`{column}`").cast("string")
         text = f.concat(f.lit(f"has {column} of "), size, f.lit(f" bytes, more than {LONGEST}"))
-        told.append(f.when(_huge(column), text))
-    return f.concat_ws("; ", *told)
+        faults.append(f.when(_huge(column), text))
+    return f.concat_ws("; ", *faults)
 
 
 def reason(rules: Rules, *, json: bool, unparsed: Column) -> Column:
@@ -207,11 +207,12 @@ def reason(rules: Rules, *, json: bool, unparsed: Column) -> Column:
             continue
         value = values[field.name]
         bad = value.isNotNull() & value.try_cast(field.dataType).isNull()
-        text = f.concat(f.lit(f"{field.name} is no {field.dataType.simpleString()}: "), f.substring(value, 1, 60))
+        misfits = f"{field.name} is not of type {field.dataType.simpleString()}: "
+        text = f.concat(f.lit(misfits), f.substring(value, 1, 60))
         wrong.append(f.when(bad, text))
-    told = f.concat_ws("; ", *wrong) if wrong else f.lit("")
+    details = f.concat_ws("; ", *wrong) if wrong else f.lit("")
     return (
         parses.when(values.isNull(), f.lit("not a JSON object"))
-        .when(told == "", misfit)
-        .otherwise(f.concat(misfit, f.lit(": "), told))
+        .when(details == "", misfit)
+        .otherwise(f.concat(misfit, f.lit(": "), details))
     )

@@ -1,8 +1,8 @@
-"""Reading a stream's source, with rows that cannot be used counted and kept aside.
+"""Reading a stream's source, and counting and keeping aside the rows that cannot be used.
 
 A job calls `read_rows` and gets the good rows of what its stream's file declares: a folder of files, or a topic. The
-malformed ones (they do not fit the schema, lack a column that the job requires, hold a text that is too long, or tell
-of a time that lies ahead of when they were written) are counted inside the query (`observedMetrics` of its progress,
+malformed ones (they do not fit the schema, lack a column that the job requires, hold a text that is too long, or hold
+a time later than that of their writing) are counted inside the query (`observedMetrics` of its progress,
 under `input`); `quarantine` keeps them aside.
 """
 
@@ -55,7 +55,7 @@ def read_rows(
 
     Rows that do not fit `schema`, are null in a `required` column, hold a STRING of more than LONGEST bytes, or lie
     too far ahead in a `not_after` column are counted and go to the stream's quarantine. A stream without a quarantine
-    fails on the first such row instead: nothing is dropped silently. In formats that carry a schema of their own
+    fails on the first such row instead: nothing is dropped silently. In formats with their own schema
     (parquet, orc) only what these columns hold can be wrong.
 
     Args:

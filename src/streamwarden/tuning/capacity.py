@@ -1,4 +1,4 @@
-"""Can the stream catch up after a restart? What came while it was down must be read beside what goes on coming.
+"""Can the stream catch up after a restart? It must read the rows that came meanwhile, in addition to the new ones.
 
 In `CATCH_UP` seconds after a restart of D seconds, lambda x (D + CATCH_UP) rows are to be read, at lambda rows a second
 that come: the rate needed is lambda x (1 + D / CATCH_UP).
@@ -17,7 +17,7 @@ from streamwarden.units import format_duration
 
 TOPIC: Final = "capacity"
 CATCH_UP: Final = 1800.0
-"""Seconds within which the stream shall have caught up."""
+"""Seconds within which the stream should have caught up."""
 
 
 def needed(rate: float, down: float, within: float = CATCH_UP) -> float:
@@ -26,7 +26,7 @@ def needed(rate: float, down: float, within: float = CATCH_UP) -> float:
 
 
 def advise(history: History) -> Recommendation:
-    """The rate needed beside the best that the stream has shown."""
+    """Compare the rate needed with the best rate that the stream has reached."""
     reports = history.with_rows()
     too_few = history.too_few(reports)
     if too_few:

@@ -29,7 +29,7 @@ TOPIC: Final = "checkpoint interval"
 
 
 def interval(checkpoint_cost: float, batch: float, accepted_recovery: float) -> float:
-    """The field's formula, in micro-batches; seconds in. Raises ValueError for a batch or recovery of no time."""
+    """The field's formula, in micro-batches; seconds in. Raises ValueError if the batch or the recovery time is 0."""
     if batch <= 0 or accepted_recovery <= 0:
         raise ValueError("T_batch and the accepted recovery must be longer than no time")
     tolerance = accepted_recovery / batch
@@ -43,7 +43,7 @@ def most_batches(rows_a_batch: float, cost_a_row: float, left: float) -> float:
 
 
 def advise(history: History) -> Recommendation:
-    """Both numbers, and what they mean for the snapshot settings."""
+    """Compute both numbers, and what they mean for the snapshot settings."""
     reports = history.with_rows()
     batch = history.batch_seconds()
     too_few = history.too_few(reports)

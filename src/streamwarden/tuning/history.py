@@ -17,12 +17,12 @@ from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
 ENOUGH: Final = 20
-"""Reports of batches that rates and medians are taken from; fewer say more about a start than about a stream."""
+"""Fewest reports for rates and medians: fewer show the stream's start rather than its normal state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFiles:
-    """What the checkpoint's state directory says, all operators together.
+    """The checkpoint's state directory, all operators together.
 
     Args:
         bytes: under `state/`, all versions that are kept.
@@ -67,7 +67,7 @@ class History:
     problems: tuple[str, ...] = ()
 
     def reports(self) -> list[Progress]:
-        """Of batches that ran."""
+        """The reports of batches that ran."""
         return [each.progress for each in self.batches if each.progress is not None and each.progress.has_run]
 
     def with_rows(self) -> list[Progress]:

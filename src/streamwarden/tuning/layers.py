@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MERGE_AT: Final = 4
-"""RocksDB's `level0_file_num_compaction_trigger`, which Spark leaves alone."""
+"""RocksDB's `level0_file_num_compaction_trigger`, which Spark does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ def rows_kept(start: int, changes: Sequence[Change], snapshots: Collection[int])
     """
     files: list[tuple[int, float]] = [(0, float(start))] if start else []
     kept: dict[int, float] = {}
-    merged = 0 if not start else 1  # whole copies stand first in `files`
+    merged = 0 if not start else 1  # whole copies come first in `files`
     number = 0
     new, updated, flushed = 0.0, 0.0, start
     made = _made(changes, snapshots)

@@ -38,7 +38,7 @@ class _Holder:
 
 
 def least_limit(heap: int, backend: Backend | str) -> int:
-    """Bytes that a process needs once its heap is full, as it will be some day: a smaller limit kills it then.
+    """Bytes that a process needs once its heap is full, which happens sooner or later: a smaller limit then kills it.
 
     Heap, Spark's own allowance for what is beside it, and RocksDB's bounded memory where that is the backend.
     """
@@ -47,7 +47,7 @@ def least_limit(heap: int, backend: Backend | str) -> int:
 
 
 def advise(history: History) -> Recommendation:
-    """From the resident memory that the runner measures, and the state's memory in the reports."""
+    """Recommend limits from the resident memory that the runner measures, and the state's memory in the reports."""
     holder = _executor(history) if has_executors(history.spec) else _driver(history)
     reports = [each for each in history.reports() if each.operators]
     if holder is None or not reports:
@@ -102,8 +102,8 @@ def _driver(history: History) -> _Holder | None:
 
 
 def _executor(history: History) -> _Holder | None:
-    """The fullest one: where a share of the state may be larger than the others'."""
-    found = [look for look in executor_snapshots(history.measurements) if look.memory]
+    """The executor with the most memory in use: its share of the state may be larger than the others'."""
+    found = [each for each in executor_snapshots(history.measurements) if each.memory]
     if not found:
         return None
     return _Holder(

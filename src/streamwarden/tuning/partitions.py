@@ -20,7 +20,7 @@ default, make a small batch and a restart 2 to 10 times longer."""
 
 
 def advise(history: History) -> Recommendation:
-    """From bytes, cores and skew; the count that a checkpoint has fixed is changed offline only."""
+    """Recommend a number from bytes, cores and skew. An existing checkpoint changes its number offline only."""
     reports = [each for each in history.reports() if each.operators]
     if not reports:
         return unknown(TOPIC, "too little history: no batch with state was reported")

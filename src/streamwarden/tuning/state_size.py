@@ -1,12 +1,12 @@
 """Predicted state size, S = N_keys x (S_key + S_value_avg) x F_versioning, beside the measured one.
 
-N_keys comes from the newest report, S_key and S_value_avg from rows that the store itself wrote. F_versioning is no
-constant: it is what a backend makes of one row, and it is put together here from what it consists of.
+N_keys comes from the newest report, S_key and S_value_avg from rows that the store itself wrote. F_versioning is
+not a constant: it depends on how a backend stores a row, so it is computed here from its parts.
 
 - HDFS-backed, in memory: each row is two UnsafeRow objects with their byte arrays, shared by all versions; each version
   in memory has its own hash map, with a node for each row; changed rows exist once more.
-- RocksDB, on disk: each row is compressed, a few bytes of RocksDB's own come to it, and it is there in as many files as
-  the kept snapshots hold copies (`layers`). Changelogs hold each changed row once more.
+- RocksDB, on disk: each row is compressed, gets a few bytes of RocksDB's own, and is in as many files as the kept
+  snapshots hold copies (`layers`). Changelogs hold each changed row once more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEWEST: Final = 5
 STEADY: Final = 10
 
 MOSTLY_VERSIONS: Final = 20.0
-"""F_versioning from which on the number of rows says little about the size."""
+"""F_versioning above which the number of rows says little about the size."""
 
 UNSAFE_ROW: Final = 40
 """Bytes of an UnsafeRow object: fields and header, on a 64-bit JVM with compressed references."""
@@ -77,12 +77,12 @@ class SizeEstimate:
 
     @property
     def error(self) -> float | None:
-        """Of the prediction, in percent of what was measured."""
+        """The error of the prediction, in percent of the measured size."""
         return 100 * (self.size / self.measured - 1) if self.measured else None
 
 
 def advise(history: History) -> Recommendation:
-    """The prediction as advice: what the state is made of, and whether the formula holds for this stream."""
+    """The prediction as a recommendation: what the state consists of, and whether the formula fits this stream."""
     found = predict(history)
     if isinstance(found, str):
         return unknown(TOPIC, found)
@@ -180,8 +180,8 @@ def compression(files: StateFiles) -> float:
 
 
 def _changes(reports: Sequence[Progress]) -> tuple[list[Change], int]:
-    """(what each batch did, rows before the first). A batch whose report is lost is taken as one that did nothing: its
-    rows are in the next one's total."""
+    """(what each batch did, rows before the first). A batch whose report is lost counts as one that changed nothing:
+    its rows are in the next one's total."""
     changes: list[Change] = []
     removed = sum(each.rows_removed for each in reports[0].operators)
     updated = sum(each.rows_updated for each in reports[0].operators)

@@ -1,4 +1,4 @@
-"""How long the trigger should be: so long that a batch of what comes in that time is done before the next one.
+"""How long the trigger should be: long enough that a batch of the rows of that time is done before the next one.
 
 A batch of r rows takes about fixed + r x per_row; at lambda rows a second and a trigger T it takes fixed + lambda x T x
 per_row. That stays within 80 % of T if T >= fixed / (0.8 - lambda x per_row); if lambda x per_row is 0.8 or more, no
@@ -18,17 +18,17 @@ from streamwarden.units import format_duration
 
 TOPIC: Final = "trigger"
 BUSY: Final = 0.8
-"""Share of the trigger that a batch may take: what is left absorbs a slow one."""
+"""Share of the trigger that a batch may take: the rest absorbs a slow batch."""
 
 
 def shortest(cost: Cost, rate: float) -> float:
-    """Seconds of the shortest trigger that a stream of `rate` rows a second keeps up with; infinite if none is."""
+    """Seconds of the shortest trigger that a stream of `rate` rows a second keeps up with; infinite without one."""
     room = BUSY - rate * cost.per_row
     return cost.fixed / room if room > 0 else math.inf
 
 
 def advise(history: History) -> Recommendation:
-    """From the batches' durations and rows."""
+    """Recommend a trigger from the batches' durations and rows."""
     reports = history.with_rows()
     trigger, too_few = history.spec.trigger, history.too_few(reports)
     if too_few:

@@ -1,6 +1,6 @@
 """The batch oracle of a windowed aggregation: reads every line of the whole input and sums it in a plain loop.
 
-A job's own oracle says only how a line becomes a row, the windows, the delay and the names of the columns.
+A job's own oracle defines only how a line becomes a row, the windows, the delay and the names of the columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["WindowedQuestion", "answer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowedQuestion:
-    """What a windowed aggregation is asked.
+    """The definition of a windowed aggregation.
 
     Args:
         decode: a line of input -> its row, or None if the line is malformed.
@@ -44,11 +44,11 @@ class WindowedQuestion:
 
 
 def answer(question: WindowedQuestion, inputs: Sequence[Path], facts: RunFacts) -> Expectation:
-    """The output that the question has over `inputs`, for a run that read them in the batches of `facts`.
+    """The expected output for `inputs`, for a run that read them in the batches of `facts`.
 
-    The watermarks are computed from the input, not taken from the log; where the two disagree there is a problem.
-    A file that no batch read is a problem too, and its rows are owed in full. One that two batches read counts once,
-    in the first. Raises VerificationError if a file cannot be read or a batch is not in the facts.
+    The watermarks are computed from the input, not taken from the log; if the two differ, that is a problem. A file
+    that no batch read is a problem too, and all its rows are expected. A file that two batches read counts once, in
+    the first. Raises VerificationError if a file cannot be read or a batch is not in the facts.
     """
     run = replay_input(inputs, facts, decode=question.decode, at=lambda row: row.at, delay=question.delay)
     totals = aggregate(run.batches.items(), run.marks, question.windows, committed=run.committed, first=facts.first)

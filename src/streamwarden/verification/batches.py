@@ -1,7 +1,7 @@
-"""The whole bounded input of a run, batch by batch, with each batch's watermark: where an event-time oracle starts.
+"""The whole bounded input of a run, batch by batch, with each batch's watermark: the basis of an event-time oracle.
 
-Of the run only the order counts (which batch read which file). The watermarks are computed from the input and from the
-starts of the drivers, which the run did not write; where the checkpoint says otherwise, there is a problem.
+Only the order is taken from the run (which batch read which file). The watermarks are computed from the input and from
+the starts of the drivers, which the run did not write. If the checkpoint differs, that is a problem.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMED: Final = 5
-"""Problems of one kind that are spelled out; the rest are counted."""
+"""Problems of one kind that are written out; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputBatch(Generic[T]):
-    """One batch.
+    """The input of one batch.
 
     Args:
         rows: in the order of its files' names and lines.
-        closed: what lies at or before this instant (Unix ms) comes too late for this batch: the watermark of the batch
-            before it, since nothing later was emitted yet.
-        mark: the watermark of this batch: what lies at or before it is emitted, or forgotten, when the batch ends.
+        closed: the watermark of the previous batch (Unix ms). What is at or before it comes too late for this batch,
+            because nothing later was emitted yet.
+        mark: the watermark of this batch. What is at or before it is emitted, or forgotten, when the batch ends.
     """
 
     batch: int
@@ -49,11 +49,11 @@ class InputReplay(Generic[T]):
     """A bounded input as a run read it.
 
     Args:
-        batches: batch -> its rows, for every planned batch. Batch None holds rows of files that no batch read.
+        batches: batch -> its rows, for every planned batch. Batch None has the rows of files that no batch read.
         marks: batch -> watermark, Unix milliseconds.
-        committed: newest committed batch, -1 if none was; that of a batch which is owed counts, see `timeline`.
-        records, malformed: lines, and how many of them are no row.
-        problems: what in the facts contradicts the input, in words.
+        committed: newest committed batch, -1 if there is none; a batch that is expected counts too, see `timeline`.
+        records, malformed: lines, and how many of them are not rows.
+        problems: contradictions between the facts and the input, as text.
     """
 
     batches: Mapping[int | None, Sequence[T]] = field(repr=False)
@@ -68,7 +68,7 @@ class InputReplay(Generic[T]):
         return self.marks.get(self.committed, 0)
 
     def steps(self) -> Iterator[InputBatch[T]]:
-        """The batches in order. Rows that no batch read are owed all the same: they stand in the first one."""
+        """The batches in order. Rows that no batch read are also expected: they are in the first batch."""
         unread = self.batches.get(None, ())
         for batch in sorted(self.marks):
             yield InputBatch(
@@ -79,15 +79,15 @@ class InputReplay(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Side(Generic[T]):
-    """One source of a query: how its lines are read, and what its watermark goes by.
+    """One source of a query: how its lines are decoded, and which times move its watermark.
 
     Args:
         decode: a line -> its row, or None if the line is malformed.
         at: a row's event time, Unix milliseconds.
         delay: how far the watermark stays behind the newest event, milliseconds; None: the query has no watermark.
-        not_after: rows whose event time lies more than these milliseconds after the modification of their file are
-            malformed too; None: any time is possible.
-        moves: whether a row moves the watermark; not the rows that a query leaves out before its watermark.
+        not_after: rows whose event time is more than these milliseconds after the modification of their file are
+            malformed too; None: any time is valid.
+        moves: whether a row moves the watermark: False for rows that the query filters out before its watermark.
     """
 
     decode: Callable[[str], T | None]
@@ -109,18 +109,18 @@ def replay_input(
 ) -> InputReplay[T]:
     """`replay_sides` of a query with one source; see `Side` for the arguments."""
     only = Side(decode=decode, at=at, delay=delay, not_after=not_after, moves=moves)
-    return _replayed(inputs, facts, [only], lambda path: only)
+    return _replay(inputs, facts, [only], lambda path: only)
 
 
 def replay_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, Side[Any]]) -> InputReplay[Any]:
     """Read every line of `inputs` and put each row into its batch.
 
     Args:
-        sides: name of the folder that a file lies in -> the source that reads it. The query's watermark is the least of
-            theirs: 0 until each of them has had an event; see `least_watermarks` for a query that was restarted.
+        sides: name of a file's folder -> the source that reads it. The query's watermark is the lowest of theirs: 0
+            until each of them has had an event; see `least_watermarks` for a query that was restarted.
 
-    A file that no batch read is a problem; one that two batches read counts once, in the first, and is a problem too.
-    Raises VerificationError if a file cannot be read, is of no side, or a batch is not in the facts.
+    A file that no batch read is a problem. A file that two batches read is one too, and counts once, in the first.
+    Raises VerificationError if a file cannot be read, belongs to no side, or a batch is not in the facts.
     """
 
     def side_of(path: Path) -> Side[Any]:
@@ -130,14 +130,14 @@ def replay_sides(inputs: Sequence[Path], facts: RunFacts, sides: Mapping[str, Si
                 f"an input file that belongs to no source: {path}",
                 expected=f"files in {' or '.join(sides)}",
                 where=str(path.parent),
-                next_step="move it away, or give the source's parts to the oracle",
+                next_step="move the file to another folder, or declare the source's parts in the oracle",
             )
         return side
 
-    return _replayed(inputs, facts, list(sides.values()), side_of)
+    return _replay(inputs, facts, list(sides.values()), side_of)
 
 
-def _replayed(
+def _replay(
     inputs: Sequence[Path], facts: RunFacts, sides: Sequence[Side[T]], side_of: Callable[[Path], Side[T]]
 ) -> InputReplay[T]:
     require_lines(facts.options)
@@ -161,7 +161,7 @@ def _replayed(
                 rows.append(row)
         batches[batch] += rows
         moving = [side.at(row) for row in rows if side.moves(row)] if side.delay is not None else []
-        # A run that came to its end owes the watermark of its whole input, whatever it says that it read.
+        # A run that came to its end has the watermark of its whole input, whatever it says that it read.
         read = max(facts.watermarks, default=None) if batch is None and facts.ended else batch
         if read is not None and moving:
             known = tops[id(side)][read]
@@ -179,7 +179,7 @@ def _replayed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The watermark of each batch by the input, the newest batch whose output is owed, and what contradicts them."""
+    """The watermark of each batch by the input, the newest batch whose output is expected, and contradictions."""
 
     marks: Mapping[int, int]
     committed: int
@@ -189,25 +189,25 @@ class Timeline:
 def timeline(highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], facts: RunFacts) -> Timeline:
     """The watermarks of a run whose sources had these newest events; see `least_watermarks`.
 
-    Raises VerificationError if the checkpoint says otherwise and a start whose logs are not known could explain it.
+    Raises VerificationError if the checkpoint differs and a start whose logs are unknown could explain it.
 
-    A run that came to the end of its input owes what ended before the last watermark that the input gives, whether it
-    says that a batch emitted it or not: after the last rows Spark runs a batch without data, if they moved the
-    watermark. Only after a start it does not: the new driver knows nothing of a batch that moved it.
+    If a run came to the end of its input, everything that ended before the last watermark of the input is expected,
+    whether or not the run says that a batch emitted it: if the last rows moved the watermark, Spark then runs a batch
+    without data. Only after a start it does not, because the new driver does not know that a batch moved it.
     """
     explained = restarts(facts.starts)
     marks = least_watermarks(highest, delays, facts.watermarks, explained)
     committed = -1 if facts.committed is None else facts.committed
     last = max(marks)
     problems = disagreements(marks, facts.watermarks)
-    # A start only lets a watermark stand, so it cannot explain a higher one.
+    # A start only keeps a watermark from moving, so it cannot explain a higher one.
     lower = {batch: mark for batch, mark in facts.watermarks.items() if mark < marks[batch]}
     require_known(facts.starts, disagreements(marks, lower))
     moved = marks[last] > marks.get(last - 1, 0)
     if facts.ended and moved and committed == last - 1 and last not in explained.first:
         unfinished = (
             f"batch {committed} moved the watermark to {moment(marks[last])}, and no batch followed it: what ended by "
-            "then is owed (Spark runs a batch without data by itself)"
+            "then is expected in the output (Spark runs a batch without data by itself)"
         )
         require_known(facts.starts, [unfinished])
         return Timeline(marks=marks, committed=last, problems=(*problems, unfinished))
@@ -216,7 +216,7 @@ def timeline(highest: Sequence[Mapping[int, int | None]], delays: Sequence[int],
 
 
 def moment(milliseconds: int) -> datetime:
-    """Unix milliseconds as an aware datetime, the form in which an output's timestamps are read."""
+    """Unix milliseconds as an aware datetime, as the timestamps of an output are read."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
@@ -228,12 +228,12 @@ class _Placement:
 
 
 def _place(inputs: Sequence[Path], read: Mapping[int, Sequence[Path]]) -> _Placement:
-    """Each input file's batch. Files are matched by name: a fork reads links to them in a folder of its own."""
+    """Each input file's batch. Files are matched by name, because a fork reads links to them in its own folder."""
     order = {path.name: path for path in inputs}
     if len(order) < len(inputs):
         raise VerificationError(
-            f"{len(inputs) - len(order)} input files share their name with another one",
-            expected="names that tell the input files apart",
+            f"{len(inputs) - len(order)} input files have the same name as another one",
+            expected="a unique name for each input file",
             where=str(inputs[0].parent),
             next_step="rename them, or verify one folder at a time",
         )
@@ -263,15 +263,15 @@ def _require_every_batch(facts: RunFacts) -> None:
     missing += [batch for batch in facts.files if batch not in facts.watermarks]
     if missing:
         raise VerificationError(
-            f"the offset log no longer has batch {missing[0]} ({len(missing)} batches in all)",
-            expected=f"each batch from 0 to {last}, since any of them decides which rows were late",
+            f"the offset log no longer has batch {missing[0]} ({len(missing)} batches are missing)",
+            expected=f"each batch from 0 to {last}, because any of them decides which rows were late",
             where="offsets/",
             next_step="verify a run of fewer batches, or raise spark.sql.streaming.minBatchesToRetain",
         )
 
 
 def _modified(path: Path) -> int:
-    """Unix milliseconds, all that Spark knows of it."""
+    """Modification time in Unix milliseconds, the precision that Spark uses."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError as error:
@@ -279,7 +279,7 @@ def _modified(path: Path) -> int:
 
 
 def disagreements(computed: Mapping[int, int], logged: Mapping[int, int]) -> list[str]:
-    """Watermarks of the checkpoint that are not what the input makes them, as problems."""
+    """Watermarks of the checkpoint that differ from those of the input, as problems."""
     return some(
         "watermark that the input does not explain",
         [
@@ -291,7 +291,7 @@ def disagreements(computed: Mapping[int, int], logged: Mapping[int, int]) -> lis
 
 
 def some(what: str, cases: Sequence[str]) -> list[str]:
-    """A few of the cases as problems, and the number of the rest."""
+    """A few of the cases as problems, and the number of the others."""
     named = [f"{what}: {case}" for case in cases[:_NAMED]]
     rest = len(cases) - len(named)
     return [*named, f"{what}: {rest} more"] if rest else named

@@ -1,9 +1,9 @@
-"""The whole bounded input of a run, batch by batch, with the processing time of each: where an oracle of a job starts
-that works by the clock.
+"""The whole bounded input of a run, batch by batch, with the processing time of each: the basis of an oracle for a job
+in processing time.
 
-Processing time is no property of the input, so the times are the run's own. What an oracle says with them is still
-exact: which rows belong together, what their sums are, and when a silence was over. A law of conservation that needs no
-time stands beside it in the books: each row of the input is in the output, or still open.
+Processing time is not a property of the input, so the times are the run's own. The oracle's result is still exact:
+which rows belong together, what their sums are, and when a silence was over. The row counts add a check that needs no
+time: each row of the input is in the output, or still open.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class ClockedInput(Generic[T]):
 
     Args:
         ticks: the committed batches in order.
-        records, malformed: lines, and how many of them are no row.
+        records, malformed: lines, and how many of them are not rows.
         unread: rows of files that no committed batch read; each such file is a problem too.
-        problems: what in the facts contradicts the input, in words.
+        problems: contradictions between the facts and the input, as text.
     """
 
     ticks: Sequence[Tick[T]] = field(repr=False)
@@ -71,8 +71,8 @@ def replay_by_clock(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable
     timeless = [batch for batch in facts.watermarks if batch not in facts.times]
     if timeless:
         raise VerificationError(
-            f"batch {timeless[0]} has no time ({len(timeless)} batches in all)",
-            expected="when each batch was planned: it is the clock of this job",
+            f"batch {timeless[0]} has no time ({len(timeless)} batches have none)",
+            expected="the time at which each batch was planned: it is the clock of this job",
             where="offsets/",
             next_step="take the facts from the checkpoint (streamwarden.services.verifying.verification.read_facts)",
         )
@@ -90,7 +90,7 @@ def replay_by_clock(inputs: Sequence[Path], facts: RunFacts, *, decode: Callable
 
 
 def _backwards(times: Mapping[int, int]) -> list[str]:
-    """The host's clock may have been set back; a job by the clock promises nothing then."""
+    """The host's clock may have been set back; a job in processing time guarantees nothing then."""
     return some(
         "clock that went back",
         [

@@ -1,7 +1,7 @@
-"""The types of an output's columns in Spark's words, and whether two descriptions can be of the same type. Pure.
+"""The types of an output's columns in Spark's terms, and whether two descriptions can mean the same type. Pure.
 
-A sink rarely says all of a type: JSON has one kind of text for strings, dates and instants, and a Python value does not
-say how wide its column is. So a description lists the types that are possible, and two descriptions agree if one Spark
+A sink rarely stores a complete type: JSON has one kind of text for strings, dates and timestamps, and a Python value
+does not show how wide its column is. So a description lists the possible types, and two descriptions agree if one Spark
 type fits both.
 """
 
@@ -21,7 +21,7 @@ DECIMAL: Final = "decimal"
 """A decimal of any precision; one of known precision is written `decimal(10,2)`."""
 
 EACH: Final = "*"
-"""Name of the part that stands for every element of an array and every value of a map."""
+"""Name of the part for every element of an array and every value of a map."""
 
 _SCALARS: Final = INTEGERS | FRACTIONS | {"string", "boolean", "timestamp", "timestamp_ntz", "date", "binary"}
 _SYNONYMS: Final[Mapping[str, str]] = {
@@ -41,10 +41,10 @@ _NESTED: Final = re.compile(r"(array|struct|map)<(.*)>", re.DOTALL | re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What is known of a column's type.
+    """The known facts about a column's type.
 
     Args:
-        shown: the type in the words of where it is from.
+        shown: the type as its origin writes it.
         possible: names of Spark's types (`bigint`, `decimal(10,2)`, `array`, …), one of which it is. None: any.
         parts: types of a struct's fields by name; of the elements of an array or the values of a map as EACH. A part
             that is left out can be anything.
@@ -55,7 +55,7 @@ class ColumnType:
     parts: tuple[tuple[str, ColumnType], ...] = ()
 
     def part(self, name: str) -> ColumnType | None:
-        """The type of a part; a struct's field may stand for a value of a map, and the other way round."""
+        """The type of a part; a struct's field may describe a value of a map, and the other way round."""
         known = dict(self.parts)
         return known.get(name, known.get(EACH))
 
@@ -103,7 +103,7 @@ def parse_type(written: str) -> ColumnType:
     if name == DECIMAL:
         return scalar(lower, "decimal(10,0)")  # what Spark makes of it
     if name not in _SCALARS:
-        raise ValueError(f"{written!r} is no type of Spark's")
+        raise ValueError(f"{written!r} is not a Spark type")
     return scalar(lower, name)
 
 
@@ -131,7 +131,7 @@ _PARTS: Final[Mapping[str, Callable[[list[str]], Iterator[tuple[str, ColumnType]
 
 
 def _split(text: str, separator: str) -> Iterator[str]:
-    """The parts of `text` between separators that stand in no bracket."""
+    """The parts of `text` between separators that are outside brackets."""
     depth = begin = 0
     for at, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

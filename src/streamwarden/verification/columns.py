@@ -1,7 +1,7 @@
-"""The columns of an output against those of an oracle: which are judged, which are not, and whether their types agree.
+"""Compares the columns of an output with those of an oracle: which are judged, and whether their types agree.
 
-A column that the oracle does not name is reported as not judged; it is a deviation if the oracle declares the whole
-set. Values are compared elsewhere: `5` equals `5.0` there, although the columns are not of one type.
+A column that the oracle does not name is reported as not judged. It is a deviation if the oracle declares the whole
+set. Values are compared elsewhere: `5` equals `5.0` there, although the columns have different types.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ColumnReport:
     """One column of the output or of the oracle.
 
     Args:
-        expected: the type that it should have, in words; None: any.
-        actual: the types that it has; several if files or records differ, none if the column is missing.
-        problem: what is wrong with it, in words; None: nothing.
+        expected: the type that it should have, as text; None: any.
+        actual: the types that it has; several if files or records differ, empty if the column is missing.
+        problem: what is wrong with it, as text; None: nothing.
     """
 
     name: str
@@ -47,11 +47,11 @@ def report_columns(
     """A report on each column.
 
     Args:
-        keys: those of the oracle's columns that tell a row from all others.
-        expected: the oracle's columns, with their types as far as it says.
-        actual: the output's columns, with each type that they have as far as the sink says. Empty: nothing was written,
-            and nothing is known of columns.
-        complete: the oracle's columns are all that there may be.
+        keys: those of the oracle's columns that identify a row.
+        expected: the oracle's columns, with their types if it declares them.
+        actual: the output's columns, with each type that the sink shows. Empty: nothing was written, so the columns
+            are unknown.
+        complete: the output may have no other columns than the oracle's.
     """
     if not actual:
         return ()

@@ -1,7 +1,8 @@
-"""Facts of a checkpoint that cannot be true, whatever the job: by what else is known of the run.
+"""Facts of a checkpoint that contradict other facts of the run, whatever the job.
 
-A run could lower by them what it owes: a timeout that never comes because all batches claim the same moment, rows that
-a source claims never to have given, rows that come too late because their file claims to have been read last.
+With false facts a run could lower what is expected of it: a timeout that never comes because all batches claim the same
+time, rows that a source claims never to have produced, rows that are late because their file claims to have been read
+last.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from streamwarden.verification.batches import some
 from streamwarden.verification.oracle import RateFacts, RunFacts
 from streamwarden.verification.starts import SLACK, invented_times, require_known, restarts
 
-_CHANGED_STATE: Final = "state that changed its form where no driver started"
+_CHANGED_STATE: Final = "state that changed its schema where no driver started"
 
 
 def contradictions(facts: RunFacts) -> list[str]:
-    """What contradicts the launcher's record of the run, or itself, as problems.
+    """Contradictions with the launcher's record of the run, or among the facts, as problems.
 
-    Raises VerificationError if a start whose logs are not known could explain one of them.
+    Raises VerificationError if a start whose logs are unknown could explain one of them.
     """
     return [
-        *some("batch that was planned while its driver did not live", invented_times(facts.starts, facts.times)),
+        *some("batch that was planned while its driver did not run", invented_times(facts.starts, facts.times)),
         *some(_CHANGED_STATE, _changed_state(facts)),
         *some("seconds of the rate source that the clock contradicts", _rate_cases(facts.rate, facts.times)),
     ]
 
 
 def disorder(files: Mapping[int, Sequence[Path]], modified: Mapping[Path, int]) -> list[str]:
-    """Files of an input that was all there before the first of these batches, read in another order than Spark's.
+    """Files that were read in another order than Spark's, if all input existed before the first of these batches.
 
-    Spark takes the files of a folder by their modification, oldest first. A file that comes after its turn may have
-    rows that are late by then, and that are not owed.
+    Spark reads the files of a folder by their modification time, oldest first. A file that is read after its turn may
+    have rows that are late by then, and that are not expected.
 
     Args:
         modified: file -> modification time, Unix milliseconds.
@@ -52,7 +53,7 @@ def disorder(files: Mapping[int, Sequence[Path]], modified: Mapping[Path, int]) 
 
 
 def _changed_state(facts: RunFacts) -> list[str]:
-    """Only another version of the job writes another schema, and only a start brings one."""
+    """Only another version of the job writes another schema, and only a start can bring one."""
     begun = restarts(facts.starts).first
     cases = [f"batch {batch}" for batch in sorted(facts.state)[1:] if batch not in begun]
     require_known(facts.starts, some(_CHANGED_STATE, cases))
@@ -60,7 +61,7 @@ def _changed_state(facts: RunFacts) -> list[str]:
 
 
 def _rate_cases(rate: RateFacts | None, times: Mapping[int, int]) -> list[str]:
-    """Each batch ends with the second in which it was planned: the source says so by its own clock."""
+    """Each batch ends with the second in which it was planned, by the source's own clock."""
     if rate is None or not times:
         return []
     first = min(times)

@@ -1,24 +1,24 @@
-"""The records of a sink that is at-least-once: what identifies one, and what is left when repeats are dropped.
+"""The records of an at-least-once sink: what identifies one, and what remains when repeats are dropped.
 
 A Kafka sink writes each row as one record: the key is the JSON object of the row's key columns, the value that of all
-its columns. Two headers tell the rest:
+its columns. Two headers complete it:
 
 - `streamwarden-batch`: `QUERY_ID/BATCH_ID`, the batch that wrote it.
 - `streamwarden-event-id`: the SHA-256, in hexadecimal digits, over the key, a line feed and the value; in update mode
   also a line feed and `streamwarden-batch`.
 
-A batch that runs again has the same rows, so its records have the same ids: a reader that drops an id that it has seen
-has each row once. In append mode a key comes once for good, and the id is a function of the row alone: it stays the
-same when batches are cut differently, by a new checkpoint too. In update mode a row may rightly come back (1, 2, 1):
-there the batch is part of what it is.
+A batch that runs again has the same rows, so its records have the same ids. A reader that drops the ids that it has
+already seen has each row once. In append mode a key comes only once, and the id depends only on the row: it stays the
+same if batches are cut differently, also with a new checkpoint. In update mode a row may rightly come back (1, 2, 1),
+so the batch is part of its identity.
 
-In real-time mode a record is written long before its batch is done, by a writer that knows no batch: the header
-`streamwarden-batch` is left out, and the id is that of key and value, in update mode too. A job whose rows differ from
-each other (an event, a state of a counter) gives each of them an id of its own. Where a row may rightly come back, a
-reader takes the newest row of each key instead: a batch that runs again ends with the rows that it had, or goes on.
+In real-time mode a record is written long before its batch ends, by a writer that does not know the batch. The header
+`streamwarden-batch` is left out, and the id is that of key and value, in update mode too. If the rows of a job differ
+from each other (events, states of a counter), each has its own id. If a row may rightly come back, a reader uses the
+newest row of each key instead: a batch that runs again ends with the same rows, or continues.
 
-A record whose key came already, in the same batch but with another value, is no repeat: the job gave another row when
-the batch ran again.
+A record with the key of an earlier one in the same batch but with another value is not a repeat: the job returned
+another row when the batch ran again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ EVENT_ID: Final = "streamwarden-event-id"
 BATCH: Final = "streamwarden-batch"
 
 SEPARATOR: Final = "\n"
-"""Between the parts that an id is made of: JSON on one line holds none."""
+"""Separates the parts of an id. JSON on one line does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record as it stands in a topic. `id`, `query`, `batch`: what its headers say; None: they do not."""
+    """One record of a topic. `id`, `query`, `batch`: the values of its headers; None if there are none."""
 
     key: bytes
     value: bytes
@@ -48,7 +48,7 @@ class Event:
 
     @classmethod
     def of(cls, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> Event:
-        """From a record's parts; headers that cannot be understood count as none."""
+        """Build an event from a record's parts; headers that cannot be parsed count as missing."""
         query, _, batch = headers.get(BATCH, b"").decode(errors="replace").rpartition("/")
         known = bool(query) and batch.isascii() and batch.isdigit()
         return cls(
@@ -76,15 +76,15 @@ def event_id(key: bytes, value: bytes, batch: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What one query delivered.
+    """The records that one query delivered.
 
     Args:
-        events: each once (unless repeats were asked for), in the order in which they stand in the topic.
-        repeated: records that a batch wrote again.
+        events: each once (unless repeats were requested), in the order of the topic.
+        repeated: number of records that a batch wrote again.
         repeats: batch -> how many of its records are repeats.
         foreign: records of other queries and other writers.
         uncommitted: records of a batch that is not committed: it will run again.
-        problems: what contradicts the rules of the sink.
+        problems: violations of the rules of the sink.
     """
 
     events: list[Event] = field(repr=False)
@@ -106,11 +106,11 @@ def delivered(
 ) -> Delivery:
     """The records of the query's committed batches from `first` on, in the order of `events`.
 
-    A record is a repeat if the same batch has written its id already: the same row from two batches is no repeat, and
-    stays. In update mode the newest row of each key is left, as a reader has it who replaces by key.
+    A record is a repeat if the same batch has already written its id. The same row from two batches is not a repeat and
+    stays. In update mode the newest row of each key remains, as for a reader that replaces by key.
 
     Args:
-        deduplicated: False: as a reader sees it who knows nothing of ids.
+        deduplicated: False: as a reader sees it that ignores ids.
     """
     kept: list[Event] = []
     seen: set[tuple[str | None, int]] = set()
@@ -140,7 +140,7 @@ def delivered(
     if update and deduplicated:
         kept, changed = _newest(kept)
         if changed:
-            problems.append(f"{changed} rows were others when their batch ran again, or a key came twice in a batch")
+            problems.append(f"{changed} rows differed when their batch ran again, or a key came twice in a batch")
     return Delivery(
         events=kept,
         repeated=repeats.total(),
@@ -154,11 +154,12 @@ def delivered(
 def delivered_live(events: Iterable[Event], *, deduplicated: bool = True) -> Delivery:
     """The records of a stream in real-time mode, in the order of `events`: the newest row of each key.
 
-    Nothing in a record says whose it is and whether its batch is committed, so the topic has to be the stream's own,
-    and the stream to have been stopped at a boundary: what a killed driver wrote last, the next one writes again.
+    A record does not say which stream wrote it or whether its batch is committed. So no other program may write to the
+    topic, and the stream must have been stopped at a boundary: what a killed driver wrote last, the next one writes
+    again.
 
     Args:
-        deduplicated: False: as a reader sees it who knows nothing of ids and keys.
+        deduplicated: False: as a reader sees it that ignores ids and keys.
     """
     kept: list[Event] = []
     seen: set[str] = set()
@@ -178,8 +179,8 @@ def delivered_live(events: Iterable[Event], *, deduplicated: bool = True) -> Del
 
 
 def _newest(events: Iterable[Event]) -> tuple[list[Event], int]:
-    """The newest row of each key, and how many of one batch contradict each other. A key is in one partition, so its
-    records are in the order of their batches."""
+    """The newest row of each key, and how many rows of one batch contradict each other. A key is in one partition, so
+    its records are in the order of their batches."""
     newest: dict[bytes, Event] = {}
     changed = 0
     for event in events:

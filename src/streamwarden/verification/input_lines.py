@@ -1,8 +1,8 @@
-"""The lines of an input file as Spark's text-based sources read them. Pure but for reading the file.
+"""The lines of an input file as Spark's text-based sources read them. Pure, apart from reading the file.
 
 Measured on Spark 4.3: the file is decompressed by its extension alone, in upper or lower case, whatever the reader's
 option `compression` says; several compressed streams in one file are read one after the other; a byte order mark is
-skipped; lines end in LF, CR or CRLF; a line of spaces and tabs is no record.
+skipped; lines end in LF, CR or CRLF; a line of spaces and tabs is not a record.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOT_DECOMPRESSED: Final = frozenset({".lz4", ".snappy", ".zst", ".zstd"})
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of an input file, without those that are no records.
+    """The lines of an input file, without those that are not records.
 
     Raises VerificationError if the file cannot be read or decompressed.
     """
@@ -55,13 +55,13 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def require_lines(options: Mapping[str, str]) -> None:
-    """Raises VerificationError for options of a source by which Spark reads other records than these lines."""
+    """Raises VerificationError for source options with which Spark's records are not these lines."""
     given = {name.lower(): value for name, value in options.items()}
     for name, plain in _PLAIN.items():
         if name in given and given[name].lower() not in plain:
             raise VerificationError(
-                f"the source has the option {name} = {given[name]!r}, by which a record is not a line of UTF-8",
-                expected=f"none, or {' or '.join(plain)}" if plain else "no such option",
+                f"the source has the option {name} = {given[name]!r}, with which a record is not a line of UTF-8",
+                expected=f"no option {name}, or {' or '.join(plain)}" if plain else f"no option {name}",
                 where="source.options",
                 next_step="read the input files in the oracle itself, or leave the option out",
             )
@@ -74,7 +74,7 @@ _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "encoding": ("utf-8", "utf8"),
     "charset": ("utf-8", "utf8"),
 }
-"""Option of Spark's text-based sources -> the values by which a record is a line of UTF-8."""
+"""Option of Spark's text-based sources -> the values with which a record is a line of UTF-8."""
 
 
 def unreadable(path: Path, error: Exception) -> VerificationError:

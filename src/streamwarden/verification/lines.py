@@ -1,7 +1,7 @@
-"""One line of JSON as a row of named, typed fields, or nothing: what Spark's JSON reader makes of it, written again.
+"""One line of JSON as a row of named, typed fields, or None: an independent implementation of Spark's JSON reader.
 
-A missing field and a JSON null are None. A value of another type makes the whole line malformed, as does text that is
-no JSON object, or a text beyond all measure. Fields that are not asked for are ignored.
+A missing field and a JSON null are None. A value of another type makes the whole line malformed. So does text that is
+not a JSON object, and a string of more than a mebibyte. Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST: Final = 2**20
 
 
 def json_object(line: str) -> dict[str, object] | None:
-    """The JSON object in a line; None if it holds something else."""
+    """The JSON object in a line; None if the line contains something else."""
     try:
         value = json.loads(line)
     except ValueError:
@@ -50,7 +50,7 @@ def fields(line: str, schema: Mapping[str, Callable[[object], object]]) -> dict[
 
 
 def text(raw: object) -> str:
-    """A STRING. Anything else than a JSON string is taken as its JSON text. Raises ValueError above a mebibyte."""
+    """A STRING. Any other JSON value becomes its JSON text. Raises ValueError above a mebibyte."""
     found = raw if isinstance(raw, str) else json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
     if len(found) > _LONGEST // 4 and len(found.encode()) > _LONGEST:  # a character is four bytes at most
         raise ValueError(f"{len(found)} characters")
@@ -74,7 +74,7 @@ def number(raw: object) -> float:
 def instant(raw: object) -> int:
     """A TIMESTAMP of the pattern `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`, in Unix milliseconds. Raises ValueError.
 
-    A whole number is taken as Unix seconds, as Spark does, and overflows as there: its microseconds are 64 bits.
+    A whole number means Unix seconds, as in Spark, and overflows in the same way: its microseconds are 64 bits.
     """
     if isinstance(raw, str):
         return _milliseconds(raw)

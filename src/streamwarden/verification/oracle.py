@@ -1,12 +1,12 @@
-"""What an oracle is told, what it answers, and the Protocol between them.
+"""The input of an oracle, its result, and the Protocol between them.
 
-An oracle states what a stream's output should be, from the whole bounded input, independent of the run under test:
+An oracle computes what a stream's output should be, from the whole bounded input, independently of the run under test:
 it imports neither the job nor Spark. Nothing that the run under test wrote may lower what is expected of it: a fact of
-the checkpoint either is checked against the input and the launcher's own record, or adds a problem. Of the run an
-oracle takes which batch read which file, for that decides which rows are late; the watermarks it computes, and those of
-the checkpoint are compared with them. Where a job works by the clock, it takes when each batch was planned: the
-processing time that Spark gives to all rows and timers of a batch, and gives again when it runs the batch again. What a
-run could gain by each fact, and what prevents it: docs/explanation/verification.md.
+the checkpoint is either compared with the input and the launcher's own record, or adds a problem. From the run an
+oracle takes which batch read which file, because that decides which rows are late. It computes the watermarks, and
+compares those of the checkpoint with them. For a job in processing time, it takes when each batch was planned: Spark
+gives that time to all rows and timers of a batch, and gives it again when the batch runs again. What a run could gain
+by each fact, and what prevents it: docs/explanation/verification.md.
 
 The oracle of the job `spark_jobs/NAME.py` is the function `expected` in `spark_jobs/oracles/NAME.py`.
 """
@@ -29,7 +29,7 @@ __all__ = ["Expectation", "RateFacts", "RowCounts", "RunFacts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
-    """What Spark's rate source gave: value v of second s at `began_ms` + s seconds, evenly spread.
+    """What Spark's rate source produced: value v of second s at `began_ms` + s seconds, evenly spread.
 
     Args:
         began_ms: Unix milliseconds of its second 0, from `sources/0/0`.
@@ -43,25 +43,25 @@ class RateFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What the checkpoint of a bounded run says.
+    """The facts of a bounded run: what its checkpoint says, and what its launcher recorded.
 
     Args:
         files: batch -> input files that it read, as paths.
-        watermarks: batch -> `batchWatermarkMs` of `offsets/BATCH`, Unix milliseconds, for each planned batch: to be
-            compared with what the input makes them, never to be believed.
-        committed: newest committed batch; None if none was.
-        planned: newest planned batch, committed or not; None if none was.
-        first: first batch whose output is judged: 0, or for a fork the batch after the one that it was made at.
+        watermarks: batch -> `batchWatermarkMs` of `offsets/BATCH`, Unix milliseconds, for each planned batch. Compare
+            them with those that the input gives; never rely on them.
+        committed: newest committed batch; None if there is none.
+        planned: newest planned batch, committed or not; None if there is none.
+        first: first batch whose output is judged: 0, or for a fork the batch after the one at which it was made.
         times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds: the clock of a job in processing time.
         args: the stream's `args`, for a job whose question has parameters.
         ttl: the stream's `state.ttl`, seconds; None: nothing expires.
         state: batch -> the fields (`VARIABLE.FIELD`) of the state's values, of transformWithState, from this batch on.
-        rate: of a stream whose source is no folder but Spark's rate source.
+        rate: for a stream whose source is Spark's rate source instead of a folder.
         starts: of the drivers that wrote the checkpoint, as their launcher recorded them. Only these explain that a
-            watermark stands still, or that a batch was skipped.
-        ended: the run came to the end of its bounded input by itself, and its launcher saw it: what the last watermark
-            passed is owed, whether a batch emitted it or not.
-        options: of the stream's source; some of them say that a record is no line.
+            watermark does not move, or that a batch was skipped.
+        ended: the run came to the end of its bounded input by itself, as its launcher recorded: everything that the
+            last watermark passed is expected, whether a batch emitted it or not.
+        options: of the stream's source; with some of them a record is not a line.
     """
 
     files: Mapping[int, Sequence[Path]]
@@ -81,13 +81,13 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """Where every (row, window) pair of the input went. They balance when `counted` of the output equals `emitted`.
+    """Where every (row, window) pair of the input went. The output has to count `emitted` pairs.
 
     Args:
-        records: input lines; malformed: lines that are no row.
-        pairs: (row, window) pairs of the rest.
+        records: input lines; malformed: lines that are not rows.
+        pairs: (row, window) pairs of the other lines.
         dropped: pairs that came after their window was closed.
-        emitted: pairs in windows that the output should show, those before `first` apart.
+        emitted: pairs in windows that the output should show, without those before `first`.
         emitted_before: pairs in windows that were emitted before the first judged batch.
         open: pairs in windows that the watermark has not passed.
     """
@@ -108,17 +108,17 @@ class Expectation:
     Args:
         rows: key -> values; timestamps are aware datetimes in UTC.
         count_column: the value column that counts input rows, to compare with `counts`; None: there is none.
-        problems: what in the facts contradicts the input, in words.
-        notes: what a reader of the journal may want to know.
-        types: column -> its type as Spark's DDL writes it (`BIGINT`, `array<string>`). Of a column that is not here
-            only the kind of its expected values is compared: an `int` is any of TINYINT to BIGINT, never a DOUBLE.
-        complete: `key_columns` and `value_columns` are all columns of the output: another one is a deviation. Otherwise
-            it is reported as not judged.
-        tolerances: value column -> how far its numbers may be from the expected ones. Values are compared exactly
-            without one, so declare one for each column of FLOAT or DOUBLE whose value depends on the order in which
-            Spark adds (`sum`, `avg`, …).
+        problems: contradictions between the facts and the input, as text.
+        notes: additional information for readers of the journal.
+        types: column -> its type in Spark's DDL (`BIGINT`, `array<string>`). For a column that is not listed only the
+            kind of its expected values is compared: an `int` is any of TINYINT to BIGINT, never a DOUBLE.
+        complete: `key_columns` and `value_columns` are all columns of the output, and another one is a deviation.
+            Otherwise another column is reported as not judged.
+        tolerances: value column -> how far its numbers may be from the expected ones. Without one, values are compared
+            exactly, so declare one for each column of FLOAT or DOUBLE whose value depends on the order in which Spark
+            adds (`sum`, `avg`, …).
 
-    Raises VerificationError if `types` or `tolerances` name no such column, or a type is none of Spark's.
+    Raises VerificationError if `types` or `tolerances` name an unknown column, or a type does not exist in Spark.
     """
 
     key_columns: Sequence[str]
@@ -144,7 +144,7 @@ class Expectation:
             _parsed(name, written)
 
     def column_types(self) -> dict[str, ColumnType | None]:
-        """Each column's type: the declared one, else what its values say; None: they do not."""
+        """Each column's type: the declared one, otherwise the kind of its values; None if unknown."""
         return {
             name: _parsed(name, self.types[name]) if name in self.types else type_of_values(self._values(name))
             for name in (*self.key_columns, *self.value_columns)

@@ -15,19 +15,19 @@ Key = tuple[object, ...]
 Values = tuple[object, ...]
 
 SAMPLES: Final = 5
-"""Rows of each kind that are kept as text: enough to start looking, little enough to read."""
+"""Rows of each kind that are kept as text: enough to start an investigation, few enough to read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Evidence:
-    """The rows that a reconciliation compared, so that another judge can compare them again.
+    """The rows that a reconciliation compared, so that another program can compare them again.
 
     Args:
         key_columns, value_columns: names of the parts of each key and of each row's values.
         expected: every key that should be there, with its values.
         actual: every row that a reader of the sink sees.
         tolerances: value column -> how far its numbers may be from the expected ones.
-        columns: what is known of each column, the ones that are not judged among them.
+        columns: a report on each column, including those that are not judged.
     """
 
     key_columns: Sequence[str]
@@ -40,8 +40,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """The outcome, in rows. Exactly-once holds when lost, duplicated, unexpected and wrong are all 0, and no problem
-    was seen. Always: actual = expected - lost + duplicated + unexpected.
+    """The outcome, in rows. Exactly-once holds when lost, duplicated, unexpected and wrong are all 0, and there is no
+    problem. Always: actual = expected - lost + duplicated + unexpected.
 
     Args:
         expected: rows that the oracle expects; actual: rows that a reader of the sink sees.
@@ -50,13 +50,13 @@ class Reconciliation:
         unexpected: rows whose key is not expected at all.
         wrong: rows whose key is right and whose values are not.
         records: input records that the expectation was computed from.
-        repeated: rows that a sink that is at-least-once wrote again: a reader tells them by their event ids, and no
-            other number counts them. None: the sink repeats none.
+        repeated: rows that an at-least-once sink wrote again. A reader recognises them by their event ids, and no other
+            number counts them. None: the sink never repeats rows.
         samples: kind -> a few of the rows concerned, as text.
-        notes: what else the verifier saw: leftover files, late rows dropped, …
-        problems: what contradicts exactly-once although the rows may agree: an input file never read, a gap in the
-            manifest, a watermark that the input does not explain, books that do not balance, a column of another type.
-        columns: what is known of each column of the output and of the oracle; their problems are among `problems`.
+        notes: other observations of the verifier: orphan files, late rows dropped, …
+        problems: violations of exactly-once even if the rows agree: an input file never read, a gap in the manifest, a
+            watermark that the input does not explain, row counts that do not add up, a column of another type.
+        columns: a report on each column of the output and of the oracle; their problems are also in `problems`.
         evidence: the rows themselves; not part of a journal.
     """
 
@@ -81,7 +81,7 @@ class Reconciliation:
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """Columns of the output of which the oracle says nothing."""
+        """Columns of the output that the oracle does not mention."""
         return tuple(column.name for column in self.columns if column.role is Role.NOT_JUDGED)
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def reconcile(
     tolerance. A key that came twice, once right and once not, is one duplicated and one wrong row.
 
     Args:
-        columns: what is known of each column; a problem of one is a problem of the whole.
+        columns: a report on each column; its problem is a problem of the result.
     """
     bounds = dict(tolerances or {})
     same = comparison(bounds, value_columns)
@@ -168,7 +168,7 @@ class _Findings:
         self.samples: dict[str, list[str]] = {}
 
     def add(self, kind: str, key: Key, values: Values, wanted: Values | None = None) -> bool:
-        """Keep a sample if there is room for it; False when this kind has enough."""
+        """Keep a sample if there is room for it; False if this kind has enough."""
         rows = self.samples.setdefault(kind, [])
         if len(rows) >= SAMPLES:
             return False

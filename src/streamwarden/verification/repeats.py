@@ -1,15 +1,15 @@
-"""The rules of deduplication, as Spark states them, written again.
+"""The rules of deduplication, as Spark defines them, implemented independently.
 
 Within a watermark:
-- A row is late iff its time <= the watermark of the batch before; it is dropped, and remembered by nobody.
-- The first row of an identity that is not late goes out at once. It is remembered until the watermark of some batch
-  reaches its time + the watermark's delay; until then every other row of the identity is a repeat and dropped.
-- Rows are forgotten when a batch ends, so a repeat in that very batch is still known.
+- A row is late iff its time <= the watermark of the previous batch. It is dropped and not remembered.
+- The first row of an identity that is not late is emitted at once. It is remembered until the watermark of some batch
+  reaches its time + the watermark's delay. Until then every other row of the identity is a repeat and is dropped.
+- Rows are forgotten when a batch ends, so a repeat in that same batch is still recognised.
 
 Without a watermark nothing is late and nothing is ever forgotten.
 
-Which of several rows of one identity is the first within one batch is not defined, since the rows of a batch have no
-order. It makes no difference if they are equal; if they are not, the output is a matter of chance: a `clash`.
+If one batch has several rows of one identity, it is undefined which of them is the first, because the rows of a batch
+have no order. It makes no difference if they are equal. If they are not, the output depends on chance: a `clash`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Firsts(Generic[R]):
-    """What became of the rows, as (batch, row) in the order of the batches. Each row is in one of the first three.
+    """The result for all rows, as (batch, row) in the order of the batches. Each row is in one of the first three.
 
     Args:
-        clashes: repeats that came in one batch with a first that is not equal to them.
+        clashes: repeats that differ from the first row of their identity in the same batch.
         remembered: identities that are remembered after the last batch.
     """
 
@@ -56,19 +56,19 @@ def firsts(
     for step in steps:
         of_this_batch: dict[Hashable, R] = {}
         for row in step.rows:
-            who = identity(row)
+            key = identity(row)
             if delay is not None and at(row) <= step.closed:
                 found.late.append((step.batch, row))
-            elif who in expiry:
+            elif key in expiry:
                 found.repeats.append((step.batch, row))
-                if who in of_this_batch and of_this_batch[who] != row:
+                if key in of_this_batch and of_this_batch[key] != row:
                     found.clashes.append((step.batch, row))
             else:
-                expiry[who] = at(row) + (delay or 0)
-                of_this_batch[who] = row
+                expiry[key] = at(row) + (delay or 0)
+                of_this_batch[key] = row
                 found.emitted.append((step.batch, row))
         if delay is not None:
-            expiry = {who: end for who, end in expiry.items() if end > step.mark}
+            expiry = {key: end for key, end in expiry.items() if end > step.mark}
     found.remembered.update(expiry)
     return found
 
@@ -87,13 +87,13 @@ def once_each(
     types: Mapping[str, str] | None = None,
     complete: bool = False,
 ) -> Expectation:
-    """The expectation of a job whose output is the firsts, each as it came.
+    """The expectation of a job whose output is the first rows, unchanged.
 
     Args:
         found: the firsts of `run`.
         row: key and values of a row of the output.
         types, complete: of the output's columns; see `Expectation`.
-        what: what rows of one identity are, and `name` what one of them is called, where a clash is told.
+        what: the name of the rows of one identity, and `name` that of one of them, for the report of a clash.
     """
     judged = [first for batch, first in found.emitted if batch >= facts.first]
     clashes = [f"{name(first)} (batch {batch})" for batch, first in found.clashes]
@@ -112,7 +112,7 @@ def once_each(
         ),
         problems=(
             *run.problems,
-            *some(f"{what} that differ, in one batch: which of them is kept is chance", clashes),
+            *some(f"{what} that differ, in one batch: it is undefined which of them is kept", clashes),
         ),
         notes=notes,
         types=types or {},

@@ -1,10 +1,10 @@
-"""The rules of session windows with a watermark in append mode, as Spark states them, written again.
+"""The rules of session windows with a watermark in append mode, as Spark defines them, implemented independently.
 
-- A row is a session of its own, [at, at + gap). Sessions of one group that overlap or touch are one session.
-- A row is late iff at + gap <= the watermark of the batch before: its own session would be over, whatever it could
-  have joined.
+- A row starts as its own session, [at, at + gap). Sessions of one group that overlap or touch are one session.
+- A row is late iff at + gap <= the watermark of the previous batch: its own session would be over, whichever session it
+  could have joined.
 - When a batch ends, each session whose end <= the batch's watermark is emitted and forgotten. A row that is not late
-  and would have joined a session that is gone begins a new one.
+  and would have joined a forgotten session begins a new one.
 
 All times are Unix milliseconds.
 """
@@ -21,7 +21,7 @@ __all__ = ["SessionOutcome", "SessionWindow", "sessions"]
 
 
 class TimedRow(Protocol):
-    """A row: when it happened and to what."""
+    """A row with its time and its group."""
 
     @property
     def at(self) -> int: ...
@@ -45,12 +45,12 @@ class SessionWindow(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class SessionOutcome(Generic[R]):
-    """What became of the rows.
+    """The result for all rows.
 
     Args:
         emitted: (batch, session) in the order of the batches.
         open: sessions that the watermark has not passed.
-        late: (batch, row) that came too late.
+        late: (batch, row) of the rows that came too late.
     """
 
     emitted: list[tuple[int, SessionWindow[R]]] = field(default_factory=list)
@@ -60,27 +60,27 @@ class SessionOutcome(Generic[R]):
 
 def sessions(steps: Iterable[InputBatch[R]], gap: int) -> SessionOutcome[R]:
     """Every session of a bounded input, read in `steps`."""
-    told: SessionOutcome[R] = SessionOutcome()
+    outcome: SessionOutcome[R] = SessionOutcome()
     living: dict[Hashable, list[SessionWindow[R]]] = {}
     for step in steps:
         for row in step.rows:
             if row.at + gap <= step.closed:
-                told.late.append((step.batch, row))
+                outcome.late.append((step.batch, row))
             else:
                 _join(living.setdefault(row.group, []), SessionWindow(row.group, row.at, row.at + gap, [row]))
         for group in list(living):
-            told.emitted.extend((step.batch, each) for each in living[group] if each.end <= step.mark)
+            outcome.emitted.extend((step.batch, each) for each in living[group] if each.end <= step.mark)
             living[group] = [each for each in living[group] if each.end > step.mark]
             if not living[group]:
                 del living[group]
-    told.open.extend(each for group in living.values() for each in group)
-    return told
+    outcome.open.extend(each for group in living.values() for each in group)
+    return outcome
 
 
-def _join(found: list[SessionWindow[R]], new: SessionWindow[R]) -> None:
-    """Add a session to those of its group; what it touches becomes part of it."""
-    for each in [each for each in found if each.start <= new.end and new.start <= each.end]:
+def _join(sessions: list[SessionWindow[R]], new: SessionWindow[R]) -> None:
+    """Add a session to those of its group. It absorbs the sessions that it touches."""
+    for each in [each for each in sessions if each.start <= new.end and new.start <= each.end]:
         new.start, new.end = min(new.start, each.start), max(new.end, each.end)
         new.rows += each.rows
-        found.remove(each)
-    found.append(new)
+        sessions.remove(each)
+    sessions.append(new)

@@ -1,9 +1,9 @@
-"""Where a stream's drivers started: the only reasons for which its watermark may stand still, or a batch be skipped.
+"""Where a stream's drivers started: the only reasons why its watermark may not move, or a batch may be skipped.
 
-A start forgets how far each source was (Spark's `WatermarkTracker` of a new run knows one number, the least of them),
-and Spark does not read a batch again that the folder's manifest has already. Both lower what a right run writes. The
-checkpoint does not record starts, and a run that lost its rows looks like one that was restarted, so the starts come
-from the launcher, which reads the logs before it launches a driver.
+A start forgets how far each source was (Spark's `WatermarkTracker` of a new run knows one number, the lowest of them),
+and Spark does not read a batch again if the folder's manifest already has it. Both lower what a correct run writes. The
+checkpoint does not record starts, and a run that lost its rows looks like one that was restarted. Therefore the starts
+come from the launcher, which reads the logs before it launches a driver.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Start:
         planned, committed: newest batch in `offsets/` and in `commits/`.
         sink: newest batch in the manifest of the sink's folder; None too for a sink that has no manifest.
         ended: when the driver's end was recorded, Unix seconds; None: it was not.
-        logs_known: False: a driver was launched `at` this time, and what it began with is not known, since the logs
-            could not be read then or an earlier version of the launcher kept no record of them.
+        logs_known: False: a driver was launched `at` this time, and what it began with is unknown, because the logs
+            could not be read then or an earlier version of the launcher did not record them.
     """
 
     at: float
@@ -42,7 +42,7 @@ class Start:
 
     @property
     def first(self) -> int:
-        """The batch that the driver begins with: the planned one again if it was cut, else the next."""
+        """The batch that the driver begins with: the planned one again if it was cut, otherwise the next."""
         if self.planned is None:
             return 0
         return self.planned if self.committed is None or self.committed < self.planned else self.planned + 1
@@ -54,11 +54,11 @@ class Start:
 
     @property
     def ahead(self) -> range:
-        """Batches that the manifest had and that no driver had planned: of an older, longer run."""
+        """Batches that the manifest had and that no driver had planned: they belong to an older, longer run."""
         return unplanned_entries(self.planned, self.sink)
 
     def lived(self, at: float) -> bool:
-        """Whether the driver may have run at this time, Unix seconds, by clocks that differ by up to `SLACK`."""
+        """Whether the driver may have run at this time (Unix seconds), if clocks differ by up to `SLACK`."""
         return self.at - SLACK <= at and (self.ended is None or at <= self.ended + SLACK)
 
 
@@ -67,7 +67,7 @@ class Restarts:
     """What the starts explain.
 
     Args:
-        first: batches that a driver began with: in them Spark knows nothing of each source's own watermark.
+        first: batches that a driver began with: in them Spark does not know each source's own watermark.
         skipped: those of them that were not read again.
     """
 
@@ -76,7 +76,7 @@ class Restarts:
 
 
 def restarts(starts: Iterable[Start]) -> Restarts:
-    """The starts that led to the checkpoint as it is. One before a rewind counts for no batch that ran again."""
+    """The starts that led to the checkpoint as it is. One before a rewind does not count for batches that ran again."""
     found: dict[int, bool] = {}
     for start in _with_logs(starts):
         found = {batch: skipped for batch, skipped in found.items() if batch < start.first}
@@ -85,39 +85,39 @@ def restarts(starts: Iterable[Start]) -> Restarts:
 
 
 def planner(starts: Sequence[Start], batch: int) -> Start | None:
-    """The start of the driver that planned `batch`; None: it is not known."""
+    """The start of the driver that planned `batch`; None if unknown."""
     after = [start for start in _with_logs(starts) if (-1 if start.planned is None else start.planned) < batch]
     return max(after, key=lambda each: each.at, default=None)
 
 
 def require_known(starts: Iterable[Start], problems: Sequence[str]) -> None:
-    """Refuse a verdict on problems that a start could explain whose logs are not known.
+    """Refuse a verdict on problems that a start with unknown logs could explain.
 
     Raises VerificationError if there is such a start and at least one problem.
     """
     unknown = [start for start in starts if not start.logs_known]
     if unknown and problems:
         raise VerificationError(
-            f"{problems[0]}; and what the driver of {_instant(unknown[0].at)} began with is not known "
+            f"{problems[0]}; and it is unknown what the driver of {_instant(unknown[0].at)} began with "
             f"({len(unknown)} such drivers)",
-            expected="a record of the logs for each driver that was launched on the checkpoint: a start would explain "
-            "this, or it is a deviation",
+            expected="a record of the logs for each driver that was launched on the checkpoint: either a start "
+            "explains this, or it is a deviation",
             where="the event `logs_at_launch` of the drivers in the store",
-            next_step="drill the stream with `rewind: all`: such a fork depends on its own drivers alone",
+            next_step="drill the stream with `rewind: all`: such a fork depends only on its own drivers",
         )
 
 
 def stale_entries(starts: Sequence[Start], *, newest: int | None, planned: int | None) -> list[str]:
     """Entries of the sink's manifest that belong to no batch of this checkpoint, as problems.
 
-    Entries that a later start no longer saw were removed since, or the fork was made of an earlier batch: no batch of
-    this checkpoint was skipped for them.
+    Entries that a later start no longer found were removed since, or the fork was made at an earlier batch: no batch
+    of this checkpoint was skipped because of them.
 
     Args:
         newest: newest batch in the manifest now.
         planned: newest batch in `offsets/` now.
 
-    Raises VerificationError if a later start whose logs are not known may have seen that they were removed.
+    Raises VerificationError if a later start with unknown logs may have found that they were removed.
     """
     found: list[tuple[range, float]] = []
     for start in _with_logs(starts):
@@ -131,18 +131,18 @@ def stale_entries(starts: Sequence[Start], *, newest: int | None, planned: int |
 
 
 def _with_logs(starts: Iterable[Start]) -> list[Start]:
-    """The starts whose logs are known, oldest first."""
+    """The starts with known logs, oldest first."""
     return sorted((start for start in starts if start.logs_known), key=lambda each: each.at)
 
 
 def _up_to(last: int, entries: Iterable[tuple[range, float]]) -> list[tuple[range, float]]:
-    """Of stale entries those that are still there: a later start did not see the others, or it counts them itself."""
+    """The stale entries that still exist: a later start did not find the others, or counts them itself."""
     return [(range(batches.start, min(batches.stop, last + 1)), at) for batches, at in entries]
 
 
 def invented_times(starts: Sequence[Start], times: Mapping[int, int]) -> list[str]:
-    """Batches that say that they were planned when their driver did not live, as cases. Any driver whose logs are not
-    known may have planned a batch in its life.
+    """Batches that claim to have been planned when their driver did not run, as cases. Any driver with unknown logs may
+    have planned a batch while it ran.
 
     Args:
         times: batch -> `batchTimestampMs` of `offsets/BATCH`, Unix milliseconds.
@@ -163,7 +163,7 @@ def invented_times(starts: Sequence[Start], times: Mapping[int, int]) -> list[st
 def _stale(entries: range, when: str) -> str:
     batches = f"batch {entries[0]}" if len(entries) == 1 else f"the batches {entries[0]} to {entries[-1]}"
     return (
-        f"{when}, the sink's manifest had {batches}, and the checkpoint had planned no such batch: it is of an older, "
+        f"{when}, the sink's manifest had {batches}, which the checkpoint had not planned: they belong to an older, "
         "longer run, and Spark skips such batches without reading their input"
     )
 

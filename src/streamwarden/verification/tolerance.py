@@ -1,6 +1,6 @@
-"""When two values of a column are the same: exactly, unless the oracle declares a tolerance for the column. Pure.
+"""Compares two values of a column: exactly, unless the oracle declares a tolerance for the column. Pure.
 
-A sum of DOUBLE values depends on the order in which Spark adds them, so two right runs differ in its last digits.
+A sum of DOUBLE values depends on the order in which Spark adds them, so two correct runs differ in its last digits.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ class Tolerance:
     def __post_init__(self) -> None:
         bounds = (self.relative, self.absolute)
         if not all(math.isfinite(bound) and bound >= 0 for bound in bounds) or not any(bounds):
-            raise ValueError(f"{self} is no tolerance: both bounds are finite and not negative, and one is above 0")
+            raise ValueError(
+                f"{self} is not a tolerance: both bounds must be finite and not negative, and one must be above 0"
+            )
 
     def covers(self, one: object, other: object) -> bool:
-        """Whether the two are numbers that the tolerance does not tell apart."""
+        """Whether both are numbers and their difference is within the tolerance."""
         mine, its = number(one), number(other)
         if mine is None or its is None or not (math.isfinite(mine) and math.isfinite(its)):
             return False
@@ -44,7 +46,7 @@ class Tolerance:
 
 
 def number(value: object) -> float | None:
-    """The value as a float; None if it is no number."""
+    """The value as a float; None if it is not a number."""
     try:
         return None if isinstance(value, (bool, str, bytes)) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -75,5 +77,5 @@ def _equal(one: object, other: object) -> bool:
 
 
 def is_nan(value: object) -> bool:
-    """Whether the value is the float that is no number."""
+    """Whether the value is the float NaN."""
     return isinstance(value, float) and math.isnan(value)

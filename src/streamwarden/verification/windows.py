@@ -1,11 +1,11 @@
-"""The rules of event-time windows with a watermark in append mode, as Spark states them, written again.
+"""The rules of event-time windows with a watermark in append mode, as Spark defines them, implemented independently.
 
 - A window is [start, start + length); starts are multiples of the slide since the Unix epoch, so a row is in
   length / slide windows.
-- The watermark of batch b is the largest event time in the batches before b, less the delay; it never goes back, and
+- The watermark of batch b is the largest event time in the batches before b, minus the delay. It never goes back, and
   is 0 before any event.
-- A row of batch b is late for a window iff the window's end <= the watermark of batch b - 1 (of batch b - 1, not b:
-  what batch b - 1 emitted is closed, nothing more). The same row can be late for one window and in time for the next.
+- A row of batch b is late for a window iff the window's end <= the watermark of batch b - 1 (of batch b - 1, not b,
+  because only what batch b - 1 emitted is closed). The same row can be late for one window and in time for the next.
 - Batch b emits, after its rows were added, each window whose end <= the watermark of batch b.
 
 All times are Unix milliseconds.
@@ -44,7 +44,7 @@ class Sliding:
 
 
 class Row(NamedTuple):
-    """One input row: when it happened, what it is grouped by, and numbers that are summed."""
+    """One input row: its time, its grouping keys, and the numbers to sum."""
 
     at: int
     group: Group
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """What became of a bounded input.
+    """The result for a bounded input.
 
     Args:
         emitted: (window start, *group) -> sums, for windows that the watermark passed in a judged batch.
@@ -85,14 +85,14 @@ def watermarks(highest: Mapping[int, int | None], delay: int) -> dict[int, int]:
 def least_watermarks(
     highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], batches: Iterable[int], restarts: Restarts
 ) -> dict[int, int]:
-    """The watermark of each batch of a query with several sources: the least of theirs, 0 until each has had an event;
-    and that of the batch which would come next.
+    """The watermark of each batch of a query with several sources, and that of the next batch.
 
-    How far each source is stands in the driver's memory alone; the offset log keeps the least. A start therefore
-    forgets it, and the watermark stands still until each source has had an event again (measured on Spark 4.3: the
-    `WatermarkTracker` of a new run knows one number). A batch that a folder's manifest has, and that runs again since
-    it was not committed, is not read at all: its events never move the watermark. Nothing else makes it stand, and
-    what the offset log says of it counts for nothing here: the run under test wrote it.
+    It is the lowest watermark of the sources, 0 until each has had an event. How far each source is, is only in the
+    driver's memory; the offset log has the lowest. A start therefore forgets it, and the watermark does not move until
+    each source has had an event again (measured on Spark 4.3: the `WatermarkTracker` of a new run knows one number). If
+    a folder's manifest has a batch that runs again because it was not committed, Spark does not read it: its events
+    never move the watermark. Nothing else keeps it from moving. The offset log's own values are not used here, because
+    the run under test wrote them.
 
     Args:
         highest: for each source, the largest event time in each batch (None: it had no event), Unix milliseconds.
@@ -128,11 +128,11 @@ def aggregate(
     committed: int,
     first: int = 0,
 ) -> Totals:
-    """Sum the rows of each batch into their windows and tell what the output holds after batch `committed`.
+    """Sum the rows of each batch into their windows, and compute the output after batch `committed`.
 
     Args:
-        batches: batch -> its rows. Batch None holds rows of files that no batch read: nothing could make them late,
-            so they are owed to their windows.
+        batches: batch -> its rows. Batch None has the rows of files that no batch read: nothing could make them late,
+            so their windows expect them.
         marks: batch -> watermark.
         first: windows that were emitted before this batch are left out of `emitted`.
     """
@@ -158,7 +158,7 @@ def aggregate(
 
 
 def _add(rows: Iterable[Row], closed: int, sliding: Sliding, sums: dict[Key, list[int]], totals: Totals) -> None:
-    """Add one batch's rows; the last number of each sum counts the pairs."""
+    """Add one batch's rows. The last number of each sum counts the pairs."""
     length = sliding.length
     for row in rows:
         late = 0

@@ -1,4 +1,4 @@
-"""Flight departures that read nothing any more once they were restarted: their watermark stands still from then on."""
+"""Flight departures that read nothing after they were restarted: their watermark does not advance from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flight departures with the PostgreSQL sink, but for its guard: nobody asks the ledger whether a batch is there."""
+"""Flight departures with the PostgreSQL sink without its guard: it does not check whether a batch is already there."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_who_the_broker_is_need_not_be_proved() -> None:
 def test_a_key_in_a_form_that_only_librdkafka_reads_is_told(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("-----BEGIN RSA PRIVATE KEY-----\nhush")
     known = Connection(name="events", extra={"bootstrap.servers": "b", "ssl.key.location": str(tmp_path / "key")})
-    with pytest.raises(ConfigError, match=r"no key that Java can read.*openssl pkcs8 -topk8") as caught:
+    with pytest.raises(ConfigError, match=r"does not hold a key that Java can read.*openssl pkcs8 -topk8") as caught:
         java_options(known)
     assert "hush" not in str(caught.value)
 
@@ -83,7 +83,7 @@ def test_a_key_in_a_form_that_only_librdkafka_reads_is_told(tmp_path: Path) -> N
     ("extra", "told"),
     [
         ({}, "names no broker"),
-        ({"bootstrap.servers": "b", "statistics.interval.ms": 5}, "has no counterpart of: statistics.interval.ms"),
+        ({"bootstrap.servers": "b", "statistics.interval.ms": 5}, "Spark's Kafka client: statistics.interval.ms"),
         ({"bootstrap.servers": "b", "sasl.username": "hush", "sasl.mechanism": "GSSAPI"}, "sasl.mechanism is 'GSSAPI'"),
         ({"bootstrap.servers": "b", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location cannot be read"),
     ],

@@ -70,7 +70,7 @@ def test_another_store_may_want_the_bucket_in_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "message"),
     [
         ({}, "not known here"),
         (conn(ELSEWHERE, conn_type="postgres"), "of the type 'postgres'"),
@@ -80,8 +80,8 @@ def test_another_store_may_want_the_bucket_in_its_name() -> None:
         (conn({"region_name": "eu-west-1", "role_arn": "arn:aws:iam::1:role/x"}), "has role_arn in its extra"),
     ],
 )
-def test_what_cannot_be_used_is_told_without_the_secret(environ: dict[str, str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as caught:
+def test_an_unusable_connection_is_reported_without_the_secret(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         access("lake", environ)
     assert SECRET not in str(caught.value)
     assert caught.value.next_step
@@ -115,13 +115,11 @@ def test_what_a_driver_finds_in_its_environment_leads_back_to_the_same_store(sty
     wanted = {"region_name": "r", "config_kwargs": {"s3": {"addressing_style": style}}}
     found = access("lake", conn(ELSEWHERE | wanted))
     assert found.path_style is (style == "path")
-    told = {name: value for name, value in environment(found).items() if value is not None}
-    assert access(None, told) == found
+    variables = {name: value for name, value in environment(found).items() if value is not None}
+    assert access(None, variables) == found
 
 
-def test_a_key_of_the_person_who_starts_a_driver_does_not_reach_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_callers_key_does_not_reach_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of somebody else")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere")
     found = driver_environment(stream(), tmp_path, "sqlite://", conn(ELSEWHERE), own_spark=False)

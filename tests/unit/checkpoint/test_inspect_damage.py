@@ -371,7 +371,7 @@ def test_a_broken_snapshot_is_repaired_from_the_changelogs(damage: Breakage, unp
 
 
 @pytest.mark.parametrize("damage", [lose, halve, flip])
-def test_a_file_that_a_snapshot_names_is_looked_at_too(damage: Breakage, unpack: Unpack, tmp_path: Path) -> None:
+def test_a_file_that_a_snapshot_names_is_checked_too(damage: Breakage, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-3.5.6-rocksdb", tmp_path)
     for sst in tmp_path.glob("checkpoint/state/0/0/SSTs/*.sst"):
         damage(sst)

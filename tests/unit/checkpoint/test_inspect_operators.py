@@ -69,7 +69,7 @@ def test_a_join_of_format_3_keeps_column_families_of_one_store(unpack: Unpack, t
     assert {family.name: (family.key, family.value) for family in schema.families} == PAIRS
 
 
-def test_a_processor_s_variables_are_told_with_their_kinds(unpack: Unpack, tmp_path: Path) -> None:
+def test_a_processors_variables_have_their_kinds(unpack: Unpack, tmp_path: Path) -> None:
     report = inspect(unpack, "processor", tmp_path)
     (operator,) = report.operators
     assert (operator.name, operator.stores) == ("transformWithStateInPySparkExec", ("default",))
@@ -90,7 +90,7 @@ def test_a_processor_s_variables_are_told_with_their_kinds(unpack: Unpack, tmp_p
     assert seconds.value == ("n long",)
 
 
-def test_operators_behind_one_another_are_told_apart(unpack: Unpack, tmp_path: Path) -> None:
+def test_consecutive_operators_are_distinguished(unpack: Unpack, tmp_path: Path) -> None:
     operators = inspect(unpack, "sessions", tmp_path).operators
     assert [(each.operator, each.name) for each in operators] == [
         (0, "sessionWindowStateStoreSaveExec"),
@@ -169,7 +169,7 @@ def test_the_schema_that_the_metadata_names_counts(unpack: Unpack, tmp_path: Pat
 def test_an_operator_with_column_families_cannot_do_without_its_metadata(
     name: str, unpack: Unpack, tmp_path: Path
 ) -> None:
-    """Of other operators Spark writes lost metadata anew; these find their schema through it."""
+    """Spark writes lost metadata of other operators again; these operators find their schema through it."""
     unpack(f"spark-4.3.0-{name}", tmp_path)
     shutil.rmtree(tmp_path / "checkpoint/state/0/_metadata")
     (finding,) = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
@@ -206,7 +206,7 @@ def test_older_metadata_of_a_processor_stands_in_for_the_newest(unpack: Unpack, 
     assert report.operators[0].name == "transformWithStateInPySparkExec"
 
 
-def test_the_fields_of_the_state_are_told_by_the_batch_that_they_came_with(unpack: Unpack, tmp_path: Path) -> None:
+def test_the_fields_of_the_state_have_the_batch_that_added_them(unpack: Unpack, tmp_path: Path) -> None:
     """Of schemas with a history; a file that cannot be understood is not passed over."""
     checkpoint = unpack("spark-4.3.0-processor", tmp_path)
     (fields,) = state_fields(open_path(checkpoint)).items()

@@ -86,7 +86,7 @@ def test_operators_have_spark_s_own_names_since_spark_4(inspect: Inspect) -> Non
     assert not inspect("spark-4.0.1-changelog").operators[0].inferred
 
 
-def test_formats_are_told_apart(inspect: Inspect) -> None:
+def test_formats_are_distinguished(inspect: Inspect) -> None:
     old, second, named = (
         inspect(f"spark-{name}").formats for name in ("3.5.6-rocksdb", "4.3.0-format2", "4.3.0-offsets2")
     )

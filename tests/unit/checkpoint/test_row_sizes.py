@@ -36,7 +36,7 @@ def test_column_families_have_a_byte_for_the_kind_of_each_record(whole: Callable
     assert found == RowSizes(rows=18, keys=276, values=92)
 
 
-def test_a_sample_ends_where_it_is_told_to(whole: Callable[[str], Path]) -> None:
+def test_a_sample_has_the_requested_number_of_rows(whole: Callable[[str], Path]) -> None:
     path = change(whole("spark-4.3.0-processor"), "1.changelog")
     assert sample_rows(open_path(path), 5).rows == 5
 

@@ -45,7 +45,7 @@ def test_scratch_and_checksums_are_no_state(tmp_path: Path) -> None:
     assert store.bytes == 10
 
 
-def test_each_store_of_a_join_is_told_apart_and_ssts_count_as_bytes(tmp_path: Path) -> None:
+def test_each_store_of_a_join_is_listed_and_ssts_count_as_bytes(tmp_path: Path) -> None:
     make(tmp_path, "1.zip", store="left")
     make(tmp_path, "a.sst", store="left/SSTs", size=500)
     make(tmp_path, "1.zip", store="right")

@@ -38,7 +38,7 @@ def test_a_batch_without_its_predecessor_is_left_out(checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"v1\n", b"\0v1\n{cut", b'v1\n{"logOffset":0}'])
-def test_an_unknown_beginning_is_told(checkpoint: Path, content: bytes) -> None:
+def test_an_unknown_beginning_is_an_error(checkpoint: Path, content: bytes) -> None:
     (checkpoint / "sources/0/0").write_bytes(content)
     with pytest.raises(CheckpointError, match="sources/0/0"):
         ranges(checkpoint)

@@ -63,7 +63,7 @@ def test_the_report_shows_the_counts_and_on_demand_the_journal(cli: CommandLine)
     assert "fault: it [landed]" in answer.out
 
 
-def test_a_run_that_is_not_there_is_told(cli: CommandLine) -> None:
+def test_a_run_that_is_not_there_is_reported(cli: CommandLine) -> None:
     assert cli("drill", "show").code == Exit.USAGE
     answer = cli("drill", "show", "nope")
     assert answer.code == Exit.USAGE
@@ -181,12 +181,12 @@ def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monk
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--limit", "400", "--speedup", "60")
     assert answer.code == Exit.OK
-    assert "2 files written, 1 were there; 600 flights" in answer.out
+    assert "2 files written, 1 existed; 600 flights" in answer.out
     options = {"parts": (), "speedup": 60.0, "rows_per_file": ROWS_PER_FILE, "limit": 400}
     assert asked == [(cli.project.data / "input/a", options)]
 
 
-def test_a_replay_with_values_out_of_range_is_told(cli: CommandLine) -> None:
+def test_a_replay_with_values_out_of_range_is_reported(cli: CommandLine) -> None:
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--speedup", "0")
     assert answer.code == Exit.USAGE

@@ -71,7 +71,7 @@ def test_brackets_in_a_message_are_printed_and_not_taken_for_markup(cli: Command
     assert "'[red]'" in cli("status", "[red]").err
 
 
-def test_outside_a_project_the_places_that_were_tried_are_told(
+def test_outside_a_project_the_places_that_were_tried_are_reported(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -79,9 +79,9 @@ def test_outside_a_project_the_places_that_were_tried_are_told(
     shutil.rmtree(cli.project.root / "config")
     monkeypatch.chdir(elsewhere)
     assert app.run(["status"]) == Exit.USAGE
-    told = cli.capture.readouterr().err
-    assert "no project found" in told
-    assert str(elsewhere) in told
+    message = cli.capture.readouterr().err
+    assert "no project found" in message
+    assert str(elsewhere) in message
 
 
 def test_a_store_that_cannot_be_opened_is_3(cli: CommandLine) -> None:
@@ -97,7 +97,7 @@ def test_a_defect_is_70_and_its_traceback_lies_in_a_file(cli: CommandLine, monke
     cli.project.stream("a")
 
     def burst(*args: object, **kwargs: object) -> None:
-        raise ZeroDivisionError("nobody foresaw this")
+        raise ZeroDivisionError("an unforeseen error")
 
     monkeypatch.setattr("streamwarden.cli.status.gather", burst)
     answer = cli("status")
@@ -105,7 +105,7 @@ def test_a_defect_is_70_and_its_traceback_lies_in_a_file(cli: CommandLine, monke
     assert "Traceback" not in answer.err
     where = next(line.split("where: ")[1] for line in answer.err.splitlines() if "where: " in line)
     try:
-        assert "ZeroDivisionError: nobody foresaw this" in Path(where).read_text()
+        assert "ZeroDivisionError: an unforeseen error" in Path(where).read_text()
     finally:
         Path(where).unlink()
 
@@ -154,7 +154,7 @@ def test_help_comes_within_a_second_of_processor_time_and_without_a_heavy_import
     assert "validate" in done.stdout
 
 
-def test_the_version_is_told(cli: CommandLine) -> None:
+def test_the_version_is_reported(cli: CommandLine) -> None:
     answer = cli("--version")
     assert answer.code == Exit.OK
     assert answer.out.startswith("streamwarden 0.")

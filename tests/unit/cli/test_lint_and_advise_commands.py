@@ -113,16 +113,16 @@ def test_a_plan_that_was_asked_for_is_read_instead_of_the_job(cli: CommandLine) 
     assert ("SW101", "logical plan") in {(each["rule"], each["origin"]) for each in found}
 
 
-def test_without_a_plan_the_text_is_read_and_the_reason_is_told(cli: CommandLine) -> None:
+def test_without_a_plan_the_text_is_read_and_the_reason_is_reported(cli: CommandLine) -> None:
     """A script starts its own query: no Spark is started for it."""
     cli.project.write("spark_jobs/job.py", BAD)
     cli.project.stream("orders", "source: {kind: script}\n")
     path = cli.project.root / "config/streams/orders.yaml"
     path.write_text(path.read_text().replace("source: {path: input/orders}\n", ""))
     answer = cli("lint", "--plan", "--json")
-    told = answer.json["streams"]["orders"]
-    assert "no plan without running it" in told["not_read"][0]
-    assert "job file" in {each["origin"] for each in told["findings"]}
+    found = answer.json["streams"]["orders"]
+    assert "no plan without running it" in found["not_read"][0]
+    assert "job file" in {each["origin"] for each in found["findings"]}
 
 
 def test_validate_shows_findings_and_stays_0(cli: CommandLine) -> None:
@@ -139,7 +139,7 @@ def test_with_no_history_advise_is_undecided(cli: CommandLine) -> None:
     answer = cli("advise", "orders")
     assert answer.code == Exit.UNDECIDED
     assert "too little history" in answer.out
-    assert "No number was measured yet." in answer.out
+    assert "No number has been measured yet." in answer.out
 
 
 def test_advice_comes_with_its_numbers(cli: CommandLine) -> None:
@@ -153,10 +153,10 @@ def test_advice_comes_with_its_numbers(cli: CommandLine) -> None:
     answer = cli("advise", "orders", "--json")
     assert answer.code == Exit.OK
     assert answer.json["batches"] == 30
-    told = {each["topic"]: each for each in answer.json["advice"]}
-    assert told["checkpoint interval"]["status"] == "keep"
-    assert {each["name"] for each in told["trigger"]["numbers"]} >= {"rows a second", "cost of a row"}
-    assert told["state size"]["status"] == "unknown"
+    found = {each["topic"]: each for each in answer.json["advice"]}
+    assert found["checkpoint interval"]["status"] == "keep"
+    assert {each["name"] for each in found["trigger"]["numbers"]} >= {"rows a second", "cost of a row"}
+    assert found["state size"]["status"] == "unknown"
     assert "there is no state under" in answer.json["not_read"][0]
     assert "T_checkpoint_cost" in cli("advise", "orders").out
 

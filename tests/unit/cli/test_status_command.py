@@ -1,4 +1,4 @@
-"""`status`, `incidents`, `check`, `stop`, `logs`: what the store knows, told truly."""
+"""`status`, `incidents`, `check`, `stop`, `logs`: what the store knows, reported correctly."""
 
 import subprocess
 import sys
@@ -75,7 +75,7 @@ def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None
     assert (stream["stream"], stream["state"], stream["worst"]) == ("a", "new", "UNKNOWN")
 
 
-def test_malformed_rows_are_told_beside_the_rows(cli: CommandLine) -> None:
+def test_malformed_rows_are_reported_beside_the_rows(cli: CommandLine) -> None:
     cli.project.stream("a")
     counted = {
         "input": {"read": 600, "malformed": 7},
@@ -89,8 +89,8 @@ def test_malformed_rows_are_told_beside_the_rows(cli: CommandLine) -> None:
     assert "(18 malformed)" in cli("status").out.replace("\n", " ")
 
 
-def test_malformed_rows_that_are_not_kept_aside_are_told_as_such(cli: CommandLine) -> None:
-    """A gap that two drivers told, each as far as it knew, counts once."""
+def test_malformed_rows_that_are_not_kept_aside_are_reported_as_such(cli: CommandLine) -> None:
+    """A gap that two drivers reported, each as far as it knew, counts once."""
     cli.project.stream("a")
     record = driver(cli)
     with cli.store() as store:
@@ -123,7 +123,7 @@ def test_a_pid_that_another_program_has_now_is_no_running_driver(cli: CommandLin
     assert answer.code == Exit.BAD
 
 
-def test_a_driver_of_another_host_whose_lease_has_lapsed_is_told_as_not_known(cli: CommandLine) -> None:
+def test_a_driver_of_another_host_whose_lease_has_expired_is_reported_as_not_known(cli: CommandLine) -> None:
     """The store may have been away, and the driver not have found it back yet: one look is no reason to end its run."""
     cli.project.stream("a")
     elsewhere = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
@@ -177,7 +177,7 @@ def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "wish", "state", "code"),
+    ("kind", "desired", "state", "code"),
     [
         (ExitKind.FAILED, None, "down", Exit.BAD),
         (ExitKind.KILLED, Desired.RUNNING, "down", Exit.BAD),
@@ -187,15 +187,15 @@ def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: 
         (ExitKind.COMPLETED, None, "completed", Exit.OK),
     ],
 )
-def test_the_last_exit_and_peoples_wish_make_the_state(
-    cli: CommandLine, kind: ExitKind, wish: Desired | None, state: str, code: Exit
+def test_the_last_exit_and_the_desired_state_make_the_state(
+    cli: CommandLine, kind: ExitKind, desired: Desired | None, state: str, code: Exit
 ) -> None:
     cli.project.stream("a")
     driver(cli, ended(kind))
-    if wish is not None:
+    if desired is not None:
         with cli.store() as store:
             store.stops.set_desired(
-                DesiredState(stream="a", desired=wish, changed_by="me", reason="so", changed_at=NOW)
+                DesiredState(stream="a", desired=desired, changed_by="me", reason="so", changed_at=NOW)
             )
     answer = cli("status", "--json")
     assert answer.json["streams"][0]["state"] == state
@@ -328,7 +328,7 @@ def test_a_check_of_a_failed_driver_says_what_is_wrong_and_keeps_the_incident(cl
     assert cli("incidents").code == Exit.BAD
 
 
-def test_notifying_nobody_is_a_mistake_of_configuration(cli: CommandLine) -> None:
+def test_notifying_without_a_url_is_a_mistake_of_configuration(cli: CommandLine) -> None:
     cli.project.stream("a")
     answer = cli("check", "--notify")
     assert answer.code == Exit.USAGE
@@ -357,10 +357,10 @@ def test_stopping_a_stream_without_a_driver_is_remembered(cli: CommandLine) -> N
     answer = cli("stop", "a", "--reason", "maintenance")
     assert answer.code == Exit.OK
     with cli.store() as store:
-        wish = store.stops.desired("a")
-    assert wish is not None
-    assert (wish.desired, wish.reason) == (Desired.STOPPED, "maintenance")
-    assert "command line" in wish.changed_by
+        desired = store.stops.desired("a")
+    assert desired is not None
+    assert (desired.desired, desired.reason) == (Desired.STOPPED, "maintenance")
+    assert "command line" in desired.changed_by
 
 
 def test_a_stream_with_a_broken_file_can_still_be_stopped(cli: CommandLine) -> None:
@@ -404,9 +404,9 @@ def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(cli: Comma
             log.write(f"look {looks}\n")
         return looks == 3
 
-    told = io.StringIO()
-    follow(path, ended=over, to=told, sleep=lambda seconds: None)
-    assert told.getvalue() == "look 1\nlook 2\nlook 3\n"
+    written = io.StringIO()
+    follow(path, ended=over, to=written, sleep=lambda seconds: None)
+    assert written.getvalue() == "look 1\nlook 2\nlook 3\n"
 
 
 def test_pruning_tells_what_it_removed(cli: CommandLine) -> None:
@@ -454,7 +454,7 @@ def test_each_of_several_queries_has_a_line(cli: CommandLine, living: ProcessIde
         ({"driver": "a-20250101T000000-00000000"}, "starting", Exit.OK),
     ],
 )
-def test_a_query_that_does_not_run_is_told_from_its_driver_that_does(
+def test_a_query_that_does_not_run_is_reported_from_its_driver_that_does(
     cli: CommandLine, living: ProcessIdentity, right: dict[str, Any], state: str, code: Exit
 ) -> None:
     pair(cli, living, **right)
@@ -469,7 +469,7 @@ def test_the_queries_of_a_driver_that_is_down_are_down(cli: CommandLine, living:
 
 @pytest.mark.parametrize("command", ["status", "check", "inspect"])
 @pytest.mark.parametrize("name", ["a/none", "a/../left", "a/left/x"])
-def test_a_query_that_is_not_there_is_told_with_those_that_are(
+def test_a_query_that_is_not_there_is_reported_with_those_that_are(
     cli: CommandLine, living: ProcessIdentity, command: str, name: str
 ) -> None:
     pair(cli, living)

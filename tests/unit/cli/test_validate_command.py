@@ -40,7 +40,7 @@ def test_programs_get_each_problem_with_its_key_and_line(cli: CommandLine) -> No
     assert problems[1]["allowed"].startswith("a duration")
 
 
-def test_a_drill_on_a_stream_that_is_not_there_is_told(cli: CommandLine) -> None:
+def test_a_drill_on_a_stream_that_is_not_there_is_reported(cli: CommandLine) -> None:
     cli.project.stream("a")
     cli.project.write("config/drills/kill.yaml", DRILL.format(stream="aa"))
     answer = cli("validate")
@@ -49,7 +49,7 @@ def test_a_drill_on_a_stream_that_is_not_there_is_told(cli: CommandLine) -> None
     assert "kill.yaml: stream" in answer.out
 
 
-def test_a_fault_that_cannot_hit_the_stream_is_told(cli: CommandLine) -> None:
+def test_a_fault_that_cannot_hit_the_stream_is_reported(cli: CommandLine) -> None:
     cli.project.stream("a")
     outage = "{kind: service_outage, outage: {service: source, down: [stop], up: [start]}}"
     cli.project.write("config/drills/executor.yaml", "name: executor\nstream: a\nfault: {kind: kill_executor}\n")
@@ -100,7 +100,7 @@ def test_a_drill_on_a_script_is_refused(cli: CommandLine) -> None:
     assert "the stream's sink is of the kind script, which a fork cannot redirect" in cli("validate").out
 
 
-def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> None:
+def test_a_fork_that_cannot_be_where_it_is_wanted_is_reported(cli: CommandLine) -> None:
     cli.project.stream("a")
     cli.project.write("spark_jobs/oracles/job.py", ORACLE)
     path = cli.project.stream("b")
@@ -118,7 +118,7 @@ def test_a_fork_that_cannot_be_where_it_is_wanted_is_told(cli: CommandLine) -> N
     assert "the stream has neither its checkpoint nor its output in an object store" in answer.out
     assert "away.yaml: fork" in answer.out
     assert "s3a://BUCKET/FOLDER" in answer.out
-    assert "that is in s3a://lake/b, which is the stream b's" in answer.out
+    assert "that is in s3a://lake/b of the stream b" in answer.out
     assert "✓ drill beside" in answer.out
 
 
@@ -129,7 +129,7 @@ def test_a_broken_notifications_file_is_reported(cli: CommandLine) -> None:
     assert "config/notifications.yaml:1: resend_interval" in answer.out
 
 
-def test_a_broken_thresholds_file_is_told(cli: CommandLine) -> None:
+def test_a_broken_thresholds_file_is_reported(cli: CommandLine) -> None:
     cli.project.write("config/thresholds.yaml", "state_size: {warning: big}\n")
     answer = cli("validate")
     assert answer.code == Exit.USAGE
@@ -152,7 +152,7 @@ def test_a_job_that_is_no_python_is_2(cli: CommandLine) -> None:
     assert "job.py" in answer.out
 
 
-def test_a_script_with_two_queries_is_valid_and_told(cli: CommandLine) -> None:
+def test_a_script_with_two_queries_is_valid_and_counted(cli: CommandLine) -> None:
     cli.project.stream("a")
     start = "rows.writeStream.format('parquet').start()\n"
     cli.project.write("spark_jobs/job.py", f"rows = spark.readStream.json('in')\n{start}{start}")

@@ -112,7 +112,7 @@ def test_object_stores_are_compared_by_what_they_hold_not_by_their_scheme(projec
     assert sorted(project.catalog().broken) == ["a", "b"]
 
 
-def test_a_file_with_another_extension_is_told_and_not_silently_left_out(project: Project) -> None:
+def test_a_file_with_another_extension_is_reported_and_not_silently_left_out(project: Project) -> None:
     project.stream("a").rename(project.root / "config/streams/a.yml")
     catalog = project.catalog()
     assert catalog.streams == {}
@@ -138,7 +138,7 @@ def test_asking_for_a_broken_stream_gives_the_error_of_its_file(project: Project
         project.catalog().get("a")
 
 
-def test_a_folder_that_is_no_project_is_told(project: Project) -> None:
+def test_a_folder_that_is_not_a_project_is_reported(project: Project) -> None:
     with pytest.raises(ConfigError, match="STREAMWARDEN_PROJECT"):
         load_catalog(project.root / "nowhere", project.data)
 
@@ -165,7 +165,7 @@ def test_a_drill_is_read_with_its_defaults(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "told"),
+    ("line", "key", "message"),
     [
         ("fork: {rewind: some}", "fork.rewind", "'some'"),
         ("recovery: {target: 10m, deadline: 1m}", "recovery.deadline", "at least the target"),
@@ -174,13 +174,13 @@ def test_a_drill_is_read_with_its_defaults(project: Project) -> None:
         ("file: x", "file", "unknown key"),
     ],
 )
-def test_a_mistake_in_a_drill_is_told_like_one_in_a_stream(project: Project, line: str, key: str, told: str) -> None:
+def test_a_mistake_in_a_drill_is_reported_as_in_a_stream(project: Project, line: str, key: str, message: str) -> None:
     project.write("config/drills/kill.yaml", DRILL + line + "\n")
     drills, broken = load_drills(project.root)
     assert drills == {}
     text = str(broken["kill"])
     assert key in text
-    assert told in text
+    assert message in text
     assert "config/drills/kill.yaml" in text
 
 

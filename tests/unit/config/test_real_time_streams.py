@@ -30,7 +30,7 @@ def test_a_batch_lasts_as_long_as_the_file_says_and_nothing_starts_one(project: 
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "told"),
+    ("old", "new", "key", "message"),
     [
         ("real_time: 10 seconds", "real_time: 4 s", "trigger.real_time", "at least 5 s"),
         (
@@ -47,21 +47,26 @@ def test_a_batch_lasts_as_long_as_the_file_says_and_nothing_starts_one(project: 
         ),
         ("{real_time: 10 seconds}", "{real_time: 10s, available_now: true}", "available_now", "one of available_now"),
         ("source: {kind: kafka, connection: c, topic: t}", "source: {path: in}", "source.kind", "kafka"),
-        ("topic: t}", "topic: t, max_offsets_per_trigger: 9}", "source.max_offsets_per_trigger", "whatever comes"),
+        (
+            "topic: t}",
+            "topic: t, max_offsets_per_trigger: 9}",
+            "source.max_offsets_per_trigger",
+            "all records that arrive",
+        ),
         ("{kind: kafka, connection: c, topic: u, key: [id], mode: update}", "{path: o}", "sink.kind", "as a whole"),
-        ("mode: update", "mode: append", "sink.mode", "update, the only mode"),
+        ("mode: update", "mode: append", "sink.mode", "update, which is the only mode"),
         ("{shuffle_partitions: 2}", "{backend: hdfs}", "state.backend", "checkpoint format 2"),
         ("{shuffle_partitions: 2}", "{shuffle_partitions: 4}", "spark.master", "at least local[5]"),
         ('"local[4]"', "local", "spark.master", "at least local[3]"),
         ("real_time: 10 seconds", "real_time: 5m", "stop.batch_deadline", "more than `trigger.real_time`, 300 s"),
     ],
 )
-def test_what_real_time_mode_cannot_do_is_told_with_its_key(
-    project: Project, old: str, new: str, key: str, told: str
+def test_what_real_time_mode_cannot_do_is_reported_with_its_key(
+    project: Project, old: str, new: str, key: str, message: str
 ) -> None:
     error = written(project, old, new)
     assert key in error
-    assert told in error
+    assert message in error
 
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://one:7077", "local[3]"])
@@ -80,7 +85,7 @@ def test_the_quarantine_needs_a_task_of_its_own(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("frame.groupBy('id').transformWithState(None, '', 'Update', 'None')", "groupBy().agg()"),
         ("frame.withWatermark('t', '1 h').dropDuplicatesWithinWatermark(['id'])", "dropDuplicates with the event time"),
@@ -88,11 +93,13 @@ def test_the_quarantine_needs_a_task_of_its_own(project: Project) -> None:
         ("frame.writeStream.foreachBatch(print)", "return the DataFrame"),
     ],
 )
-def test_a_job_that_uses_what_the_mode_lacks_is_refused_with_the_line(project: Project, line: str, told: str) -> None:
+def test_a_job_that_uses_what_the_mode_lacks_is_refused_with_its_line(
+    project: Project, line: str, message: str
+) -> None:
     project.write("spark_jobs/job.py", f"def build(spark, spec):\n    return {line}\n")
     error = written(project)
     assert "in line 2 of job.py" in error
-    assert told in error
+    assert message in error
 
 
 def test_in_micro_batches_the_same_job_is_accepted(project: Project) -> None:

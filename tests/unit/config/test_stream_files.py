@@ -111,7 +111,7 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "told"),
+    ("line", "key", "message"),
     [
         ("checkpiont: x", "checkpiont", "did you mean `checkpoint`?"),
         ("file: /etc/passwd", "file", "unknown key"),
@@ -128,6 +128,8 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("state: {shuffle_partitions: '4'}", "state.shuffle_partitions", "a whole number"),
         ("state: {backend: leveldb}", "state.backend", "'rocksdb', 'hdfs' or the full name of a provider's class"),
         ("state: {backend: 7}", "state.backend", "'rocksdb'"),
+        ("state: {backend: [1]}", "state.backend: [1]", "'rocksdb'"),
+        ("state: {backend: {a: 1}}", "state.backend: {'a': 1}", "'rocksdb'"),
         ("state: {ttl: 0s}", "state.ttl", "a positive duration"),
         ("restart: {budget: often}", "restart.budget", "5 per hour"),
         ("restart: {budget: 5 per 0s}", "restart.budget", "a positive span"),
@@ -144,17 +146,17 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("spark: {master: 'mesos://m:5050'}", "spark.master", "spark://HOST:PORT, yarn or k8s://"),
         ("spark: {master: yarn, deploy_mode: both}", "spark.deploy_mode", "'client' or 'cluster'"),
         ("spark: {deploy_mode: cluster}", "spark.deploy_mode", "a local master has no cluster"),
-        ("spark: {master: 'spark://m:7077', deploy_mode: cluster}", "spark.deploy_mode", "no Python driver"),
+        ("spark: {master: 'spark://m:7077', deploy_mode: cluster}", "spark.deploy_mode", "cannot run a Python driver"),
         ("spark: {master: yarn, deploy_mode: cluster}", "spark.connection", "yarn_resourcemanager_webapp_address"),
         ("spark: {connection: a-b}", "spark.connection", "that matches"),
         ("spark: {queue: etl}", "spark.queue", "nothing: it is for `master: yarn`"),
         ("spark: {master: 'k8s://https://m', image: i, queue: etl}", "spark.queue", "it is for `master: yarn`"),
-        ("spark: {master: 'k8s://https://m'}", "spark.image", "driver and executors run in containers of it"),
+        ("spark: {master: 'k8s://https://m'}", "spark.image", "driver and executors run in its containers"),
         ("spark: {master: yarn, image: i}", "spark.image", "it is for `master: k8s://…`"),
         ("spark: {master: yarn, namespace: n}", "spark.namespace", "it is for `master: k8s://…`"),
         ("spark: {master: yarn, service_account: s}", "spark.service_account", "it is for `master: k8s://…`"),
         ("spark: {master: yarn, queue: ' '}", "spark.queue", "a name"),
-        ("spark: {executors: {cores: 2}}", "spark.executors.cores", "with a local master the driver does it all"),
+        ("spark: {executors: {cores: 2}}", "spark.executors.cores", "with a local master the driver runs all tasks"),
         ("spark: {master: yarn, executors: {instances: 0}}", "spark.executors.instances", "at least 1"),
         ("spark: {master: yarn, executors: {memory: 100 MB}}", "spark.executors.memory", "does not start with less"),
         ("spark: {master: yarn, executors: {memory: 4}}", "spark.executors.memory", "does not start with less"),
@@ -172,29 +174,29 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("quarantine: ~/bad", "quarantine", "~ is not expanded"),
         ("quarantine: bad/*", "quarantine", "without * ?"),
         ("quarantine: s3a://b/../x", "quarantine", "a URL without .."),
-        ("quarantine: s3a://bucket", "quarantine", "a place is never a whole bucket"),
+        ("quarantine: s3a://bucket", "quarantine", "a location is never a whole bucket"),
         ("quarantine: s3a:///a/b", "quarantine", "s3a://BUCKET/FOLDER"),
         ("storage: {connection: lake}", "storage.connection", "no path of this stream begins with s3a://"),
         ("storage: {connection: a-b}\nquarantine: s3a://bucket/q", "storage.connection", "a connection's name"),
         ('quarantine: "a\\nb"', "quarantine", "control characters"),
-        ("quarantine: drivers/x", "quarantine", "which Streamwarden fills itself"),
+        ("quarantine: drivers/x", "quarantine", "which Streamwarden itself writes to"),
         ("quarantine: .", "quarantine", "contains"),
     ],
 )
 def test_each_mistake_names_file_key_value_and_what_is_allowed(
-    project: Project, line: str, key: str, told: str
+    project: Project, line: str, key: str, message: str
 ) -> None:
     error = project.error(project.stream("a", line + "\n"))
     text = str(error)
     assert "config/streams/a.yaml" in text
     assert key in text
-    assert told in text
+    assert message in text
     assert isinstance(error, ConfigFileError)
     assert all(problem.line for problem in error.problems)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "told"),
+    ("old", "new", "key", "message"),
     [
         ("name: a", "name: b", "name", "the file's own name, 'a'"),
         ("name: a", "name: 7", "name", "expected text"),
@@ -205,9 +207,9 @@ def test_each_mistake_names_file_key_value_and_what_is_allowed(
         ("checkpoint: checkpoints/a\n", "", "checkpoint", "add `checkpoint: …`"),
         ("checkpoint: checkpoints/a", "checkpoint: output/a", "sink.path", "is also checkpoint"),
         ("checkpoint: checkpoints/a", "checkpoint: output/a/ckpt", "sink.path", "contains checkpoint"),
-        ("checkpoint: checkpoints/a", "checkpoint: output", "sink.path", "lies inside checkpoint"),
-        ("checkpoint: checkpoints/a", "checkpoint: drills", "checkpoint", "Streamwarden fills itself"),
-        ("source: {path: input/a}", "source: {path: output/a/in}", "source.path", "lies inside sink.path"),
+        ("checkpoint: checkpoints/a", "checkpoint: output", "sink.path", "is inside checkpoint"),
+        ("checkpoint: checkpoints/a", "checkpoint: drills", "checkpoint", "Streamwarden itself writes to"),
+        ("source: {path: input/a}", "source: {path: output/a/in}", "source.path", "is inside sink.path"),
         ("source: {path: input/a}", "source: {path: output/*/x}", "source.path", "contains sink.path"),
         ("source: {path: input/a}", "source: {format: json}", "source.path", "`kind: files` needs"),
         ("source: {path: input/a}", "source: {kind: pulsar}", "source.kind", "'files', 'kafka', 'rate' or 'script'"),
@@ -251,14 +253,14 @@ def test_each_mistake_names_file_key_value_and_what_is_allowed(
         ("sink: {path: output/a}", "sink: {path: output/a, mode: update}", "sink.mode", "append"),
     ],
 )
-def test_a_wrong_value_of_a_needed_key_is_told(project: Project, old: str, new: str, key: str, told: str) -> None:
+def test_a_wrong_value_of_a_needed_key_is_named(project: Project, old: str, new: str, key: str, message: str) -> None:
     path = project.stream("a")
     before = path.read_text()
     assert old in before
     path.write_text(before.replace(old, new))
     text = str(project.error(path))
     assert key in text
-    assert told in text
+    assert message in text
 
 
 def test_a_stream_may_write_to_another_topic_than_it_reads_and_not_to_that_one(project: Project) -> None:
@@ -269,7 +271,7 @@ def test_a_stream_may_write_to_another_topic_than_it_reads_and_not_to_that_one(p
     assert (spec.sink.topic, spec.sink.mode, spec.connections) == ("counts", OutputMode.UPDATE, ("c",))
     assert spec_from_dict(spec_to_dict(spec)) == spec
     path.write_text(given.replace("sink: {path: output/a}", TOPIC.format("events, key: [x]")))
-    assert "a stream that reads what it writes feeds itself" in str(project.error(path))
+    assert "a stream that reads its own output never ends" in str(project.error(path))
 
 
 def test_all_problems_of_the_types_come_in_one_error_and_then_all_of_the_rules(project: Project) -> None:

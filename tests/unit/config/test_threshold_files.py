@@ -1,4 +1,4 @@
-"""Thresholds of the project and of a stream: in the unit of their check, and each mistake told."""
+"""Thresholds of the project and of a stream: in the unit of their check, and each mistake reported."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_broken_thresholds_file_breaks_no_stream(project: Project) -> None:
     assert list(project.catalog().streams) == ["a"]
 
 
-def test_a_drill_that_names_an_unknown_check_is_told(project: Project) -> None:
+def test_a_drill_that_names_an_unknown_check_is_reported(project: Project) -> None:
     from streamwarden.config.loading import load_drills
 
     project.write(

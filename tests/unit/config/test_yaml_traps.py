@@ -19,7 +19,7 @@ def refused(path: Path, text: str | bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "the file is empty"),
         ("# only a comment\n", "the file is empty"),
@@ -28,24 +28,24 @@ def refused(path: Path, text: str | bytes) -> str:
         ("a: 1\nb: 2\na: 3\n", "a.yaml:3: a: given twice, first on line 1"),
         ("x:\n  a: 1\n  a: 2\n", "a.yaml:3: x.a: given twice"),
         ("a:\n\tb: 1\n", "a.yaml:2: indented with a tab"),
-        ("a: [1, 2\n", "no YAML"),
-        ("a: b: c\n", "no YAML"),
+        ("a: [1, 2\n", "invalid YAML"),
+        ("a: b: c\n", "invalid YAML"),
         ("a: 1\n---\nb: 2\n", "a.yaml:2: a second document begins here"),
         ("a: &x 1\n", "the anchor &x"),
         ("a: *x\n", "the alias *x"),
         ("a: !!python/object/apply:os.system ['true']\n", "the tag"),
         ("a: !secret x\n", "the tag '!secret'"),
-        ("a: !!int x\n", "'x' is no int"),
+        ("a: !!int x\n", "'x' is not a value of its tag; expected int"),
         ("1: x\n", "the key '1' is not text"),
         ("? [a]\n: x\n", "is not text"),
         ("a: " + "[" * 2000 + "]" * 2000 + "\n", "nested more than"),
-        (b"a: \xff\n", "a.yaml:1: byte 0xff is no UTF-8"),
+        (b"a: \xff\n", "a.yaml:1: byte 0xff is not UTF-8"),
         ("a: " + "x" * MAX_BYTES + "\n", f"larger than {MAX_BYTES} bytes"),
-        ("a: " + "9" * 5000 + "\n", "is no int"),
+        ("a: " + "9" * 5000 + "\n", "expected int"),
     ],
 )
-def test_a_trap_is_named(tmp_path: Path, text: str | bytes, told: str) -> None:
-    assert told in refused(tmp_path / "a.yaml", text)
+def test_a_trap_is_named(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert message in refused(tmp_path / "a.yaml", text)
 
 
 def test_the_anchor_bomb_is_refused_before_it_unfolds(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_named_pipe_does_not_hang_the_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "dangling link"])
-def test_what_is_no_file_is_told(tmp_path: Path, kind: str) -> None:
+def test_what_is_not_a_file_is_reported(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.yaml"
     if kind == "folder":
         path.mkdir()

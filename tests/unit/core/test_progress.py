@@ -51,14 +51,14 @@ def test_a_report_of_spark_4_3_is_read_whole(report: dict[str, Any]) -> None:
         pytest.param(200, (), True, id="only its rows were counted"),
     ],
 )
-def test_a_batch_and_an_idle_trigger_are_told_apart(
+def test_a_batch_is_distinguished_from_an_idle_trigger(
     report: dict[str, Any], rows: int, phases: tuple[str, ...], expected: bool
 ) -> None:
     report |= {"numInputRows": rows, "durationMs": dict.fromkeys(phases, 1)}
     assert parse_progress(report).has_run is expected
 
 
-def test_unknown_keys_are_kept_for_those_who_know_them(report: dict[str, Any]) -> None:
+def test_unknown_keys_are_kept_in_raw(report: dict[str, Any]) -> None:
     report["brandNew"] = {"key": 1}
     assert parse_progress(report).raw["brandNew"] == {"key": 1}
 

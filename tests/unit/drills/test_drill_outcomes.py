@@ -21,7 +21,7 @@ ENDING = [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS
 """Faults after which the fork is started again."""
 
 LIVES = {Aftermath.ENDS: 2, Aftermath.LIVES: 1, Aftermath.MAY_END: 1, Aftermath.REFUSES: 3}
-"""Drivers of a fork that behaves; one of those after a refusal takes the way out."""
+"""Drivers of a fork that behaves; one of those after a refusal applies the remediation."""
 
 
 def run(world: World, kind: FaultKind = FaultKind.KILL_DRIVER, **changes: object) -> DrillRun:
@@ -68,12 +68,12 @@ def test_a_fault_that_cannot_hit_the_stream_is_refused_before_anything_is_made()
 
 def test_a_sink_that_is_at_least_once_says_how_much_it_repeated() -> None:
     """In the verdict, the report and the journal; a sink that repeats nothing says nothing of it."""
-    told = "at-least-once: 17 records were written again, and dropped by event id"
+    delivery = "at-least-once: 17 records were written again, and dropped by event id"
     world = World(reconciliation=replace(PERFECT, repeated=17))
     result = run(world)
     assert result.passed, result.reason
-    assert result.reason.endswith(told)
-    assert f"| delivery | {told} |" in world.summaries[result.run_id]
+    assert result.reason.endswith(delivery)
+    assert f"| delivery | {delivery} |" in world.summaries[result.run_id]
     assert world.documents[result.run_id]["facts"]["reconciliation"]["repeated"] == 17
     assert "at-least-once" not in run(World()).reason
 
@@ -94,7 +94,7 @@ def test_a_controlled_restart_cuts_no_batch() -> None:
     assert proof["evidence"]["exit"] == "stopped"
 
 
-def test_both_predictions_stand_beside_the_measured_recovery() -> None:
+def test_both_predictions_are_reported_with_the_measured_recovery() -> None:
     """start-up 10 s + 10 MB at 100 MB/s + 500 rows of each committed batch since version 1 + one batch of 2 s."""
     world = World()
     result = run(world)
@@ -124,7 +124,7 @@ def test_a_problem_of_the_output_deviates_although_every_row_agrees() -> None:
     assert "no entry for the committed batch 3" in result.reason
 
 
-def test_problems_stand_beside_the_rows_that_they_cost() -> None:
+def test_problems_are_reported_with_the_rows_that_they_cost() -> None:
     problem = "the data file part-3.parquet cannot be read, and its rows are lost: cut"
     world = World(reconciliation=replace(PERFECT, lost=7, problems=(problem,)))
     result = run(world)
@@ -383,7 +383,7 @@ def test_a_defect_of_the_drill_itself_is_a_failed_drill_that_is_still_healed() -
 
 
 def test_the_next_run_heals_what_a_killed_process_left() -> None:
-    """kill -9 of the one process of a run: nobody heals then, the fork's driver goes on."""
+    """kill -9 of the one process of a run: no process heals it, and the fork's driver goes on."""
     world = World(total_batches=500)
     engine = world.engine(drill())
     abandoned = engine.begin("kill_driver", "abandoned-1")

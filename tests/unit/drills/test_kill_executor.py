@@ -53,7 +53,7 @@ def test_in_local_mode_it_is_not_applicable_and_nothing_starts(master: str) -> N
     assert world.cleared == 1
 
 
-def test_a_host_without_executors_of_the_driver_is_told() -> None:
+def test_a_host_without_executors_of_the_driver_is_reported() -> None:
     world = World(executors_here=0, total_batches=400)
     result = run(world, within=20.0)
     assert result.status is DrillStatus.ABORTED
@@ -87,7 +87,7 @@ def test_a_driver_that_does_not_live_through_it_deviates_and_is_not_started_agai
     assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "passed"
 
 
-def test_a_kill_whose_teller_died_is_no_proof_and_another_executor_is_struck() -> None:
+def test_a_kill_whose_process_died_is_not_a_proof_and_another_executor_is_struck() -> None:
     """Batch N commits soon after: what is left cannot show that it had not when the executor died."""
     world = World(die_at="after_executor_kill", total_batches=30)
     engine = world.engine(drill(FaultKind.KILL_EXECUTOR))

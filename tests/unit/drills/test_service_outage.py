@@ -1,4 +1,4 @@
-"""A service taken away and brought back: what lands, what is a miss, and that it is always brought back."""
+"""A service that is stopped and started again: what lands, what is a miss, and that it is always started again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def run(world: World, outage: OutageSpec = OUTAGE, **changes: object) -> DrillRu
     return world.engine(drill(KIND, fault=spec)).run(KIND.value)
 
 
-def assert_brought_back(world: World) -> None:
-    assert world.service.away_since is None
+def assert_started_again(world: World) -> None:
+    assert world.service.down_since is None
     assert world.service.commands[-1] == "up"
 
 
@@ -65,10 +65,10 @@ def test_a_driver_that_no_restart_cures_never_came_back() -> None:
     assert "never came back" in result.reason
     assert "TimeoutException" in result.reason
     assert len(world.drivers) == 1
-    assert_brought_back(world)
+    assert_started_again(world)
 
 
-def test_a_command_that_takes_nothing_away_is_a_miss() -> None:
+def test_a_command_that_stops_nothing_is_a_miss() -> None:
     world = World(down_works=False, total_batches=60)
     result = run(world, attempts=2)
     assert result.status is DrillStatus.FAILED
@@ -83,7 +83,7 @@ def test_a_command_that_fails_is_a_miss_with_its_own_words() -> None:
     result = run(world, attempts=1)
     assert result.status is DrillStatus.FAILED
     assert "`down` ended with status 3: down said this" in result.reason
-    assert_brought_back(world)
+    assert_started_again(world)
 
 
 def test_a_service_that_something_else_starts_again_is_a_miss() -> None:
@@ -92,16 +92,16 @@ def test_a_service_that_something_else_starts_again_is_a_miss() -> None:
     assert "came back before `up`: something else started it" in result.reason
 
 
-def test_an_outage_that_the_stream_never_felt_is_a_miss() -> None:
-    """It went on committing: what was taken away is not what it lives on."""
-    world = World(outage_felt=False, total_batches=400)
+def test_an_outage_without_effect_on_the_stream_is_a_miss() -> None:
+    """It went on committing: the stopped service is not the one that it needs."""
+    world = World(outage_has_effect=False, total_batches=400)
     result = run(world, attempts=1)
     assert result.status is DrillStatus.FAILED
     assert "no batch was committed for" in result.reason
-    assert_brought_back(world)
+    assert_started_again(world)
 
 
-def test_an_outage_shorter_than_its_batches_lasts_until_it_is_felt() -> None:
+def test_an_outage_shorter_than_its_batches_lasts_until_it_has_an_effect() -> None:
     result = run(World(), replace(OUTAGE, lasts=1.0))
     assert result.passed, result.reason
     seen = result.facts["fault"]["evidence"]
@@ -109,12 +109,12 @@ def test_an_outage_shorter_than_its_batches_lasts_until_it_is_felt() -> None:
 
 
 def test_an_outage_in_which_the_input_runs_out_is_a_miss() -> None:
-    result = run(World(outage_felt=False, total_batches=20), attempts=1)
+    result = run(World(outage_has_effect=False, total_batches=20), attempts=1)
     assert result.status is DrillStatus.FAILED
     assert "no batch waited for it: batch 19 was committed" in result.reason
 
 
-def test_a_service_that_is_away_before_the_fault_is_a_miss() -> None:
+def test_a_service_that_is_down_before_the_fault_is_a_miss() -> None:
     world = World(total_batches=60)
     probe = world.service.probe
     world.service.probe = lambda fork, service: replace(probe(fork, service), answers=False)  # type: ignore[method-assign]
@@ -123,7 +123,7 @@ def test_a_service_that_is_away_before_the_fault_is_a_miss() -> None:
     assert world.service.commands == []
 
 
-def test_a_service_that_is_not_brought_back_fails_the_drill_and_its_healing() -> None:
+def test_a_service_that_is_not_started_again_fails_the_drill_and_its_healing() -> None:
     world = World(up_failures=99, total_batches=60)
     result = run(world)
     assert result.status is DrillStatus.FAILED
@@ -151,7 +151,7 @@ def test_a_command_that_brings_it_back_at_the_second_time_heals() -> None:
     result = run(world)
     assert result.status is DrillStatus.FAILED
     assert result.facts["heal"]["clean"]
-    assert_brought_back(world)
+    assert_started_again(world)
 
 
 @pytest.mark.parametrize("where", ["after_down", "before_up", "after_up"])
@@ -167,14 +167,14 @@ def test_a_process_killed_in_mid_outage_leaves_it_to_the_healing(where: str) -> 
     with pytest.raises(Killed):
         engine.step(run_id, DrillStep.FAULT)
     if where == "after_down":
-        assert world.service.away_since is not None
+        assert world.service.down_since is not None
         world.service.run = run_command  # type: ignore[method-assign]
     for step in (DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL, DrillStep.REPORT):
         result = engine.step(run_id, step)
     assert "the step fault did not finish" in result.reason
     assert result.facts["heal"]["clean"]
     assert any(entry.kind == "undone" for entry in world.journals.entries(run_id))
-    assert_brought_back(world)
+    assert_started_again(world)
 
 
 def _dead_after_down(world: World) -> Callable[..., CommandResult]:

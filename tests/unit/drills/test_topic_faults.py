@@ -1,4 +1,4 @@
-"""A topic that gets partitions, loses records or is made anew: what passes, and what each of them must not let pass."""
+"""A topic that gets partitions, loses records or is recreated: what passes, and what each fault must not let pass."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_stream_that_reads_no_topic_is_refused_with_what_to_do_instead(kind: F
 
 
 @EVERY
-def test_a_topic_of_its_own_has_other_offsets_so_the_fork_begins_anew(kind: FaultKind) -> None:
+def test_a_copied_topic_has_other_offsets_so_the_fork_begins_from_nothing(kind: FaultKind) -> None:
     assert FAULTS[kind].feed is not Feed.ORIGIN
     with pytest.raises(ValueError, match=r"fork\.rewind is 3, allowed is `all`"):
         DrillSpec(name="d", stream="s", fault=FaultSpec(kind=kind), fork=ForkSpec(rewind=3))
@@ -92,15 +92,17 @@ def test_a_record_that_no_batch_has_is_missed_although_every_row_is_as_expected(
     assert result.facts["steps"]["verification"]["outcome"] == "failed"
 
 
-def test_a_loss_that_is_told_to_the_record_passes_with_the_way_out() -> None:
+def test_a_loss_that_is_reported_to_the_record_passes_with_the_remediation() -> None:
     world = World()
     result = run(world, PASSED)
     assert result.passed, result.reason
-    proof, told, recovery = (result.facts[name] for name in ("fault", "told", "recovery"))
+    proof, refusal, recovery = (result.facts[name] for name in ("fault", "told", "recovery"))
     lost = {each["partition"]: each["end"] - each["start"] for each in proof["lost"]}
     read = proof["committed"] + 1
     assert lost == dict.fromkeys((0, 1), (12 - read) * UNIT // 4), "a quarter of what was unread"
-    assert told["check"]["evidence"]["lost_by_partition"] == {f"{TOPIC}-{part}": count for part, count in lost.items()}
+    assert refusal["check"]["evidence"]["lost_by_partition"] == {
+        f"{TOPIC}-{part}": count for part, count in lost.items()
+    }
     assert result.facts["reconciliation"]["records"] == 12 * 2 * UNIT - sum(lost.values()) == proof["records"]
     kinds = [driver.exit.kind for driver in world.drivers.values()]  # type: ignore[union-attr]
     assert kinds == [ExitKind.STOPPED, ExitKind.FAILED, ExitKind.STOPPED]
@@ -114,7 +116,7 @@ def test_a_loss_that_is_told_to_the_record_passes_with_the_way_out() -> None:
     assert "after the remediation was applied" in report
 
 
-def test_a_topic_that_was_made_anew_passes_with_a_new_checkpoint() -> None:
+def test_a_topic_that_was_recreated_passes_with_a_new_checkpoint() -> None:
     world = World()
     result = run(world, RECREATED)
     assert result.passed, result.reason
@@ -123,7 +125,7 @@ def test_a_topic_that_was_made_anew_passes_with_a_new_checkpoint() -> None:
     assert proof["records"] == result.facts["reconciliation"]["records"] == 12 * 2 * UNIT * 9 // 10
     assert result.facts["told"]["check"]["evidence"]["made_anew"] == [f"{TOPIC}-0", f"{TOPIC}-1"]
     assert recovery["first_new_batch"] == 0
-    assert result.facts["way_out"]["fork"]["checkpoint"].endswith("checkpoint-anew")
+    assert result.facts["way_out"]["fork"]["checkpoint"].endswith("checkpoint-renewed")
     assert world.input.renewals == 1
     assert "predicted" not in result.facts, "what a restart on the old checkpoint takes says nothing of this one"
 
@@ -152,7 +154,7 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
         ("check_status", Status.OK, "the check input_lost: it is OK"),
     ],
 )
-def test_a_loss_that_is_told_in_part_only_deviates(kind: FaultKind, name: str, value: object, words: str) -> None:
+def test_a_loss_that_is_reported_in_part_only_deviates(kind: FaultKind, name: str, value: object, words: str) -> None:
     world = World()
     assert_deviated(run(world, kind, knob(name, value)), words)
     assert "| refusal | no: the fault was not reported in full" in next(iter(world.summaries.values()))

@@ -224,7 +224,7 @@ def test_memory_usage_of_executors_that_nobody_measured_is_unknown() -> None:
     for more in (resident([GB] * 5), _executors(10, 10, 10, until=NOW - 120.5)):
         verdict = judge(memory_usage.CHECK, _on_cluster(*more))
         assert verdict.status is Status.UNKNOWN
-        assert "nobody measured the memory of the executors" in verdict.reason
+        assert "there is no recent measurement of the memory of the executors" in verdict.reason
     bad_driver = judge(memory_usage.CHECK, _on_cluster(*resident([5 * GB] * 5)))
     assert bad_driver.status is CRITICAL, "what is known to be bad is said all the same"
 
@@ -256,7 +256,7 @@ def test_state_restored_but_not_flushed_yet_is_measured_by_the_directory() -> No
     blind = judge(state_size.CHECK, window(reports))
     seeing = judge(state_size.CHECK, window(reports, measurements=(measured("state_dir_bytes", 6e9, NOW - 5),)))
     assert (blind.status, seeing.status, seeing.value) == (OK, CRITICAL, 6e9)
-    assert "no flush" in seeing.reason
+    assert "has not flushed yet" in seeing.reason
 
 
 def test_kept_versions_under_state_are_evidence_not_the_value() -> None:

@@ -86,7 +86,7 @@ class TestBacklog:
             self._down(ExitKind.COMPLETED, spec=daily),
         ):
             assert (verdict.status, verdict.value) == (OK, 0.0)
-            assert verdict.reason == "not running: 1,500 files wait until it is started"
+            assert verdict.reason == "not running: 1,500 files wait until the stream is started"
 
     def test_what_waits_for_a_stream_that_is_meant_to_run_is_one(self) -> None:
         """Its driver died, or its query ended by itself, which its trigger does not ask for."""
@@ -238,7 +238,7 @@ class TestWatermark:
         marks = [1e6 + 10.0 * n for n in range(50)] + [1e6 - 3_600 + 10.0 * n for n in range(10)]
         verdict = self._run(marks)
         assert verdict.status is WARNING
-        assert "ran back" in verdict.reason
+        assert "went back" in verdict.reason
         assert verdict.evidence["behind_s"] == 0
 
     def test_a_query_without_watermark_is_well(self) -> None:

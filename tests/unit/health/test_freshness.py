@@ -76,7 +76,7 @@ def test_good_batches_are_history_while_one_hangs(check: Check, quiet: float, st
     """The trigger is 10 s and a batch takes 5: from 130 s without a commit on the reports say nothing of now."""
     verdict = judge(check, hung(quiet))
     assert verdict.status is status
-    assert ("nothing was committed, so this is old" in verdict.reason) == (status is UNKNOWN)
+    assert ("nothing was committed, so this is out of date" in verdict.reason) == (status is UNKNOWN)
 
 
 @EACH
@@ -154,11 +154,11 @@ class TestBacklog:
         """833 a second while it read; with six minutes of nothing (less a trigger) it is 83,300 in 450 s."""
         running = self.verdict(5, 10_000)
         assert running.status is OK
-        assert "10,000 records wait, 833 records/s are read" in running.reason
+        assert "10,000 records wait, the stream reads 833 records/s" in running.reason
         verdict = self.verdict(360, 10_000)
         assert verdict.status is UNKNOWN
         assert verdict.value == pytest.approx(10_000 / (83_300 / 450))
-        assert "nothing was committed for 6m, which makes 185 records/s up to now" in verdict.reason
+        assert "nothing was committed for 6m, so the average is 185 records/s" in verdict.reason
         assert "are read" not in verdict.reason
 
     def test_a_stream_that_stands_still_gets_an_alarm_from_what_waits(self) -> None:
@@ -186,7 +186,7 @@ class TestBacklog:
         quiet = log(19, 19, planned_at=NOW - age, committed_at=NOW - age)
         verdict = judge(backlog.CHECK, hung(age, reports=reports, spec=script, log=quiet))
         assert verdict.status is status
-        assert ("the newest report is too old to say what waits" in verdict.reason) == (status is UNKNOWN)
+        assert ("the newest report is too old to show what waits" in verdict.reason) == (status is UNKNOWN)
 
     @pytest.mark.parametrize(("age", "status"), [(0, OK), (9_000, UNKNOWN)])
     def test_rates_grow_old(self, age: float, status: Status) -> None:
@@ -237,7 +237,7 @@ class TestRowsThatWereAllDropped:
     def test_one_such_batch_is_never_well(self) -> None:
         verdict = judge(late_rows.CHECK, window(self.reports(7)))
         assert verdict.status is WARNING
-        assert "batch 7 kept none of its 250 rows: all that reached its state was late" in verdict.reason
+        assert "batch 7 kept none of its 250 rows: all rows that reached its state were late" in verdict.reason
         assert "250 of 190,250 rows (0.131 %) were dropped as late in 1 of 20 batches" in verdict.reason
         assert "at least" not in verdict.reason, "all of them: nothing is left to estimate"
         assert verdict.evidence["batches_dropped_whole"] == [7]

@@ -158,7 +158,7 @@ def test_noise_without_a_trend_near_the_limit_is_unknown() -> None:
     rng = random.Random(1)
     verdict = judge(state_growth.CHECK, window(hourly=hourly([rng.uniform(2.6e9, 4.9e9) for _ in range(10)])))
     assert verdict.status is UNKNOWN
-    assert "no trend" in verdict.reason
+    assert "no clear trend" in verdict.reason
 
 
 @pytest.mark.parametrize(("points", "known"), [(7, False), (8, True), (48, True)])
@@ -175,7 +175,7 @@ def test_a_forecast_says_from_when_it_is(later: float, says: bool) -> None:
     ]
     verdict = judge(state_growth.CHECK, window(reports, now=NOW + later))
     assert verdict.status is WARNING
-    assert ("counted from the newest batch, 10h ago: none has run since" in verdict.reason) is says
+    assert ("counted from the newest batch 10h ago" in verdict.reason) is says
 
 
 def test_ten_minutes_of_a_young_state_forecast_no_doom() -> None:

@@ -1,4 +1,4 @@
-"""Records that went before any batch read them."""
+"""Records that were deleted before any batch read them."""
 
 from dataclasses import replace
 
@@ -34,12 +34,12 @@ def waits(**found: object) -> WaitingInput:
 @pytest.mark.parametrize(
     ("waiting", "status", "told"),
     [
-        (None, Status.UNKNOWN, "did not tell"),
-        (waits(), Status.OK, "is kept"),
-        (waits(lost={"events-1": 1}), Status.WARNING, "1 records went before any batch read them (events-1)"),
+        (None, Status.UNKNOWN, "did not report"),
+        (waits(), Status.OK, "still has every record"),
+        (waits(lost={"events-1": 1}), Status.WARNING, "1 records were deleted before any batch read them (events-1)"),
         (waits(lost={"events-1": 2}), Status.CRITICAL, "2 records"),
         (waits(lost={"events-0": 5, "events-1": 2000}), Status.CRITICAL, "2,005 records"),
-        (waits(rewound=("events-0",)), Status.CRITICAL, "made anew: events-0"),
+        (waits(rewound=("events-0",)), Status.CRITICAL, "recreated: events-0"),
     ],
 )
 def test_each_record_that_is_gone_is_one_too_many(waiting: WaitingInput | None, status: Status, told: str) -> None:
@@ -62,17 +62,17 @@ def test_the_advice_for_a_recreated_topic_begins_with_the_right_cure(
     assert first.startswith(
         "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place"
     )
-    assert second.startswith("A new checkpoint alone is no way out")
+    assert second.startswith("A new checkpoint alone is not enough")
     assert "retention" not in found.advice
 
 
 def test_the_advice_for_a_retention_that_passed_the_stream_is_another_one() -> None:
     found = verdict(waits(lost={"events-1": 2000}))
-    assert found.advice.startswith("If the retention passed the stream, raise it")
+    assert found.advice.startswith("If the topic's retention deleted records before the stream read them, raise it")
     assert "new checkpoint" not in found.advice
 
 
-def test_a_topic_with_another_id_was_made_anew_however_far_it_has_grown() -> None:
+def test_a_topic_with_another_id_was_recreated_however_far_it_has_grown() -> None:
     """CRITICAL for as long as this checkpoint is in use; looks that saw nothing in between forget nothing."""
     first = verdict(waits(topic_id="one"))
     blind = verdict(None, before=first)
@@ -94,7 +94,7 @@ def test_a_topic_with_another_id_was_made_anew_however_far_it_has_grown() -> Non
         Status.UNKNOWN,
         Status.CRITICAL,
     ]
-    assert "its id is two, and one is that" in again.reason
+    assert "its id is two, and the topic that this checkpoint has read had the id one" in again.reason
 
 
 @pytest.mark.parametrize("way_out", ["a new checkpoint", "another topic", "another cluster"])
@@ -127,7 +127,7 @@ def test_of_a_script_that_may_read_a_topic_nothing_is_known() -> None:
         (8, 9, 8, True),  # the batch that found it is planned to end where the new topic ends
     ],
 )
-def test_a_topic_that_ends_before_what_was_read_was_made_anew(
+def test_a_topic_that_ends_before_what_was_read_was_recreated(
     planned: int, committed: int, last: int, anew: bool
 ) -> None:
     lag = PartitionLag(partition=0, planned=planned, committed=committed, first=0, last=last)

@@ -302,7 +302,7 @@ def test_a_dead_driver_of_a_stream_that_is_wanted_stopped_is_not_stalled(end: Ex
     mine = window(history(), log=log(20, 19), drivers=(gone,), driver_alive=False, wanted_stopped=True)
     verdict = judge(CHECK, mine)
     assert verdict.status is OK
-    assert "not running: it is wanted stopped" in verdict.reason
+    assert "not running: the stream should be stopped" in verdict.reason
 
 
 def test_a_driver_that_lives_though_it_is_wanted_stopped_is_judged_as_any_other() -> None:
@@ -404,4 +404,4 @@ def test_a_stream_without_a_driver_that_is_wanted_stopped_is_not_stuck() -> None
     left = window(log=log(5, 4, planned_at=NOW - 20_000))
     assert judge(CHECK, left).status is Status.CRITICAL
     verdict = judge(CHECK, replace(left, wanted_stopped=True))
-    assert (verdict.status, verdict.reason) == (Status.OK, "not running: it is wanted stopped")
+    assert (verdict.status, verdict.reason) == (Status.OK, "not running: the stream should be stopped")

@@ -128,7 +128,7 @@ def test_the_partition_its_records_and_their_age_are_told() -> None:
         previous={"topic_lag": verdict},
     )
     verdict = judge(topic_lag.CHECK, mine)
-    told = "events-0: 1,234 records wait, the oldest for 14m, and the committed offset 100 has stood still for 10m"
+    told = "events-0: 1,234 records wait, the oldest for 14m, and the committed offset 100 has not moved for 10m"
     assert f"stalled, 1 of 2 partitions: {told}" in verdict.reason
     assert verdict.evidence["partitions"] == {
         "events-0": f"stalled: {told.removeprefix('events-0: ')}",
@@ -244,12 +244,12 @@ def test_a_stall_comes_before_a_rewind() -> None:
     assert "stalled" in verdict.reason
 
 
-def test_a_topic_that_ends_before_the_committed_offset_was_made_anew() -> None:
+def test_a_topic_that_ends_before_the_committed_offset_was_recreated() -> None:
     """Not caught up, although nothing waits; the first measurement tells it, and the advice is for that cause."""
     verdict = course([[(100, 40)]])
     assert verdict.status is CRITICAL
     assert verdict.advice == RECREATED
-    assert "it ends at 40, before the committed offset 100: the topic was made anew" in verdict.reason
+    assert "it ends at 40, before the committed offset 100: the topic was recreated" in verdict.reason
 
 
 @pytest.mark.parametrize(("minutes", "status"), [(9, OK), (10, WARNING), (60, WARNING), (61, CRITICAL)])
@@ -305,7 +305,7 @@ def test_a_broker_that_does_not_answer_for_a_while_takes_no_history() -> None:
     verdict = course(still(8))
     silent = window(spec=stream(), now=NOW + 9 * MINUTE, log=log(3, 3), waiting=None, previous={"topic_lag": verdict})
     unknown = judge(topic_lag.CHECK, silent)
-    assert (unknown.status, unknown.reason) == (UNKNOWN, "the broker did not tell its offsets")
+    assert (unknown.status, unknown.reason) == (UNKNOWN, "the broker did not report its offsets")
     assert course(still(0), before=unknown, begin=NOW + 10 * MINUTE).status is WARNING
 
 

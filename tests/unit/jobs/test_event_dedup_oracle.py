@@ -54,5 +54,5 @@ def test_what_is_no_event_or_of_the_future_is_malformed() -> None:
 def test_repeats_that_differ_in_one_batch_are_chance_and_told() -> None:
     found = expectation("event_dedup", [[line("a"), line("a", action="buy")]], marks([0, 0]))
     assert found.problems == (
-        "repeats of one event that differ, in one batch: which of them is kept is chance: a (batch 0)",
+        "repeats of one event that differ, in one batch: it is undefined which of them is kept: a (batch 0)",
     )

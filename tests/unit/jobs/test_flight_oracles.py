@@ -88,7 +88,8 @@ def test_reports_of_one_batch_that_differ_are_reported() -> None:
     for job, wanted in (("flight_dedup", marks(6, [0])), ("flight_dedup_unbounded", [0, 0])):
         (problem,) = expectation(job, [batch], wanted).problems
         assert (
-            problem == "reports of one flight that differ, in one batch: which of them is kept is chance: a (batch 0)"
+            problem
+            == "reports of one flight that differ, in one batch: it is undefined which of them is kept: a (batch 0)"
         )
 
 

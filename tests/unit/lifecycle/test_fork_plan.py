@@ -234,7 +234,7 @@ def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [
         ({"source": SourceSpec()}, "drill a stream with such a source"),
         ({"sink": SinkSpec()}, "drill a stream with such a sink"),
@@ -243,14 +243,14 @@ def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_p
     ],
 )
 def test_streams_that_cannot_be_redirected_are_refused(
-    change: dict[str, object], told: str, origin: StreamSpec, tmp_path: Path
+    change: dict[str, object], words: str, origin: StreamSpec, tmp_path: Path
 ) -> None:
     with pytest.raises(CheckpointError) as caught:
         fork(replace(origin, **change), into=tmp_path / "fork")  # type: ignore[arg-type]
-    assert told in caught.value.next_step
+    assert words in caught.value.next_step
 
 
-def test_a_purge_that_races_the_copy_starts_it_anew(
+def test_a_purge_that_races_the_copy_starts_it_again(
     origin: StreamSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark deletes an old state version between the listing and the link."""

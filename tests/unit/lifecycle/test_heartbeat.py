@@ -61,9 +61,9 @@ def test_since_when_it_is_silent_is_what_the_driver_said_last() -> None:
 
 
 def test_the_record_of_a_frozen_driver_says_who_killed_it_and_why() -> None:
-    record = killed_unresponsive(61.2, at=5, by="its keeper")
+    record = killed_unresponsive(61.2, at=5, by="its supervisor process")
     assert (record.kind, record.signal, record.error_class, record.curable) == (
         ExitKind.KILLED, 9, "JvmUnresponsive", True,
     )  # fmt: skip
-    assert record.message == "the driver's JVM did not answer for 1m 1s: its keeper killed it with SIGKILL"
-    assert "SIGSTOP" in killed_unresponsive(61.2, at=5, by="its keeper", stopped=True).message
+    assert record.message == "the driver's JVM did not answer for 1m 1s: its supervisor process killed it with SIGKILL"
+    assert "SIGSTOP" in killed_unresponsive(61.2, at=5, by="its supervisor process", stopped=True).message

@@ -176,7 +176,7 @@ class World:
 
 
 def test_a_stream_that_never_ran_is_launched() -> None:
-    """No driver, no wish: it is wanted running."""
+    """No driver and no desired state: the stream should run."""
     assert World().move() == Launch(reason="first launch")
 
 
@@ -189,7 +189,7 @@ def test_a_living_driver_is_watched_whoever_asks() -> None:
 
 
 def test_a_living_driver_is_watched_also_while_it_is_being_stopped() -> None:
-    """The wish to stop is obeyed by the driver; the supervisor follows until it has ended."""
+    """The stop request is obeyed by the driver; the supervisor follows until it has ended."""
     world = World()
     world.start(SPEC, launched_by="somebody")
     world.want(Desired.STOPPED)

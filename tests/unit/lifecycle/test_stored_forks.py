@@ -1,4 +1,4 @@
-"""Forks that are in the object store of their origin: made of a checkpoint that a real Spark wrote, read, cleared away.
+"""Forks that are in the object store of their origin: made from a checkpoint of a real Spark, read, and removed.
 
 That Spark runs them rightly is shown by tests/spark/test_object_store.py.
 """
@@ -154,8 +154,8 @@ def test_a_fork_that_cannot_be_finished_leaves_nothing(origin: StreamSpec, lake:
     lake.pipe_file(f"s3a://{lost}", content)
 
 
-def test_a_purge_is_told_from_a_store_that_fails(lake: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3 has a word of its own for an object that is not there, and so has its client."""
+def test_a_purge_is_distinguished_from_a_store_that_fails(lake: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 has its own error for an object that does not exist, and so has its client."""
     lake.pipe_file(f"{ROOT}/a", b"")
 
     def fails(one: str, two: str, **options: Any) -> None:
@@ -183,7 +183,7 @@ def test_what_is_left_of_a_drill_is_on_this_host_and_nothing_in_the_store(
     forks: DrillForks, lake: Bucket, tmp_path: Path
 ) -> None:
     for neighbour in (f"{RUN}2/fork/checkpoint/offsets/0", f"{RUN}/notes", "readme"):
-        lake.pipe_file(f"{AT}/{neighbour}", b"of somebody else")
+        lake.pipe_file(f"{AT}/{neighbour}", b"of another stream")
     others = elsewhere(lake)
     view = forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
     assert view.checkpoint == f"{AT}/{RUN}/fork/checkpoint"
@@ -211,7 +211,7 @@ def test_the_signs_of_its_folders_go_too(forks: DrillForks, lake: Bucket) -> Non
     assert not lake.isdir(f"{AT}/{RUN}")
 
 
-def test_half_a_fork_of_a_killed_try_is_made_anew_and_cleared_away(forks: DrillForks, lake: Bucket) -> None:
+def test_half_a_fork_of_a_killed_try_is_made_again_and_removed(forks: DrillForks, lake: Bucket) -> None:
     half = f"{AT}/{RUN}/fork/checkpoint/state/0/0/99.changelog"
     lake.pipe_file(half, b"half")
     forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
@@ -231,19 +231,19 @@ def test_a_folder_that_is_not_the_runs_is_never_removed(
 
 
 @pytest.mark.parametrize(
-    ("change", "at", "told"),
+    ("change", "at", "words"),
     [
-        ({}, f"{ROOT}/output/drills", "the stream minutes's"),
-        ({}, f"{ROOT}/checkpoint", "the stream minutes's"),
-        ({"quarantine": AT}, AT, "the stream minutes's"),
+        ({}, f"{ROOT}/output/drills", "of the stream minutes"),
+        ({}, f"{ROOT}/checkpoint", "of the stream minutes"),
+        ({"quarantine": AT}, AT, "of the stream minutes"),
         ({"checkpoint": "/c", "sink": ParquetSink(path="/o")}, AT, "neither its checkpoint nor its output"),
     ],
 )
 def test_where_no_fork_can_be_the_drill_ends_before_anything_is_made(
-    change: dict[str, Any], at: str, told: str, origin: StreamSpec, lake: Bucket, tmp_path: Path
+    change: dict[str, Any], at: str, words: str, origin: StreamSpec, lake: Bucket, tmp_path: Path
 ) -> None:
     forks = DrillForks(DrillArchive(tmp_path / "data"), lambda name: replace(origin, **change))
-    with pytest.raises(DrillAborted, match=told):
+    with pytest.raises(DrillAborted, match=words):
         forks.make(RUN, "minutes", replace(SPEC, at=at), Feed.ORIGIN)
     assert elsewhere(lake) == []
     assert forks.clear(RUN, None) == []
@@ -270,7 +270,7 @@ def test_a_drill_reads_where_the_fork_stands(view: ForkView, lake: Bucket, tmp_p
     assert facts.unplanned(view) == view.unseen == 5
 
 
-def test_a_store_that_fails_is_told_and_not_taken_for_an_empty_one(
+def test_a_store_that_fails_is_reported_and_not_taken_for_an_empty_one(
     view: ForkView, lake: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts = ForkCheckpoint(Store(f"sqlite:///{tmp_path}/store.db"))

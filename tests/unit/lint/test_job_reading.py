@@ -35,6 +35,11 @@ def test_a_job_that_cannot_be_parsed_raises_nothing(text: str) -> None:
     assert "cannot be parsed" in read.problem
 
 
+def test_an_expression_of_hundreds_of_terms_is_python_and_its_queries_are_not_counted() -> None:
+    read = job(f"x = {' + '.join(['1'] * 900)}\n{START}")
+    assert (read.parsed, read.queries, len(read.sinks)) == (True, None, 1)
+
+
 PROCESSOR = """
     class Counts(StatefulProcessor):
         def init(self, handle):
@@ -130,6 +135,7 @@ if __name__ == "__main__":
         ("def build(spark, spec):\n    return spark.readStream.json('in')", 1),
         (f"{START}\n{START}", 2),
         ("rows.writeStream.toTable('t')", 1),
+        ("writer = rows.writeStream.foreachBatch(f)\nwriter.start().awaitTermination()", 1),
         (f"try:\n    {START}\nfinally:\n    spark.stop()", 1),
         (MAIN, 2),
         (f"from pyspark.sql import functions as f\nimport yaml_like_settings\n{START}", 1),

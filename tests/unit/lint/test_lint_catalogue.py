@@ -49,4 +49,4 @@ def test_the_page_of_a_dag_shows_what_was_found() -> None:
     spec, thresholds = STREAMS["flight_dedup_unbounded"], load_thresholds(ROOT)
     assert "| `SW101 error` | Deduplicate" in stream_doc(spec, thresholds, planned(spec))
     assert "| `SW101 unknown` | what state the job keeps" in stream_doc(spec, thresholds, lint_declared(spec, DRILLS))
-    assert "Nothing found" in stream_doc(spec, thresholds, ())
+    assert "No findings" in stream_doc(spec, thresholds, ())

@@ -75,4 +75,4 @@ def test_a_sink_that_a_fork_cannot_redirect_is_refused(stream: StreamSpec) -> No
 
 
 def test_a_fault_on_a_topic_is_refused_for_a_folder(stream: StreamSpec) -> None:
-    assert "which has no topic that could be copied" in refusal(stream, Feed.COPY).observed
+    assert "not a topic that can be copied" in refusal(stream, Feed.COPY).observed

@@ -314,7 +314,7 @@ def test_a_driver_launched_weeks_ago_is_still_the_streams_driver(tmp_path: Path,
 
 
 def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp_path: Path, store: Store) -> None:
-    """No driver lives that could obey: what is left of the stop is the wish, until the stream is wanted running."""
+    """No driver is alive to obey: the stop remains as the desired state, until a person starts the stream."""
     stream = Stream(tmp_path, store)
     stream.run(range(20), until=T0 - 80_000)
     for number in range(1_500):
@@ -325,13 +325,13 @@ def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp
         verdicts = HealthMonitor(store).judge(stream.spec, T0)
         return {each.check for each in verdicts if each.status is Status.CRITICAL}
 
-    wish = DesiredState(
+    stopped = DesiredState(
         stream="orders", desired=Desired.STOPPED, changed_by="ann", reason="new schema", changed_at=T0 - 79_000
     )
     assert critical() == {"progress_stalled", "restart_loop", "backlog"}
-    store.stops.set_desired(wish)
+    store.stops.set_desired(stopped)
     assert critical() == set()
-    store.stops.set_desired(replace(wish, desired=Desired.RUNNING))
+    store.stops.set_desired(replace(stopped, desired=Desired.RUNNING))
     assert critical() == {"progress_stalled", "restart_loop", "backlog"}
 
 

@@ -11,7 +11,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.services.housekeeping import KEEP, Swept, sweep
+from streamwarden.services.housekeeping import KEEP, RemovedFolders, sweep
 
 NOW = 1_800_000_000.0
 OLD, RECENT = NOW - KEEP - 1, NOW - KEEP + 1
@@ -60,7 +60,7 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
         driver(store, tmp_path, "s", OLD),
     ]
     (tmp_path / "drills" / "nobody_knows").mkdir()
-    assert sweep(store, tmp_path, NOW) == Swept(drills=1, fork_drivers=1)
+    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1)
     assert [path.exists() for path in gone] == [False, False]
     assert [path.exists() for path in kept] == [True] * 5
     assert (tmp_path / "drills" / "nobody_knows").exists()
@@ -68,4 +68,4 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
 
 
 def test_a_data_folder_that_has_seen_no_drill_is_swept_too(store: Store, tmp_path: Path) -> None:
-    assert sweep(store, tmp_path / "none", NOW) == Swept(drills=0, fork_drivers=0)
+    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(drills=0, fork_drivers=0)

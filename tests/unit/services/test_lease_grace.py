@@ -1,4 +1,4 @@
-"""After an outage of the store the drivers of other hosts have lapsed leases, the living as the dead."""
+"""After an outage of the store the leases of all drivers on other hosts have expired, of the living and of the dead."""
 
 from __future__ import annotations
 

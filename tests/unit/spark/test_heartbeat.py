@@ -66,14 +66,14 @@ def test_a_long_pause_is_noticed_and_so_is_its_end_and_the_lease_is_kept(patient
     assert not (patient.folder / files.UNRESPONSIVE).exists()
 
 
-def test_past_the_bound_the_lease_is_not_renewed_and_the_keeper_gets_word(patient: Patient) -> None:
+def test_past_the_bound_the_lease_is_not_renewed_and_the_supervisor_process_gets_the_report(patient: Patient) -> None:
     patient.pass_time(BOUND, answers=False)
     assert not patient.heartbeat.beats
     assert files.read_document(patient.folder / files.UNRESPONSIVE) == {"silent_for": BOUND}
-    assert patient.jvm.poll() is None, "killing is the keeper's"
+    assert patient.jvm.poll() is None, "killing is the supervisor process's"
 
 
-def test_without_a_keeper_the_python_half_kills_the_jvm_and_records_it(patient: Patient) -> None:
+def test_without_a_supervisor_process_the_python_half_kills_the_jvm_and_records_it(patient: Patient) -> None:
     patient.pass_time(BOUND + SUPERVISOR_GRACE, answers=False)
     assert patient.jvm.wait(10) == -signal.SIGKILL
     outcome = files.read_outcome(patient.folder)

@@ -132,7 +132,7 @@ def test_two_input_files_of_one_name_leave_no_verdict(files: list[Path], facts: 
     twin = tmp_path / "sub" / files[0].name
     twin.parent.mkdir()
     twin.write_text("{}\n")
-    with pytest.raises(VerificationError, match="share their name"):
+    with pytest.raises(VerificationError, match="have the same name"):
         answer(QUESTION, [*files, twin], facts)
 
 

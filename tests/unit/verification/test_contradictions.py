@@ -36,20 +36,20 @@ def test_times_outside_the_drivers_life_are_reported() -> None:
     honest = replace(FACTS, rate=None, starts=(life,))
     assert contradictions(honest) == []
     [problem] = contradictions(replace(honest, times={0: TIMES[0], 1: TIMES[1] + 600_000}))
-    assert problem.startswith("batch that was planned while its driver did not live: batch 1 says ")
+    assert problem.startswith("batch that was planned while its driver did not run: batch 1 says ")
 
 
 def test_only_a_start_brings_another_version_of_the_state() -> None:
     """Which version ran which batch decides what its rows are."""
     two = replace(FACTS, rate=None, times={}, state={0: frozenset({"a.b"}), 1: frozenset({"a.c"})})
-    assert contradictions(two) == ["state that changed its form where no driver started: batch 1"]
+    assert contradictions(two) == ["state that changed its schema where no driver started: batch 1"]
     assert contradictions(replace(two, starts=(Start(at=0.0, planned=1, committed=0),))) == []
 
 
 def test_a_start_with_unknown_logs_may_have_brought_another_version_of_the_state() -> None:
     unknown = Start(at=0.0, planned=None, committed=None, logs_known=False)
     two = replace(FACTS, rate=None, times={}, state={0: frozenset({"a.b"}), 1: frozenset({"a.c"})}, starts=(unknown,))
-    with pytest.raises(VerificationError, match="state that changed its form"):
+    with pytest.raises(VerificationError, match="state that changed its schema"):
         contradictions(two)
     assert contradictions(replace(two, state={0: frozenset({"a.b"})})) == []
 

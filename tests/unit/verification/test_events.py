@@ -98,7 +98,7 @@ def test_in_mode_update_the_newest_row_of_a_key_is_left_and_an_earlier_one_may_c
 def test_in_mode_update_two_rows_of_one_key_in_one_batch_are_a_problem() -> None:
     found = of(event("k", "1", 1, update=True), event("k", "2", 1, update=True), update=True)
     (problem,) = found.problems
-    assert problem.startswith("1 rows were others when their batch ran again")
+    assert problem.startswith("1 rows differed when their batch ran again")
 
 
 def told_live(key: str, value: str) -> Event:

@@ -1,8 +1,8 @@
-"""A connection to a Kafka broker, in the words of its two clients: Spark's (Java) and ours (librdkafka).
+"""A connection to a Kafka broker as settings of its two clients: Spark's (Java) and ours (librdkafka).
 
 The connection is Airflow's: `extra` holds librdkafka's settings (`bootstrap.servers`, `security.protocol`,
-`sasl.mechanism`, `sasl.username`, …), as for Airflow's own Kafka provider. Host, login and password of the connection
-stand in for those of them that are not there.
+`sasl.mechanism`, `sasl.username`, …), as for Airflow's own Kafka provider. Where `extra` lacks one of these, the
+connection's host, login and password are used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TRANSLATED: Final = frozenset({*_SAME, *_PEM, _IDENTIFICATION, "sasl.username",
 
 class _Quiet:
     def log(self, *_: Any) -> None:
-        """Say nothing."""
+        """Write nothing."""
 
 
 QUIET: Final = _Quiet()
@@ -45,13 +45,13 @@ QUIET: Final = _Quiet()
 
 
 def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
-    """A client that reads and leaves no trace: nothing is ever committed under the group that its library asks for.
+    """A client that only reads: it commits no offsets under the consumer group that its library requires.
 
     Args:
         purpose: names that group.
         more: further settings of librdkafka.
 
-    Raises ConfigError for a connection that names no broker, or has a setting that the library does not take.
+    Raises ConfigError for a connection that names no broker, or has a setting that the library refuses.
     """
     from confluent_kafka import Consumer, KafkaException
 
@@ -61,7 +61,7 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
     except KafkaException as error:
         raise ConfigError(
             f"the settings of the connection {known.name!r} are refused: {error.args[0].str()}",
-            expected="settings of librdkafka, and certificates in PEM files that can be read here",
+            expected="settings of librdkafka, and certificates in PEM files that this process can read",
             where=f"connection {known.name}",
             next_step="correct the connection",
         ) from error
@@ -70,7 +70,7 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
 def kept_offsets(consumer: Consumer, topic: str, partition: int, *, deadline: float) -> tuple[int, int]:
     """The oldest offset that the partition keeps, and the one behind its newest.
 
-    A partition between two leaders (one is being elected, a topic was just made) is asked until `deadline`, a time of
+    A partition between two leaders (an election, or a topic that was just created) is asked until `deadline`, a time of
     `time.monotonic`. Raises KafkaException.
     """
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -88,9 +88,10 @@ def kept_offsets(consumer: Consumer, topic: str, partition: int, *, deadline: fl
 
 
 def topic_id(known: Connection, topic: str, *, within: float) -> str | None:
-    """The id that the cluster gave the topic when it was made: one that is deleted and made anew has another.
+    """The id that the cluster gave the topic when it was created. A topic that is deleted and recreated has another id.
 
-    None: there is no such topic, or the brokers are older than ids (Kafka 2.8), or did not tell in so many seconds.
+    None: there is no such topic, or the brokers are older than topic ids (Kafka 2.8), or did not answer within `within`
+    seconds.
     Raises ConfigError for a connection that names no broker.
     """
     from concurrent.futures import TimeoutError as TooLate
@@ -99,7 +100,7 @@ def topic_id(known: Connection, topic: str, *, within: float) -> str | None:
     from confluent_kafka.admin import AdminClient
 
     settings: dict[str, Any] = {**client_settings(known), "logger": QUIET}
-    client = AdminClient(settings)  # has to live until the answer is there
+    client = AdminClient(settings)  # must live until the answer has come
     try:
         asked = client.describe_topics(TopicCollection([topic]), request_timeout=within)
         found = str(asked[topic].result(timeout=within).topic_id)
@@ -109,7 +110,7 @@ def topic_id(known: Connection, topic: str, *, within: float) -> str | None:
 
 
 def headers(message: Message) -> dict[str, bytes]:
-    """A record's headers that have a value; of several of one name the last."""
+    """A record's headers that have a value; of several with one name, the last."""
     found: Any = message.headers() or []
     return {name: value for name, value in found if value is not None}
 
@@ -145,14 +146,14 @@ def java_options(known: Connection) -> dict[str, str]:
     unknown = sorted(set(settings) - _TRANSLATED)
     if unknown:
         raise ConfigError(
-            f"settings of the connection {known.name!r} that Spark's Kafka client has no counterpart of: "
+            f"settings of the connection {known.name!r} without a counterpart in Spark's Kafka client: "
             + ", ".join(unknown),
             expected=f"some of {', '.join(sorted(_TRANSLATED))}",
             where=f"connection {known.name}",
             next_step="leave them out of the connection; settings of one stream's reader go into its source.options",
         )
     options: dict[str, str] = {key: settings[key] for key in _SAME if key in settings}
-    if _IDENTIFICATION in settings:  # Java's word for none is no word
+    if _IDENTIFICATION in settings:  # Java writes `none` as an empty text
         options[_IDENTIFICATION] = settings[_IDENTIFICATION].replace("none", "")
     if "sasl.username" in settings:
         options["sasl.jaas.config"] = _login(known, settings)
@@ -195,7 +196,7 @@ def _pem(known: Connection, key: str, path: str) -> str:
         ) from error
     if key == _KEY and not any(head in text for head in _PKCS8):
         raise ConfigError(
-            f"{key} holds no key that Java can read",
+            f"{key} does not hold a key that Java can read",
             expected="a key in PKCS #8 (`BEGIN PRIVATE KEY`, or `BEGIN ENCRYPTED PRIVATE KEY` with ssl.key.password)",
             where=f"connection {known.name}",
             next_step=f"openssl pkcs8 -topk8 -in {path} -out NEW.key -nocrypt, and name that file",

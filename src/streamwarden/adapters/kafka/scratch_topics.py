@@ -1,4 +1,4 @@
-"""Topics of a fork's own, made and deleted. Their names begin like no other's: none but these is ever touched."""
+"""Creates and deletes the topics of forks. Their names share a prefix, and no other topic is ever changed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ANSWER_WITHIN: Final = 10.0
 """Seconds for an answer of the broker."""
 
 KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a fork's topic: it goes with the drill, and nothing in it goes before."""
+"""Settings of a fork's topic: nothing in it is removed before the drill deletes the topic."""
 
 
 @contextmanager
 def administered(known: Connection, topic: str) -> Iterator[AdminClient]:
-    """A client for what is done to `topic`; what the broker refuses is a CheckpointError.
+    """A client that changes `topic`; a refusal of the broker is raised as a CheckpointError.
 
-    Raises CheckpointError also if the topic is none of a fork's.
+    Raises CheckpointError also if the topic is not a fork's.
     """
     from concurrent.futures import TimeoutError as TooLate
 
@@ -38,7 +38,7 @@ def administered(known: Connection, topic: str) -> Iterator[AdminClient]:
             f"{topic} is not a topic of a fork",
             expected=f"{SCHEMA}…",
             where=where(known, topic),
-            next_step="nothing was done to it; a drill makes, changes and deletes topics of its own alone",
+            next_step="nothing was changed; a drill creates, changes and deletes only the topics of its forks",
         )
     settings: dict[str, Any] = {**client_settings(known), "logger": QUIET}
     try:
@@ -46,7 +46,7 @@ def administered(known: Connection, topic: str) -> Iterator[AdminClient]:
     except (KafkaException, TooLate) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else f"no answer in {ANSWER_WITHIN:g} s"
         raise CheckpointError(
-            f"the fork's topic cannot be had: {said}",
+            f"the broker refuses to create, change or delete the fork's topic: {said}",
             expected="a user that may create, change and delete topics",
             where=where(known, topic),
             next_step=f"grant it for topics whose names begin with {SCHEMA}, or see that the broker runs",
@@ -54,7 +54,7 @@ def administered(known: Connection, topic: str) -> Iterator[AdminClient]:
 
 
 def create(known: Connection, name: str, partitions: int, **config: str) -> None:
-    """Make the topic; returns when every partition of it can be written. Raises CheckpointError."""
+    """Create the topic; returns when each of its partitions can be written. Raises CheckpointError."""
     from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it does export it
 
     with administered(known, name) as admin:
@@ -64,7 +64,7 @@ def create(known: Connection, name: str, partitions: int, **config: str) -> None
 
 
 def extend(known: Connection, name: str, partitions: int) -> None:
-    """Give the topic so many partitions in all; one that has them stays as it is. Raises CheckpointError."""
+    """Raise the topic's partitions to this number, unless it has as many. Raises CheckpointError."""
     from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]  # it does export it
 
     with administered(known, name) as admin:
@@ -75,7 +75,7 @@ def extend(known: Connection, name: str, partitions: int) -> None:
 
 
 def delete(known: Connection, name: str) -> bool:
-    """Delete the topic, and see that it is gone; False: it was not there. Raises CheckpointError."""
+    """Delete the topic and wait until it is gone; False: there was no such topic. Raises CheckpointError."""
     from confluent_kafka import KafkaError, KafkaException
 
     with administered(known, name) as admin:
@@ -88,7 +88,7 @@ def delete(known: Connection, name: str) -> bool:
         deadline = time.monotonic() + ANSWER_WITHIN
         while name in admin.list_topics(timeout=ANSWER_WITHIN).topics:
             if time.monotonic() > deadline:
-                raise _slow(known, name, "it is still there after it was deleted")
+                raise _slow(known, name, "it is still listed after its deletion")
             time.sleep(0.05)
     return True
 
@@ -99,7 +99,7 @@ def where(known: Connection, topic: str) -> str:
 
 
 def _await_partitions(known: Connection, name: str, partitions: int) -> None:
-    """A partition is announced before its leader serves it: wait until each tells its offsets."""
+    """Wait until each partition reports its offsets: it is announced before its leader serves it."""
     from confluent_kafka import KafkaException, TopicPartition
 
     deadline = time.monotonic() + ANSWER_WITHIN
@@ -120,8 +120,8 @@ def _await_partitions(known: Connection, name: str, partitions: int) -> None:
 
 def _slow(known: Connection, name: str, observed: str) -> CheckpointError:
     return CheckpointError(
-        f"the broker does not come to an end with the fork's topic: {observed}",
-        expected=f"that within {ANSWER_WITHIN:g} s",
+        f"the broker does not finish the change of the fork's topic: {observed}",
+        expected=f"the change within {ANSWER_WITHIN:g} s",
         where=where(known, name),
-        next_step="see that every broker of the cluster runs, then run the drill again",
+        next_step="check that every broker of the cluster runs, then run the drill again",
     )

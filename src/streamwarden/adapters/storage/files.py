@@ -35,7 +35,7 @@ class LocalFiles:
             for each in scan:
                 try:
                     found.append(_local(each.name, each.stat()))
-                except FileNotFoundError:  # removed since it was listed: Spark purges while we look
+                except FileNotFoundError:  # removed since it was listed: Spark purges concurrently
                     continue
         return found
 
@@ -110,7 +110,7 @@ class FsspecFiles:
             raise FileNotFoundError(2, "not there", path) from error  # some drivers give a text without the path
         except OSError:
             raise
-        except Exception as error:  # each driver has exceptions of its own; their meaning is "cannot be read"
+        except Exception as error:  # each driver has its own exceptions, which all mean "cannot be read"
             raise OSError(5, f"{type(error).__name__}: {error}", path) from error
 
 

@@ -1,10 +1,11 @@
-"""Object stores with S3's interface: who asks, and in the words of each of the three that do.
+"""Access to object stores with S3's interface, in the form that each client needs.
 
-The driver's Spark asks through Hadoop's S3A, whatever reads a checkpoint or an output without Spark asks through
-fsspec over pyarrow's client, and both take the standard variables `AWS_…` where a stream names no connection. The
-connection is one of Airflow's Amazon provider: login and password are the access key, and in `extra` stand
-`aws_session_token`, `region_name`, `endpoint_url` (or `service_config: {s3: {endpoint_url}}`), and
-`config_kwargs: {s3: {addressing_style}}`. No standard variable says the latter, so `STREAMWARDEN_S3_ADDRESSING` does.
+The driver's Spark uses Hadoop's S3A. Everything that reads a checkpoint or an output without Spark uses fsspec over
+pyarrow's client. Both use the standard variables `AWS_…` if a stream names no connection. A connection is one of
+Airflow's Amazon provider: login and password are the access key, and `extra` may contain `aws_session_token`,
+`region_name`, `endpoint_url` (or `service_config: {s3: {endpoint_url}}`), and
+`config_kwargs: {s3: {addressing_style}}`. There is no standard variable for the last one:
+`STREAMWARDEN_S3_ADDRESSING` sets it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from streamwarden.errors import ConfigError
 from streamwarden.stream import OBJECT_STORE
 
 REGION: Final = "us-east-1"
-"""Of a store other than Amazon's whose connection names none: it takes any, and a request is signed with one."""
+"""The region of a store other than Amazon's whose connection names none. Such a store accepts any region, but the
+signature of a request needs one."""
 
 SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 KEYS: Final = ("AWS_ACCESS_KEY_ID", *SECRETS)
@@ -46,9 +48,9 @@ class ObjectStoreAccess:
     """How a store is reached. Its repr shows no secret.
 
     Args:
-        key: None: whatever the host's own chain finds (environment, profile, the machine's role).
+        key: None: what the host's own chain finds (environment, profile, the machine's role).
         endpoint: URL of a store other than Amazon's; None: Amazon's.
-        path_style: the bucket stands in the path and not in the host's name, as most other stores want it.
+        path_style: the bucket is in the path and not in the host's name, as most other stores require.
     """
 
     key: str | None = None
@@ -62,14 +64,14 @@ class ObjectStoreAccess:
 def access(name: str | None, environ: Mapping[str, str] | None = None) -> ObjectStoreAccess:
     """The access that the connection `name` gives; None: the one of the environment (default: this process's).
 
-    Raises ConfigError for a connection that is not there or says something that this package has no counterpart of.
+    Raises ConfigError for a connection that does not exist or has a setting that this package does not support.
     """
     environ = os.environ if environ is None else environ
     return _of_environment(environ) if name is None else of_connection(connection(name, environ))
 
 
 def of_connection(known: Connection) -> ObjectStoreAccess:
-    """Raises ConfigError if the connection is none of Amazon's or asks for what Spark and the reader do not both do."""
+    """Raises ConfigError if the connection has another type, or a setting that Spark or the reader cannot apply."""
     extra = known.extra
     unknown = sorted(set(extra) - _KNOWN)
     if known.kind not in ("aws", "s3") or unknown:
@@ -122,7 +124,7 @@ def environment(known: ObjectStoreAccess) -> dict[str, str | None]:
     """The standard variables by which a driver's processes find the store; None: a variable that must not be there."""
     region = known.region or (REGION if known.endpoint else None)
     found: dict[str, str | None] = dict.fromkeys((*_ENDPOINTS, *_REGIONS))
-    if known.key is not None:  # a token of the person who starts the driver does not go with another's key
+    if known.key is not None:  # the caller's own token does not match this key
         found |= dict(zip(KEYS, (known.key, known.secret, known.token), strict=True))
     style = "path" if known.path_style else "virtual"
     return found | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region, _ADDRESSING: style}
@@ -151,13 +153,13 @@ class BucketFiles(ArrowFSWrapper):  # type: ignore[misc]  # fsspec is untyped
         return OBJECT_STORE.sub("", path, count=1)
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
-        """Within the store: its client copies through this host and by way of a second object."""
+        """Copy within the store; the inherited method copies through this host and a second object."""
         self.fs.copy_file(self._strip_protocol(path1), self._strip_protocol(path2))
 
 
 @lru_cache(maxsize=16)
 def file_system(known: ObjectStoreAccess) -> BucketFiles:
-    """The store. It is not asked anything yet."""
+    """The store. This sends no request yet."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     return BucketFiles(
@@ -189,7 +191,7 @@ def _of_environment(environ: Mapping[str, str]) -> ObjectStoreAccess:
 
 
 def _by_path(style: str | None, endpoint: str | None) -> bool:
-    """Other stores than Amazon's want the bucket in the path, unless somebody says otherwise."""
+    """Stores other than Amazon's want the bucket in the path, unless the style is set."""
     return style == "path" if style else endpoint is not None
 
 

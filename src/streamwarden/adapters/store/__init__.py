@@ -3,12 +3,12 @@
 SQLite (WAL) is the embedded default; the SQL is portable to PostgreSQL. The truth about batches is in the checkpoint's
 own logs and the truth about processes in their folders: a store that is down costs neither a batch nor a stream.
 
-    facade       Store, the one door
-    tables       what is kept, column by column; migrations/ builds it
-    database     connections, transactions; explain: errors as StoreError
-    leases, drivers, stops, batches, measurements, verdicts, incidents, journals: one book each
-    merging      how reports and logs of one batch become one row in any order
-    hours, rollup, retention: raw rows live for days, hourly roll-ups for more than a year
+    store        Store, the only entry point
+    tables       the columns of each table; migrations/ creates them
+    database     connections and transactions; explain: errors as StoreError
+    leases, drivers, queries, stops, batches, measurements, verdicts, incidents, journals: one repository each
+    merging      merges reports and logs of one batch into one row, in any order
+    hours, rollup, retention: raw rows are kept for days, hourly roll-ups for more than a year
 """
 
 from streamwarden.adapters.store.batches import Summary

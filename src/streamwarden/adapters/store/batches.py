@@ -1,4 +1,4 @@
-"""The batch book: what is known about each micro-batch, from Spark's reports and from the checkpoint's logs."""
+"""The batch repository: everything known about each micro-batch, from Spark's reports and the checkpoint's logs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _INSERT_OPERATORS: Final = state_operators.insert()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a stream has done since its first batch; also the part that only the roll-ups still know.
+    """Totals of a stream since its first batch, including the time that only the roll-ups still cover.
 
     Args:
         batches: committed batches.
-        rows: input rows of the batches that Spark reported; a batch known from the logs only adds none.
+        rows: input rows of the batches that Spark reported; a batch that is only in the logs adds none.
         malformed: those of them that could not be used.
         unreported: raw batches whose report was lost.
         first_at, last_at: Unix seconds of the oldest and newest raw batch.
@@ -56,8 +56,8 @@ class Summary:
 class SqlBatchRepository:
     """Keeps micro-batches. Each method is one transaction (`upsert_many`: a few) and raises StoreError.
 
-    Upserts are idempotent, and reports and logs may arrive in any order. What is older than the retention horizon is
-    not taken any more: the roll-ups have counted that time already.
+    Upserts are idempotent, and reports and logs may arrive in any order. Anything older than the retention horizon is
+    ignored, because the roll-ups have counted that time already.
     """
 
     def __init__(self, database: Database) -> None:
@@ -66,12 +66,12 @@ class SqlBatchRepository:
     def upsert_progress(
         self, stream: str, progress: Progress, planned_at: float | None = None, committed_at: float | None = None
     ) -> None:
-        """Keep Spark's report of one batch, and what its logs say (see `upsert_logged`), if that is known already."""
+        """Store Spark's report of one batch, and the times from its logs (see `upsert_logged`) if they are known."""
         row = replace(from_progress(stream, progress), planned_at=planned_at, committed_at=committed_at)
         self._database.write(lambda connection: _put_all(connection, [(row, progress.operators)]))
 
     def upsert_many(self, stream: str, reports: Iterable[Progress]) -> None:
-        """Keep many reports, a few hundred a transaction."""
+        """Store many reports, a few hundred in each transaction."""
         todo = [(from_progress(stream, progress), progress.operators) for progress in reports]
         for start in range(0, len(todo), _CHUNK):
             chunk = todo[start : start + _CHUNK]
@@ -80,17 +80,17 @@ class SqlBatchRepository:
     def upsert_logged(
         self, stream: str, query_id: str, batch_id: int, planned_at: float | None, committed_at: float | None
     ) -> None:
-        """Keep what `offsets/N` and `commits/N` say: when each was written, None where there is no such file."""
+        """Store when `offsets/N` and `commits/N` were written; None if there is no such file."""
         row = BatchRow(
             stream=stream, query_id=query_id, batch_id=batch_id, planned_at=planned_at, committed_at=committed_at
         )
         self._database.write(lambda connection: _put_all(connection, [(row, ())]))
 
     def move(self, stream: str, query_id: str, to: str) -> int:
-        """Keep the batches of this query under another name from now on; returns how many.
+        """Move the batches of this query to another name; returns how many.
 
-        What is kept under the new name already (read from the logs meanwhile) gives way to what Spark reported. The
-        hours that were rolled up long ago stay with the old name.
+        Rows that exist under the new name already (read from the logs meanwhile) are replaced by Spark's reports. Hours
+        that were rolled up long ago stay under the old name.
         """
 
         def rename(connection: Connection) -> int:
@@ -117,10 +117,10 @@ class SqlBatchRepository:
         newest = batches.c.at.desc(), batches.c.batch_id.desc()
         query = batches.select().where(batches.c.stream == sa.bindparam("of")).order_by(*newest).limit(limit)
 
-        def look(connection: Connection) -> dict[str, Sequence[Row[Any]]]:
+        def select(connection: Connection) -> dict[str, Sequence[Row[Any]]]:
             return {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
 
-        found = self._database.read(look)
+        found = self._database.read(select)
         return {stream: tuple(to_batch(_read(row)) for row in reversed(rows)) for stream, rows in found.items()}
 
     def get(self, stream: str, query_id: str, batch_id: int) -> Batch | None:

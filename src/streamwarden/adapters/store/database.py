@@ -1,7 +1,7 @@
-"""One database: connections, transactions, and every failure as a StoreError that says where and what to do next.
+"""One database: connections, transactions, and every failure as a StoreError with its place and the next step.
 
-SQLite is opened for reading and writing but never created here (`create` does it, called by the migration): a store
-that was deleted under a running driver is an error, not a fresh and empty store that forgot every lease.
+Only the migration creates a SQLite file (`create`): a store that was deleted under a running driver is an error, not a
+new and empty store without any lease.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamwarden.errors import StoreError
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 5
-"""A write that lost a race for a unique key reads again and decides again; as a rule it then sees the winner."""
+"""A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
 
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
@@ -150,12 +150,12 @@ class Database:
         return connection
 
     def _translate(self, error: BaseException) -> StoreError:
-        told: Explanation = explain(error, path=self.path, busy_timeout=self.busy_timeout)
-        observed = told.observed
+        explained: Explanation = explain(error, path=self.path, busy_timeout=self.busy_timeout)
+        observed = explained.observed
         if self._url.password:
             observed = observed.replace(str(self._url.password), "***")
-        kind = StoreBusy if told.busy else StoreError
-        return kind(observed, expected=told.expected, where=f"store {self.where}", next_step=told.next_step)
+        kind = StoreBusy if explained.busy else StoreError
+        return kind(observed, expected=explained.expected, where=f"store {self.where}", next_step=explained.next_step)
 
 
 def insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
@@ -173,7 +173,7 @@ def upsert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) 
 def _upsert(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> sa.Insert:
     """Built once: building it takes longer than running it.
 
-    A row that is all key is touched too: it takes the row's lock, so that who holds it meanwhile is waited for.
+    A row that consists of its key is updated too: this takes the row's lock and so waits for its holder.
     """
     statement = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
     keys = [column.name for column in table.primary_key]
@@ -224,7 +224,7 @@ def _remember_file(path: Path) -> Callable[[Any, Any], None]:
 
 
 def _same_file(path: Path) -> Callable[[Any, Any, Any], None]:
-    """A pooled connection to a file that was deleted or replaced would write where nobody reads."""
+    """A pooled connection to a file that was deleted or replaced would write to a file that no process reads."""
 
     def checked_out(connection: Any, record: Any, proxy: Any) -> None:
         if record.info.get("file") != _file(path):

@@ -1,4 +1,4 @@
-"""The driver book: one row a driver, from launch to a recorded exit, and what happened to it."""
+"""The driver repository: one row for each driver, from its launch to its recorded exit, and its events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SqlDriverRepository:
         self._database = database
 
     def launched(self, record: DriverRecord) -> None:
-        """Record a launch; a driver that is recorded already stays as it is."""
+        """Record a launch. A driver that is recorded already stays as it is."""
         row = {
             "driver_id": record.driver_id,
             "stream": record.stream,
@@ -48,19 +48,19 @@ class SqlDriverRepository:
         )
 
     def bound(self, driver_id: str, process: ProcessIdentity) -> None:
-        """Name the driver's process."""
+        """Record the driver's process."""
         self._update(driver_id, process_columns(process))
 
     def started(self, driver_id: str, query_id: str, run_id: str, at: float) -> None:
-        """Its query runs."""
+        """Record that the driver's query runs."""
         self._update(driver_id, {"query_id": query_id, "run_id": run_id, "started_at": at})
 
     def exited(self, driver_id: str, exit: ExitRecord) -> None:
-        """It ended; an exit that is recorded already stays as it is."""
+        """Record how the driver ended. An exit that is recorded already stays as it is."""
         self._update(driver_id, _exit_columns(exit), unless_exited=True)
 
     def event(self, event: DriverEvent) -> None:
-        """Something happened; the same event again changes nothing."""
+        """Record an event. Recording the same event again changes nothing."""
         content = to_json([event.driver_id, event.at, event.kind, sorted(event.detail.items())])
         row = {
             "digest": hashlib.sha256(content.encode()).hexdigest(),
@@ -110,7 +110,7 @@ class SqlDriverRepository:
         return {stream: tuple(records) for stream, records in found.items()}
 
     def events(self, driver_id: str) -> Sequence[DriverEvent]:
-        """What happened to the driver, oldest first."""
+        """The events of the driver, oldest first."""
         order = driver_events.c.at, driver_events.c.id
         query = driver_events.select().where(driver_events.c.driver_id == driver_id).order_by(*order)
         rows = self._database.read(lambda connection: connection.execute(query).all())

@@ -1,4 +1,4 @@
-"""What a database's error means to a person on call, and what to do about it."""
+"""Explains a database's error to a person on call, with the next step."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ _CAUSES: Final = (
     (
         _LOCKED,
         "another process has kept the store locked for more than {seconds:g} s",
-        "a writer that is done within milliseconds",
-        "find it (SQLite: `fuser -v {file}`, PostgreSQL: pg_locks); running streams go on meanwhile, "
+        "a writer that takes milliseconds",
+        "find that process (SQLite: `fuser -v {file}`, PostgreSQL: pg_locks); running streams continue, "
         "and their progress is loaded later",
     ),
     (
         ("file is not a database", "database disk image is malformed", "disk i/o error"),
         "the store's file is damaged",
         "a SQLite database",
-        "stop what writes to {file}, put it and its -wal file aside, restore a backup or let the next "
-        "command create a new store; checkpoints are not touched by this",
+        "stop all processes that write to {file}, move it and its -wal file to another folder, then restore a backup "
+        "or let the next command create a new store; checkpoints are not affected",
     ),
     (
         ("readonly", "read-only", "permission denied"),
         "the store cannot be written",
         "write permission for this user on {file} and its folder",
-        "give that permission (SQLite also makes -wal and -shm files beside it)",
+        "give that permission (SQLite also creates -wal and -shm files in that folder)",
     ),
     (
         ("unable to open database file", "no such file"),
         "the store's file cannot be opened",
         "{file} to exist and to be readable and writable for this user",
-        "check that the folder is mounted and yours; a new store is created by the next `streamwarden` command",
+        "check that the folder is mounted and belongs to this user; the next `streamwarden` command creates a store",
     ),
     (
         ("database or disk is full", "no space left"),
         "the disk of the store is full",
-        "free space beside {file}",
-        "free space there; running streams go on meanwhile, and their progress is loaded later",
+        "free space on the disk of {file}",
+        "free space there; running streams continue, and their progress is loaded later",
     ),
     (
         ("no such table", "no such column", '(relation|column) ".*" does not exist'),
@@ -64,21 +64,20 @@ _CAUSES: Final = (
     (
         NOT_LET_IN,
         "the database does not let this user in",
-        "the user and password of the store's URL to be right, and the server to take connections from this host",
+        "the right user and password in the store's URL, and a server that accepts connections from this host",
         "correct STREAMWARDEN_STORE_URL, or the user's rights on the server",
     ),
     (
         UNREACHABLE,
         "the database server cannot be reached",
         "a server that listens at the host and port of the store's URL",
-        "start it, or correct STREAMWARDEN_STORE_URL; running streams go on meanwhile, and their progress is loaded "
-        "later",
+        "start it, or correct STREAMWARDEN_STORE_URL; running streams continue, and their progress is loaded later",
     ),
     (
         NO_DATABASE,
         "the server has no such database",
         "the database that the store's URL names",
-        "create it: `createdb NAME`; its tables are made by the next `streamwarden` command",
+        "create it: `createdb NAME`; the next `streamwarden` command creates its tables",
     ),
     (
         ("no module named",),
@@ -87,10 +86,11 @@ _CAUSES: Final = (
         "install that package, or choose another driver in STREAMWARDEN_STORE_URL",
     ),
 )
+"""Recognised by the databases' own words, since SQLite and a failed connection to PostgreSQL give no common code."""
 
 
 def explain(error: BaseException, *, path: Path | None, busy_timeout: float) -> Explanation:
-    """Words for `error`: the database's own, without the statement and its parameters."""
+    """The explanation of `error`, with the database's own text but without the statement and its parameters."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     said = " ".join(str(cause).split())
     file = str(path) if path else "the database"

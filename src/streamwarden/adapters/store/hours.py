@@ -1,4 +1,4 @@
-"""Hours: which of them changed since they were rolled up, and which are past the horizon of retention."""
+"""Hours: which ones changed since they were rolled up, and which are behind the horizon of retention."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamwarden.adapters.store.tables import retention, unrolled_hours
 
 HOUR: Final = 3600
 RAW: Final = "raw"
-"""The row of `retention` that speaks of raw batches and measurements."""
+"""The row of `retention` for raw batches and measurements."""
 
 
 _HORIZON: Final = retention.select().where(retention.c.what == RAW)
@@ -25,16 +25,16 @@ def hour_of(at: float) -> int:
 
 
 def horizon(connection: Connection, *, hold: bool = False) -> float:
-    """Raw rows older than this were pruned or are about to be; late ones are not taken. 0 before the first pruning.
+    """Raw rows older than this were or will be pruned, and late ones are ignored. 0 before the first pruning.
 
     Args:
-        hold: keep it where it is until this transaction ends.
+        hold: prevent it from moving until this transaction ends.
     """
     row = connection.execute(_HELD_HORIZON if hold else _HORIZON).one_or_none()
     return 0.0 if row is None else float(row.before)
 
 
 def mark_unrolled(connection: Connection, changed: Iterable[tuple[str, float]]) -> None:
-    """Note that rows of these (stream, time) changed: their hours are to be rolled up (again)."""
+    """Record that rows of these (stream, time) changed, so that their hours are rolled up (again)."""
     rows = [{"stream": stream, "hour": hour} for stream, hour in sorted({(s, hour_of(at)) for s, at in changed})]
     upsert(connection, unrolled_hours, rows)

@@ -1,4 +1,4 @@
-"""The incident book: open and past problems, and who may notify about them."""
+"""The incident repository: open and past problems, and which process may notify about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SqlIncidentRepository:
     def save(self, incident: Incident) -> None:
         """Insert or replace by id. Raises StoreError for a second open incident of one stream and check.
 
-        What was notified is never taken back: somebody may have notified since this incident was read.
+        A recorded notification is never overwritten: another process may have notified since this incident was read.
         """
         row = {
             "incident_id": incident.incident_id,
@@ -70,8 +70,9 @@ class SqlIncidentRepository:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
 
-    def untold(self, since: float) -> Sequence[Incident]:
-        """Those resolved since `since` (Unix seconds) whose opening was told and whose end was not, oldest first."""
+    def unannounced(self, since: float) -> Sequence[Incident]:
+        """Incidents resolved since `since` (Unix seconds), oldest first, whose opening was notified but whose
+        resolution was not."""
         query = incidents.select().where(
             incidents.c.resolved_at >= since,
             incidents.c.notified_at.is_not(None),
@@ -82,7 +83,7 @@ class SqlIncidentRepository:
     def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
         """Atomically claim the right to notify: True to exactly one caller.
 
-        Granted if nobody notified later than `before`; with None, if nobody notified yet.
+        Granted if no process notified later than `before`; with None, if no process notified yet.
         """
         free: sa.ColumnElement[bool] = incidents.c.notified_at.is_(None)
         if before is not None:

@@ -1,4 +1,4 @@
-"""The journal book: drill runs, and what each of them saw."""
+"""The journal repository: drill runs, and the observations of each."""
 
 from __future__ import annotations
 

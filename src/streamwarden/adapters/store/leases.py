@@ -1,11 +1,13 @@
-"""The lease book: who may run a stream and write to its checkpoints, decided in one serialised transaction.
+"""The lease repository: which driver may run a stream and write to its checkpoints, decided in one serialised
+transaction.
 
 A row is one claim of a lease. It is current until a later one supersedes it; a unique index allows one current row for
-each resource. The current rows are locked while a claim is judged, always in the order of their keys, so that two
-transactions never wait for each other; a claimant that lost a race against the lock breaks the index and judges again.
+each resource. A transaction locks the current rows while it judges a claim, always in the order of their keys, so that
+two transactions never wait for each other. A claimant that lost a race for the lock violates the index and judges
+again.
 
-Times are the caller's, by its host's clock. In a store that several hosts share they are kept by the store's own clock,
-so that hosts whose clocks differ judge a lease alike.
+Callers pass times by their host's clock. A store that several hosts share keeps them by its own clock, so that hosts
+whose clocks differ judge a lease alike.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease, Liveness, is_held, stream_resource, whereabouts
 
 SAME_TIME: Final = 2.0
-"""Seconds by which a host's clock may differ from the store's until that is taken into account; a lease lasts 30."""
+"""Seconds by which a host's clock may differ from the store's before the difference is corrected. A lease lasts 30."""
 
 
 class SqlLeaseRepository:
@@ -40,7 +42,8 @@ class SqlLeaseRepository:
         self._clock = clock
 
     def clock_offset(self) -> float:
-        """Seconds by which the store's clock is ahead of this host's; 0 for a store that has none, or next to none."""
+        """Seconds by which the store's clock is ahead of this host's; 0 if that is less than `SAME_TIME`, or the store
+        is a file."""
         return self._database.read(self._offset)
 
     def acquire(self, *checkpoints: str, stream: str, holder: str, ttl: float, now: float) -> Lease:
@@ -74,7 +77,7 @@ class SqlLeaseRepository:
         return self._database.write(claim)
 
     def add(self, lease: Lease, *checkpoints: str, ttl: float, now: float) -> Lease:
-        """Claim more checkpoints for a driver that lives, and renew the rest.
+        """Claim more checkpoints for a living driver, and renew its other claims.
 
         Raises:
             LeaseHeld: another driver has one of them; `lease` stays as it is.
@@ -102,11 +105,11 @@ class SqlLeaseRepository:
         return self.renew(replace(lease, process=process), ttl=ttl, now=now)
 
     def renew(self, lease: Lease, *, ttl: float, now: float) -> Lease:
-        """Push the expiry to `now + ttl`. Raises LeaseLost if a claim was replaced or given back; StoreError if the
+        """Extend the lease to `now + ttl`. Raises LeaseLost if a claim was replaced or released; StoreError if the
         store is down.
 
-        A store that knows no token as high as a claim's was replaced or restored from a backup: the claim is written
-        again, and whoever was granted a lower token meanwhile is fenced.
+        If the store has no token as high as a claim's, it was replaced or restored from a backup. Then the claim is
+        written again, and a driver that was granted a lower token meanwhile is fenced.
         """
 
         def push(connection: Connection) -> Lease:
@@ -118,7 +121,7 @@ class SqlLeaseRepository:
         return self._database.write(push)
 
     def release(self, lease: Lease, *, now: float) -> None:
-        """Give back every claim of the holder, those that were added later too; no effect on what it holds no more."""
+        """Release every claim of the holder, also those that it added later. Claims that it lost are not affected."""
         held = leases.c.holder == lease.holder, leases.c.released_at.is_(None), leases.c.superseded_at.is_(None)
 
         def give_back(connection: Connection) -> None:
@@ -148,7 +151,7 @@ class SqlLeaseRepository:
         return self._database.read(find)
 
     def _offset(self, connection: Connection) -> float:
-        """How far the store's clock is ahead of this host's. A server has a clock, a file has that of its only host."""
+        """Seconds by which the store's clock is ahead of this host's. A file has its host's clock."""
         if connection.dialect.name != "postgresql":
             return 0.0
         theirs = connection.execute(sa.select(sa.extract("epoch", sa.func.clock_timestamp()))).scalar_one()
@@ -166,7 +169,7 @@ class SqlLeaseRepository:
             found = current.get(resource)
             if found is not None and found.holder != lease.holder and self._is_held(found, now):
                 raise _held(_whole(connection, found), resource)
-        # A driver of a version that claimed no names has its checkpoint under the stream's name all the same.
+        # A driver of a version that claimed no names is still found by the stream of its checkpoint's claim.
         for found in _of_stream(connection, lease.stream):
             if found.holder != lease.holder and self._is_held(found, now):
                 raise _held(found, stream_resource(lease.stream))
@@ -180,7 +183,7 @@ def _claim(
     kept: dict[str, Claim],
     now: float,
 ) -> Lease:
-    """`lease` with all of `resources`: those that are not in `kept` are installed, all under one new token."""
+    """`lease` with all of `resources`. Those that are not in `kept` are installed, all under one new token."""
     token = max((each.token for each in current.values()), default=0) + 1
     claims = tuple(kept.get(name) or Claim(name, token) for name in resources)
     for claim in sorted(claims, key=_order):
@@ -223,7 +226,7 @@ def _of_stream(connection: Connection, stream: str) -> list[Lease]:
 
 
 def _whole(connection: Connection, lease: Lease) -> Lease:
-    """`lease` with every claim that its holder has now, and its own, which another may have replaced since."""
+    """`lease` with every claim that its holder has now, and its own claims, which another driver may have replaced."""
     query = leases.select().where(leases.c.holder == lease.holder, leases.c.superseded_at.is_(None))
     found = {claim.resource: claim for claim in lease.claims}
     found |= {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
@@ -232,7 +235,7 @@ def _whole(connection: Connection, lease: Lease) -> Lease:
 
 
 def _renew(connection: Connection, lease: Lease, current: dict[str, Lease], *, ttl: float, now: float) -> Lease:
-    """Push every claim of `lease`; raises LeaseLost before anything is written if one of them is another's."""
+    """Extend every claim of `lease`. Raises LeaseLost, before it writes anything, if another driver has one of them."""
     known = [each for name in lease.resources if (each := current.get(name)) is not None]
     process = lease.process or next((each.process for each in known if each.holder == lease.holder), None)
     renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None, revision=now)

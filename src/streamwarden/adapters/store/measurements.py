@@ -1,4 +1,4 @@
-"""The measurement book: numbers that no progress report holds, raw and by the hour."""
+"""The measurement repository: numbers that no progress report contains, raw and by the hour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamwarden.health.window import Measurement
 
 
 class Statistic(StrEnum):
-    """What of an hour's samples is asked for."""
+    """Which statistic of an hour's samples is returned."""
 
     MEAN = "mean"
     TOTAL = "total"
@@ -31,7 +31,7 @@ class SqlMeasurementRepository:
         self._database = database
 
     def add(self, new: Iterable[Measurement]) -> None:
-        """Keep measurements; the same again changes nothing. One older than the retention horizon is not taken."""
+        """Store measurements; storing one again changes nothing. One older than the retention horizon is ignored."""
         given = list(new)
 
         def put(connection: Connection) -> None:

@@ -1,8 +1,8 @@
-"""How two things known about one batch become one row, in whatever order they arrive.
+"""Merges what is known about one batch into one row, in any order of arrival.
 
-The logs of the checkpoint tell when a batch was planned and committed, Spark's report tells everything else. A report
-may come before the logs were read or after, twice, or from a second run of the same batch after a kill. Each field of
-the result is a minimum, a maximum or a first choice over all that is known, so the order of arrival does not matter.
+The checkpoint's logs record when a batch was planned and committed; Spark's report has everything else. A report may
+come before the logs were read or after, twice, or from a second run of the same batch after a kill. Each field of the
+result is a minimum, a maximum or a first choice over all inputs, so the order of arrival does not matter.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class StoredReport:
 
     @property
     def rank(self) -> tuple[bool, float, str, str]:
-        """Of two reports of a batch the one of a real run counts, then the later run; the rest makes it total."""
+        """Of two reports of a batch, one of a real run wins, then the later run; the rest makes the order total."""
         return self.executed, self.started_at, self.run_id, self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
-    """All that is known about one batch. Times are Unix seconds."""
+    """Everything known about one batch. Times are Unix seconds."""
 
     stream: str
     query_id: str
@@ -63,7 +63,7 @@ class BatchRow:
 
 
 def merge(one: BatchRow, other: BatchRow) -> BatchRow:
-    """The union of what two rows of the same batch know. Commutative, associative, idempotent."""
+    """The union of two rows of the same batch. Commutative, associative, idempotent."""
     reports = [row.report for row in (one, other) if row.report is not None]
     return replace(
         one,
@@ -74,7 +74,7 @@ def merge(one: BatchRow, other: BatchRow) -> BatchRow:
 
 
 def from_progress(stream: str, progress: Progress) -> BatchRow:
-    """A row that knows one report."""
+    """A row of one report."""
     return BatchRow(
         stream=stream,
         query_id=progress.query_id,
@@ -93,7 +93,8 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
 
 
 def to_batch(row: BatchRow) -> Batch:
-    """What the checks see. The report of an idle trigger is shown until the batch it announced is planned."""
+    """The batch as the checks see it. The report of an idle trigger is kept until the batch that it announced is
+    planned."""
     report = row.report
     stale = report is not None and not report.executed and row.planned_at is not None
     return Batch(

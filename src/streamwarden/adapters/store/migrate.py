@@ -1,4 +1,4 @@
-"""Brings a store to this version's tables: cheap when it is there already, safe when many processes try at once."""
+"""Migrates a store to this version's tables. Cheap for a current store, safe if many processes do it at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD: Final = "0003"
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _ADVISORY_KEY: Final = 0x57415244454E
-"""Any number that nobody else locks in the same PostgreSQL database ("WARDEN")."""
+"""A number that no other program locks in the same PostgreSQL database ("WARDEN")."""
 
 _PAUSE: Final = 0.05
 
@@ -25,8 +25,8 @@ _PAUSE: Final = 0.05
 def migrate(database: Database, *, timeout: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
     """Create or upgrade the tables.
 
-    One transaction, alone: whoever comes second waits and then finds the work done. A store that stays locked is tried
-    again for `timeout` seconds. Raises StoreError, also for a store of a newer Streamwarden.
+    One exclusive transaction: a second process waits and then finds the tables migrated. A store that stays locked is
+    tried again for `timeout` seconds. Raises StoreError, also for a store of a newer Streamwarden.
     """
     deadline = clock() + timeout
     while True:

@@ -1,4 +1,4 @@
-"""The query book: which queries a stream has, under which names, and how the newest run of each is."""
+"""The query repository: the queries of a stream, their names, and the newest run of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SqlQueryRepository:
         self._database = database
 
     def started(self, record: QueryRecord) -> None:
-        """A run of the query started. A newer run stays as it is, as does when the query was first seen."""
+        """Record that a run of the query started. A newer run, and when the query was first seen, stay as they are."""
 
         def put(connection: Connection) -> None:
             known = connection.execute(queries.select().where(*_is(record.stream, record.name))).one_or_none()
@@ -38,12 +38,12 @@ class SqlQueryRepository:
         self._database.write(put)
 
     def ended(self, stream: str, name: str, run_id: str, at: float, error: str | None) -> None:
-        """The run ended; the end of an older run than the recorded one changes nothing."""
+        """Record that the run ended. The end of an older run than the recorded one changes nothing."""
         end = queries.update().where(*_is(stream, name), queries.c.run_id == run_id, queries.c.ended_at.is_(None))
         self._database.write(lambda connection: connection.execute(end.values(ended_at=at, error=error)))
 
     def forget(self, stream: str, name: str) -> None:
-        """The query has another name from now on."""
+        """Remove the query, because it has another name from now on."""
         gone = queries.delete().where(*_is(stream, name))
         self._database.write(lambda connection: connection.execute(gone))
 

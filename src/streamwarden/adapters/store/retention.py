@@ -1,4 +1,4 @@
-"""Retention: raw rows live for days, roll-ups for more than a year."""
+"""Retention: raw rows are kept for days, roll-ups for more than a year."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEEP: Final = 7 * DAY
 KEEP_HOURLY: Final = 400 * DAY
 
 _CHUNK: Final = 2000
-"""Rows a transaction, so that a driver's write never waits long for the lock."""
+"""Rows in one transaction, so that a driver's write never waits long for the lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class Pruned:
 def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
     """Remove raw rows older than `keep` seconds (whole hours), and roll-ups older than `keep_hourly`.
 
-    In this order: the horizon moves, so that no row can be added behind it; every hour behind it is rolled up; its raw
-    rows go. Stopped anywhere, the next call goes on from there.
+    First the horizon moves, so that no row can be added behind it; then every hour behind it is rolled up; then the raw
+    rows are deleted. If a call is interrupted, the next one continues from there.
     """
     before = database.write(lambda connection: _move_horizon(connection, float(hour_of(now - keep))))
     rolled = roll_up(database, now)
@@ -58,7 +58,7 @@ def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: fl
 
 
 def _move_horizon(connection: Connection, wanted: float) -> float:
-    """It only ever moves forward: what is gone stays gone."""
+    """The horizon only moves forward, because deleted rows do not come back."""
     before = max(wanted, horizon(connection))
     upsert(connection, retention, [{"what": RAW, "before": before}])
     return before

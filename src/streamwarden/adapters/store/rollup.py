@@ -1,7 +1,7 @@
-"""Roll-up: the rows of each stream and hour become one row a number, so that months of history stay small.
+"""Roll-up: condenses the rows of each stream and hour to one row for each number, so that months of history stay small.
 
-An hour is always computed anew from its raw rows, which makes it idempotent: rolled up twice, or again after a late
-report, it says what the raw rows say.
+An hour is always computed from all its raw rows, so a roll-up is idempotent: done twice, or again after a late report,
+it has the totals of the raw rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators, unrolled_hours
 
 _CHUNK: Final = 10
-"""Hours a transaction: an hour has up to some 3,600 raw rows, and nobody shall wait long for the lock."""
+"""Hours in one transaction: an hour has up to 3,600 raw rows, and no writer should wait long for the lock."""
 
 _SPARK: Final = "Spark's progress"
 

@@ -1,4 +1,4 @@
-"""What several tables spell alike: a process identity in three columns."""
+"""Columns that several tables share: a process identity in three columns."""
 
 from __future__ import annotations
 

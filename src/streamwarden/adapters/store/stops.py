@@ -1,4 +1,4 @@
-"""The stop book: explicit, owned wishes that a driver stops, and what people want of a stream."""
+"""The stop repository: requests that a driver stops, each with its author, and the desired state of each stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SqlStopRepository:
         self._database = database
 
     def request(self, request: StopRequest) -> None:
-        """Ask for a stop. Every request is kept, the latest counts: a second one may shorten or lengthen the wait."""
+        """Request a stop. Every request is kept, the latest counts: a second one may shorten or lengthen the wait."""
         values = asdict(request)
 
         def ask(connection: Connection) -> None:
@@ -30,7 +30,7 @@ class SqlStopRepository:
         self._database.write(ask)
 
     def pending(self, driver_id: str) -> StopRequest | None:
-        """The request that counts for this driver; also after it ended, when it tells whether a restart was meant."""
+        """The latest request for this driver, also after it ended: the request says whether a restart was meant."""
         newest = stop_requests.c.requested_at.desc(), stop_requests.c.id.desc()
         query = stop_requests.select().where(stop_requests.c.driver_id == driver_id).order_by(*newest).limit(1)
         row = self._database.read(lambda connection: connection.execute(query).one_or_none())
@@ -51,12 +51,12 @@ class SqlStopRepository:
         self._database.write(lambda connection: upsert(connection, desired_states, [row]))
 
     def wanted_stopped(self) -> frozenset[str]:
-        """The streams that were last wanted stopped."""
+        """The streams whose last desired state is stopped."""
         query = sa.select(desired_states.c.stream).where(desired_states.c.desired == Desired.STOPPED.value)
         return frozenset(self._database.read(lambda connection: connection.execute(query).scalars().all()))
 
     def desired(self, stream: str) -> DesiredState | None:
-        """What was last wanted of `stream`; None if nobody ever said."""
+        """The last desired state of `stream`; None if it was never set."""
         query = desired_states.select().where(desired_states.c.stream == stream)
         row = self._database.read(lambda connection: connection.execute(query).one_or_none())
         if row is None:

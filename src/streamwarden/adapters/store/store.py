@@ -1,4 +1,4 @@
-"""Store: the one door to everything that Streamwarden keeps."""
+"""Store: the only entry point to everything that Streamwarden stores."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from streamwarden.lifecycle.lease import Liveness
 
 
 def _alive_here(process: ProcessIdentity) -> bool | None:
-    from streamwarden.adapters.processes import is_alive  # looked up at the first claim: most users never claim
+    from streamwarden.adapters.processes import is_alive  # imported at the first claim: most users never claim
 
     return is_alive(process)
 
 
 class Store:
-    """Opens lazily: the constructor touches no file and no network. Threads may share it; a forked child may go on.
+    """Opens lazily: the constructor accesses no file and no network. Threads and forked children may share it.
 
-    Every method of every book raises StoreError, and nothing of SQLAlchemy's, when the store is down, locked or
-    damaged, at the latest after `busy_timeout`.
+    If the store is down, locked or damaged, every method of every repository raises StoreError, and no exception of
+    SQLAlchemy, after at most `busy_timeout`.
 
     Args:
         url: `sqlite:///PATH` or `postgresql+DRIVER://user:password@host/name`.
-        alive: tells whether the process of a lease lives; by default, by looking at this host's processes.
+        alive: returns whether the process of a lease lives; the default checks this host's processes.
         busy_timeout: seconds to wait for another writer.
         clock: this host's, in Unix seconds; leases in a database server go by the server's.
 
@@ -54,7 +54,7 @@ class Store:
         busy_timeout: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.url = url  # as given, with its password: for the environment of a driver, never for a message
+        self.url = url  # with its password: for the environment of a driver, never for a message
         self._database = Database(url, busy_timeout=busy_timeout)
         self.leases = SqlLeaseRepository(self._database, alive, clock)
         self.drivers = SqlDriverRepository(self._database)
@@ -75,7 +75,7 @@ class Store:
         return self._database.where
 
     def migrate(self, *, timeout: float = 30.0) -> None:
-        """Create the store or bring it to this version's tables. Safe from many processes; nothing to do is quick.
+        """Create the store or migrate it to this version's tables. Safe from many processes, quick if it is current.
 
         Args:
             timeout: seconds to wait for another process that migrates.
@@ -83,7 +83,7 @@ class Store:
         migrate(self._database, timeout=timeout)
 
     def roll_up(self, now: float) -> int:
-        """Roll up the hours that ended by `now` and changed since; returns how many. Twice is once."""
+        """Roll up the hours that ended by `now` and changed since; returns how many. Idempotent."""
         return roll_up(self._database, now)
 
     def prune(self, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:

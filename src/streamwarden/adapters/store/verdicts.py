@@ -1,6 +1,6 @@
-"""The verdict book: the newest verdict of each stream and check, and a history of the changes.
+"""The verdict repository: the newest verdict of each stream and check, and a history of the changes.
 
-Checks run each minute for each stream: a row for each verdict would be millions a day that all say the same.
+Checks run each minute for each stream: one row for each verdict would be millions of equal rows a day.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamwarden.adapters.store.tables import verdict_changes, verdicts
 from streamwarden.health.verdict import Status, Verdict
 
 _CHUNK: Final = 1000
-"""Verdicts a transaction: nobody shall wait long for the lock."""
+"""Verdicts in one transaction, so that no writer waits long for the lock."""
 
 
 class SqlVerdictRepository:

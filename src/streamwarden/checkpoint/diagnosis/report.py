@@ -48,7 +48,7 @@ from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
 _ATTEMPTS: Final = 4
-"""A running query purges and moves on while it is read: what looks damaged is looked at again if it has moved."""
+"""A running query purges files while it is read: if it has moved on, an apparent damage is read again."""
 _COPIED: Final = 600.0
 """Seconds by which `offsets/N` may be younger than the plan in it. Beyond it the file was copied, and the times of
 the commits, which hold none themselves, say nothing either."""

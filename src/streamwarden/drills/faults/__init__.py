@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, RefusalFault, Strike
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, RefusalFault
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
@@ -29,21 +29,4 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.TOPIC_RECREATED: TopicRecreated(),
 }
 
-__all__ = [
-    "FAULTS",
-    "Aftermath",
-    "ControlledRestart",
-    "Fault",
-    "FaultContext",
-    "KillAfterDatabaseCommit",
-    "KillAfterTopicWrite",
-    "KillDriver",
-    "KillExecutor",
-    "PartitionsAdded",
-    "Proof",
-    "RefusalFault",
-    "RetentionPassed",
-    "ServiceOutage",
-    "Strike",
-    "TopicRecreated",
-]
+__all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "Proof", "RefusalFault"]

@@ -40,8 +40,8 @@ class FaultContext:
     """One driver of one fork, about to be struck.
 
     Args:
-        marked: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
-        keep: writes that moment to the journal.
+        marked_at: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
+        record_mark: writes that moment to the journal.
     """
 
     run_id: str
@@ -56,8 +56,8 @@ class FaultContext:
     executors: Executors
     services: ServiceControl
     clock: Clock
-    marked: float | None
-    keep: Callable[[float], None]
+    marked_at: float | None
+    record_mark: Callable[[float], None]
 
     def observe(self) -> DriverView:
         return self.drivers.observe(self.driver_id)
@@ -66,7 +66,7 @@ class FaultContext:
         """The moment of the strike: now, in Unix seconds. It is written to the journal before anything is done, for the
         process that continues the strike if this one is killed. That costs a write to the store. Raises StoreError."""
         moment = self.clock.now()
-        self.keep(moment)
+        self.record_mark(moment)
         return moment
 
 
@@ -163,7 +163,9 @@ class RefusalFault(Protocol):
         """The fork as the documentation lets it go on."""
 
 
-def prove_as_seen(context: FaultContext, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]) -> Proof:
+def prove_as_observed(
+    context: FaultContext, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]
+) -> Proof:
     """The proof of a fault whose evidence only the strike itself could see.
 
     Args:
@@ -198,8 +200,8 @@ def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) ->
     driver ended, or now if it runs."""
     if strike is not None and strike.moment is not None:
         return strike.moment
-    if context.marked is not None:
-        return context.marked
+    if context.marked_at is not None:
+        return context.marked_at
     return context.clock.now() if view.exit is None else view.exit.ended_at
 
 

@@ -31,7 +31,7 @@ class ControlledRestart(Fault):
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         # The request of a process that was killed may have reached the driver: the first one counts.
-        moment = context.mark() if context.marked is None else context.marked
+        moment = context.mark() if context.marked_at is None else context.marked_at
         reason = f"drill {context.run_id}: controlled restart"
         context.drivers.request_stop(context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=reason)
         await_exit(context, deadline=deadline)

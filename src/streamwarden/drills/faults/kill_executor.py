@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_seen
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_observed
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import ExecutorProcess
@@ -21,7 +21,7 @@ from streamwarden.stream import StreamSpec
 GONE_WITHIN = 10.0
 """Seconds from SIGKILL until the process must be gone; more means that it hangs in the kernel."""
 
-LOOK_EVERY = 0.1
+SEARCH_EVERY = 0.1
 """Seconds between two searches for executors, each of which reads all processes of the host."""
 
 
@@ -53,7 +53,7 @@ class KillExecutor(Fault):
                 return self._kill(context, executors, batch)
             if not context.observe().alive:
                 break
-            context.clock.sleep(LOOK_EVERY)
+            context.clock.sleep(SEARCH_EVERY)
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         if not context.executors.find(context.driver_id):
@@ -95,7 +95,7 @@ class KillExecutor(Fault):
         )
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_seen(context, strike, _judge)
+        return prove_as_observed(context, strike, _judge)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:

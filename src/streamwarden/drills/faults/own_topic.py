@@ -13,7 +13,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.stream import StreamSpec
 
-LOOK_EVERY = 0.5
+POLL_EVERY = 0.5
 """Seconds between two requests to the broker."""
 
 
@@ -45,17 +45,17 @@ def await_all_read(context: FaultContext, *, deadline: float) -> str | None:
     """Wait until every record of the topic is in a committed batch. Returns why it is not, None if it is."""
     left = 0
 
-    def look() -> str | bool | None:
+    def probe() -> str | bool | None:
         nonlocal left
         left = sum(lag.behind for lag in context.source.lags(context.fork))
         if left == 0 and context.checkpoint.position(context.fork).gap == 0:
             return True
         return None if context.observe().alive else "the driver's process was already gone"
 
-    seen = wait_for(look, clock=context.clock, deadline=deadline, every=LOOK_EVERY)
-    if seen is None:
+    result = wait_for(probe, clock=context.clock, deadline=deadline, every=POLL_EVERY)
+    if result is None:
         return f"the fork had still {left:,} records to read when the time of the attempt was up (`within`)"
-    return seen if isinstance(seen, str) else None
+    return result if isinstance(result, str) else None
 
 
 def stop_between_batches(context: FaultContext, *, why: str, deadline: float) -> str | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
-from streamwarden.drills.faults.own_topic import LOOK_EVERY, await_all_read, copy_of, parts, require_topic
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.faults.own_topic import POLL_EVERY, await_all_read, copy_of, parts, require_topic
+from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.waiting import wait_for
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.stream import StreamSpec
@@ -29,7 +29,7 @@ class PartitionsAdded(Fault):
     feed: ClassVar[Feed] = Feed.GROWING
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_topic(FaultKind.PARTITIONS_ADDED, stream, declared)
+        require_topic(fault.kind, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         if len(context.source.lags(context.fork)) == len(copy_of(context).partitions):
@@ -37,8 +37,8 @@ class PartitionsAdded(Fault):
             if missed is not None:
                 return Strike(moment=None, message=missed)
             moment = context.mark()
-        elif context.marked is not None:  # its process was killed: what arrived since then belongs to this strike
-            moment = context.marked
+        elif context.marked_at is not None:  # its process was killed: what arrived since then belongs to this strike
+            moment = context.marked_at
         else:
             return Strike(moment=None, message="an earlier attempt had already added the partitions")
         context.source.grow(context.fork)
@@ -51,7 +51,7 @@ class PartitionsAdded(Fault):
             ),
             clock=context.clock,
             deadline=deadline,
-            every=LOOK_EVERY,
+            every=POLL_EVERY,
         )
         return Strike(moment=moment, message=f"{len(new)} partitions were added")
 

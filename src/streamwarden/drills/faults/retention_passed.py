@@ -22,7 +22,7 @@ from streamwarden.drills.faults.own_topic import (
     stop_between_batches,
     why_not_between_batches,
 )
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import Forks, ForkView
 from streamwarden.lifecycle.causes import LOST_INPUT
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -46,7 +46,7 @@ class RetentionPassed(Fault):
     cause: ClassVar[Cause] = LOST_INPUT
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_topic(FaultKind.RETENTION_PASSED, stream, declared)
+        require_topic(fault.kind, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         missed = stop_between_batches(context, why="its unread records are to be removed", deadline=deadline)

@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_seen
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_observed
 from streamwarden.drills.parts import FaultSpec, OutageService, OutageSpec
 from streamwarden.drills.ports import CommandResult, ServiceStatus
 from streamwarden.drills.waiting import wait_for
@@ -77,16 +77,16 @@ class ServiceOutage(Fault):
             return Strike(moment=None, message="the driver's process was already gone")
         usual = _usual(context)
         try:
-            seen = self._outlast(context, outage, usual, deadline)
+            effect = self._outlast(context, outage, usual, deadline)
         finally:
             self.undo(context)  # an error that this raises matters more than an error of the outage
-        if isinstance(seen, str):
-            return Strike(moment=None, message=seen)
+        if isinstance(effect, str):
+            return Strike(moment=None, message=effect)
         moment = context.clock.now()
         return Strike(
             moment=moment,
-            message=f"{before.name} was unavailable for {moment - seen['down_at']:.1f} s",
-            evidence={"service": before.name, **seen, "back_at": moment},
+            message=f"{before.name} was unavailable for {moment - effect['down_at']:.1f} s",
+            evidence={"service": before.name, **effect, "back_at": moment},
         )
 
     def _outlast(
@@ -128,20 +128,20 @@ class ServiceOutage(Fault):
         }
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_seen(context, strike, _judge)
+        return prove_as_observed(context, strike, _judge)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    usual = seen["batch_seconds"]
-    if not seen["hung"]:
-        return False, f"{strike.message}, but no batch waited for it: batch {seen['committed']} was committed"
-    still = f"{seen['still_seconds']:.1f} s"
-    if usual is None or seen["still_seconds"] < STALLS * usual:
+    effect = strike.evidence
+    usual = effect["batch_seconds"]
+    if not effect["hung"]:
+        return False, f"{strike.message}, but no batch waited for it: batch {effect['committed']} was committed"
+    still = f"{effect['still_seconds']:.1f} s"
+    if usual is None or effect["still_seconds"] < STALLS * usual:
         takes = f"{usual:.1f} s" if usual is not None else "an unknown time"
         return False, f"{strike.message}, but no batch was committed for {still} only, and a batch takes {takes}"
     return True, (
-        f"{strike.message}: batch {seen['planned']} hung, and no batch was committed for {still}, "
+        f"{strike.message}: batch {effect['planned']} hung, and no batch was committed for {still}, "
         f"where one takes {usual:.1f} s"
     )
 

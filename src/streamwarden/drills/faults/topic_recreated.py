@@ -20,7 +20,7 @@ from streamwarden.drills.faults.own_topic import (
     stop_between_batches,
     why_not_between_batches,
 )
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import Forks, ForkView
 from streamwarden.lifecycle.causes import TOPIC_RECREATED
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -42,7 +42,7 @@ class TopicRecreated(Fault):
     cause: ClassVar[Cause] = TOPIC_RECREATED
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_topic(FaultKind.TOPIC_RECREATED, stream, declared)
+        require_topic(fault.kind, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         missed = await_all_read(context, deadline=deadline) or stop_between_batches(

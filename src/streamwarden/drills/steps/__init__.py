@@ -27,7 +27,7 @@ class StepContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """`ok` False: the step halted the drill or found a deviation (a red task)."""
+    """`ok` False: the step halted the drill or found a deviation (its Airflow task fails)."""
 
     ok: bool
     message: str

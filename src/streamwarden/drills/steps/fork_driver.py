@@ -109,8 +109,8 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         executors=context.ports.executors,
         services=context.ports.services,
         clock=context.ports.clock,
-        marked=announced.moment,
-        keep=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
+        marked_at=announced.moment,
+        record_mark=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from streamwarden.drills.hypothesis import Judged, judge_health
+from streamwarden.drills.hypothesis import HypothesisResult, judge_health
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import DrillSpec
@@ -50,12 +50,12 @@ def steady_state(context: StepContext) -> StepResult:
     return StepResult(ok=True, message=f"batch {wanted} committed; {before.message}")
 
 
-def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> Judged:
+def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> HypothesisResult:
     """The hypothesis judged by health now; while health is blind, it is evaluated again for a short time."""
     clock = context.ports.clock
-    held: list[Judged] = []
+    held: list[HypothesisResult] = []
 
-    def probe() -> Judged | None:
+    def probe() -> HypothesisResult | None:
         verdicts: Sequence[Verdict] = context.ports.health.evaluate(fork)
         held[:] = [judge_health(spec.steady_state, verdicts)]
         return None if held[0].blind else held[0]
@@ -64,7 +64,7 @@ def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> Jud
     return held[0]
 
 
-def as_observed(judged: Judged, committed: int | None, at: float) -> SteadyState:
+def as_observed(judged: HypothesisResult, committed: int | None, at: float) -> SteadyState:
     """What the journal keeps of an observation at `at`, in Unix seconds."""
     verdicts = tuple(asdict(verdict) for verdict in judged.verdicts)
     return SteadyState(holds=judged.holds, message=judged.message, committed=committed, at=at, verdicts=verdicts)

@@ -12,7 +12,7 @@ from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, is_recent, one_batch, standing, still_holds
 from streamwarden.health.series import batch_seconds, current_batches, reports
 from streamwarden.health.settle import MEMORY
-from streamwarden.health.stopped import stopped
+from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.progress import Progress
@@ -20,14 +20,16 @@ from streamwarden.units import format_duration
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """Seconds of work that wait, by the best source of knowledge that there is."""
-    if stopped(window):
+    """Seconds of work that wait, from the best source that is available."""
+    if is_stopped(window):
         return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
     longest = one_batch(window, thresholds)
     seen = _by_commit(window, longest) or _by_input(window, longest)
     found = seen or _by_offsets(window, longest) or _by_rates(window)
     if found is None:
-        reason = "neither the input folder, the sources' newest offsets nor the rates say how much input waits"
+        reason = (
+            "neither the input folder, nor the newest offsets of the sources, nor the rates show how much input waits"
+        )
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     seconds, how, evidence = found
     value = round(seconds, 6)
@@ -37,33 +39,37 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
     if seen is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
         return replace(
-            verdict, status=Status.UNKNOWN, reason=f"the newest report is too old to say what waits: {reason}"
+            verdict, status=Status.UNKNOWN, reason=f"the newest report is too old to show what waits: {reason}"
         )
     return still_holds(window, thresholds, verdict)
 
 
 def _reported_lately(window: Window, thresholds: Thresholds) -> bool:
-    """Whether the newest report is of now: what came after it, nothing that reports say can show."""
+    """Whether the newest report is current: no report shows what arrived after it."""
     newest = reports(window, 1)
     return bool(newest) and is_recent(window, thresholds, newest[-1].at + newest[-1].duration_ms / 1000)
 
 
 def _until_started(waiting: WaitingInput | None) -> tuple[str, float, dict[str, object]]:
-    """Reason, value and evidence for a stream that is stopped: what waits is behind nobody."""
+    """Reason, value and evidence for a stream that is stopped: input may wait then."""
     if waiting is None:
-        return "not running: what comes waits until it is started", 0.0, {}
+        return "not running: input waits until the stream is started", 0.0, {}
     what = f"{waiting.what}s"
-    return f"not running: {waiting.count:,} {what} wait until it is started", 0.0, {f"waiting_{what}": waiting.count}
+    return (
+        f"not running: {waiting.count:,} {what} wait until the stream is started",
+        0.0,
+        {f"waiting_{what}": waiting.count},
+    )
 
 
 Found = tuple[float, str, dict[str, object]]
 
 
 def _by_commit(window: Window, longest: float) -> Found | None:
-    """In real-time mode: how old, at the last commit, the oldest record was that it did not reach.
+    """In real-time mode: the age, at the last commit, of the oldest record that the commit did not reach.
 
-    What came since then is being read by the running batch, and how far that is stands nowhere until it ends. Of a
-    batch that lasts longer than batches do, all that it should have committed is behind.
+    The running batch reads what came since then, and its progress is not recorded until it ends. If the batch lasts
+    longer than usual, everything that it should have committed counts as behind.
     """
     waiting, log = window.waiting, window.log
     if window.spec.trigger.real_time is None or window.driver_alive is False:
@@ -75,7 +81,9 @@ def _by_commit(window: Window, longest: float) -> Found | None:
     behind = 0.0 if waiting.since is None else max(0.0, log.committed_at - waiting.since)
     overdue = max(0.0, standing(window) - longest)
     how = (
-        f"the commit of batch {log.committed} left records of that age" if behind else "each commit reaches the newest"
+        f"the commit of batch {log.committed} left records of that age"
+        if behind
+        else "each commit reaches the newest record"
     )
     if overdue:
         behind += overdue
@@ -88,7 +96,7 @@ def _by_commit(window: Window, longest: float) -> Found | None:
 
 
 def _by_input(window: Window, longest: float) -> Found | None:
-    """Waiting files or records / those that the recent batches read a second, up to now."""
+    """Waiting files or records, divided by the number that the recent batches read in a second, up to now."""
     waiting = window.waiting
     if waiting is None:
         return None
@@ -102,8 +110,8 @@ def _by_input(window: Window, longest: float) -> Found | None:
     stood = standing(window)
     nothing = max(0.0, stood - longest)
     rate = waiting.planned / (seconds + nothing)
-    # With a limit a slow trigger leaves the stream waiting between batches: it does not read faster than it is let, and
-    # what the next batch takes is not behind. Without one the next batch takes all.
+    # With a limit, a slow trigger leaves the stream waiting between batches: it cannot read faster, and what the next
+    # batch reads is not behind. Without a limit the next batch reads everything.
     trigger, next_in = window.spec.trigger.interval or 0.0, 0.0
     if window.spec.source.limit is not None and trigger * waiting.planned_batches > seconds:
         rate, next_in = waiting.planned / (trigger * waiting.planned_batches + nothing), trigger
@@ -119,9 +127,9 @@ def _by_input(window: Window, longest: float) -> Found | None:
         evidence["waiting_by_partition"] = dict(waiting.parts)
     what = f"{waiting.what}s"
     behind = max(0.0, waiting.count / rate - next_in)
-    read = f"{rate:.3g} {what}/s are read"
+    read = f"the stream reads {rate:.3g} {what}/s"
     if nothing:
-        read = f"nothing was committed for {format_duration(stood)}, which makes {rate:.3g} {what}/s up to now"
+        read = f"nothing was committed for {format_duration(stood)}, so the average is {rate:.3g} {what}/s"
     return behind, f"{waiting.count:,} {what} wait, {read}", evidence
 
 
@@ -136,19 +144,19 @@ def _by_offsets(window: Window, longest: float) -> Found | None:
         return None
     behind = sum(known)
     if behind == 0:
-        return 0.0, "the source's newest offsets are read", {"rows_behind": 0}
+        return 0.0, "the newest offsets of the sources are read", {"rows_behind": 0}
     rate = _processed(found, max(0.0, window.now - found[-1].at - longest))
     if not rate:
         return None
     evidence: dict[str, object] = {"rows_behind": behind, "rows_per_second": rate, "batch": found[-1].batch_id}
-    return behind / rate, f"{behind:,} rows wait, {rate:,.0f} rows/s are processed", evidence
+    return behind / rate, f"{behind:,} rows wait, the stream processes {rate:,.0f} rows/s", evidence
 
 
 def _by_rates(window: Window) -> Found | None:
     """How far processing fell behind input within the window: a queue that grows by duration - interval a batch.
 
     rows / `processedRowsPerSecond` is the time a batch took, rows / `inputRowsPerSecond` the time its rows took to
-    arrive. With a limit per batch the input rate says what was read, not what arrived, so it says nothing then.
+    arrive. With a limit for each batch the input rate shows what was read, not what arrived, so it is not used.
     """
     if window.spec.source.limit is not None or window.spec.trigger.available_now:
         return None
@@ -159,7 +167,7 @@ def _by_rates(window: Window) -> Found | None:
             queue, used = max(0.0, queue), used + 1
     if used < 2:
         return None
-    how = "input came faster than it was processed" if queue else "input is processed as fast as it comes"
+    how = "input arrived faster than it was processed" if queue else "input is processed as fast as it arrives"
     return queue, f"{how} (over {used} batches)", {"batches": used}
 
 
@@ -195,31 +203,30 @@ CHECK = Check(
     title="Backlog",
     unit=ValueUnit.SECONDS,
     target="< 10 minutes of work",
-    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "work that waits, at the present speed"),
+    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "work that waits, at the current speed"),
     judge=check,
     reads=(
-        "In real-time mode: the time of the last commit - the timestamp of the oldest record behind it, asked of the "
-        "broker. Else, or if the broker does not tell it, the first that is known of: "
-        "(1) a file source: files of the input folder that `sources/0` of the checkpoint "
-        "does not name / files a second of the recent batches (with a limit per batch trigger pauses included, less "
-        "what the next batch takes); a topic: records that the "
-        "newest `offsets/` does not reach, asked of the broker / records a second; (2) sources that report "
-        "`latestOffset`: `latestOffset` - `endOffset` in rows / rows per second of the newest 20 reports; (3) without "
-        "a limit per batch: the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
-        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time: nothing is divided. "
-        "A speed is one up to now: while work waits, the time without a commit beyond a batch's counts too. A "
-        "stream that was stopped on request or is wanted stopped, and one of `available_now` between two runs, is OK."
+        "In real-time mode: the time of the last commit - the timestamp of the oldest record that it did not reach, "
+        "as the broker reports it. Otherwise, or if the broker does not report it, the first of these that is known: "
+        "(1) for a file source, the files of the input folder that `sources/0` of the checkpoint does not name / the "
+        "files in a second of the recent batches (with a limit for each batch, the pauses of the trigger are included "
+        "and what the next batch reads is subtracted); for a topic, the records that the newest `offsets/` does not "
+        "reach, as the broker reports them / the records in a second; (2) for sources that report `latestOffset`, "
+        "`latestOffset` - `endOffset` in rows / the rows in a second of the newest 20 reports; (3) without a limit for "
+        "each batch, the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
+        "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time, so they are not divided. Speeds "
+        "are averages up to now: while work waits, the time without a commit that exceeds a batch counts too. A stream "
+        "that was stopped on request, or should be stopped, is OK. So is an `available_now` stream between two runs."
     ),
     unknown=(
-        "The input is no folder, the sources report no newest offset, and batches have a limit (so the input rate "
-        "says what "
-        "was read, not what arrived); or files wait and no batch says how fast they are read; or offsets and rates "
-        f"are older than two minutes and a batch. {HISTORY}"
+        "The input is not a folder, the sources report no newest offset, and batches have a limit (so the input rate "
+        "shows what was read, not what arrived). Or files wait, and no batch shows how fast they are read. Or offsets "
+        f"and rates are older than two minutes and a batch. {HISTORY}"
     ),
     advice=(
-        "The stream reads more slowly than data arrives. Look at `batch_longer_than_trigger` and "
-        "`checkpoint_duration` for "
-        "the cause; raise the limit per batch or give it cores. At the present speed it needs this long to catch up."
+        "The stream reads more slowly than data arrives. See `batch_longer_than_trigger` and `checkpoint_duration` for "
+        "the cause. Raise the limit for each batch, or give the stream more cores. At the current speed it needs this "
+        "long to catch up."
     ),
     source="Design of Streamwarden; the queue is Lindley's recursion.",
 )

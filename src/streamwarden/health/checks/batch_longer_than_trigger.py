@@ -14,10 +14,12 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Durations of the newest batches in trigger intervals."""
     trigger = window.spec.trigger.interval
     if not trigger:
-        return CHECK.verdict(window, Status.OK, "batches start as soon as the one before ended: there is no interval")
+        return CHECK.verdict(
+            window, Status.OK, "each batch starts when the previous one ends: there is no trigger interval"
+        )
     found = reports(window, MEMORY)
     if not found:
-        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long a batch took")
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how long a batch took")
     meant_ms = round((window.spec.trigger.real_time or 0.0) * 1000)
     # in milliseconds: a batch of exactly the interval is exactly 1
     observations = [(each.batch_id, round(max(0, each.duration_ms - meant_ms) / (trigger * 1000), 9)) for each in found]
@@ -36,14 +38,14 @@ CHECK = Check(
     judge=check,
     reads=(
         "`batchDuration` (`durationMs.triggerExecution` in older reports) / the interval of the query's own trigger. "
-        "In real-time mode a batch lasts `trigger.real_time` by design: what it takes beyond that, while rows wait, is "
+        "In real-time mode a batch lasts `trigger.real_time` by design: the time beyond that, in which rows wait, is "
         "divided by it."
     ),
-    unknown=f"No progress report is there, or the only one or two are bad. {HISTORY}",
+    unknown=f"There is no progress report, or there are only one or two, and they are bad. {HISTORY}",
     advice=(
-        "The stream no longer keeps its rhythm: give it cores, fewer files or rows per batch, or a longer trigger. "
-        "Look at "
-        "which phase grew (`durationMs`): `addBatch` is the work itself, `latestOffset` the listing of the source."
+        "The stream no longer keeps up with its trigger: give it more cores, fewer files or rows in each batch, or a "
+        "longer trigger. `durationMs` shows which phase grew: `addBatch` is the work itself, `latestOffset` the "
+        "listing of the source."
     ),
     source="Design of Streamwarden.",
 )

@@ -18,13 +18,13 @@ CHECK = declare(
     title="Broker unreachable",
     judge=check,
     also=(
-        "A broker that answers and gives no offsets of the stream's topic is away for this stream: a partition without "
-        "a leader, or an advertised address that this host cannot reach. "
+        "A broker that answers but returns no offsets of the stream's topic counts as unreachable for this stream: a "
+        "partition has no leader, or the broker advertises an address that this host cannot reach. "
     ),
     advice=(
-        "Bring the broker back, or the network and the name resolution between it and this host; the reason names "
-        "its address. The stream itself needs no cure: its driver waits, or ends and is restarted with back-off, and "
-        "goes on at the offset where it stood. If it has used up its restarts, `streamwarden start NAME` once the "
-        "broker answers. Records stay safe as long as the topic's retention is longer than the outage."
+        "Bring the broker back, or restore the network and the name resolution between it and this host. The reason "
+        "names its address. You need not repair the stream: its driver waits, or it ends and is restarted with "
+        "back-off, and continues at its last offset. If the stream has used up its restarts, run `streamwarden start "
+        "NAME` when the broker answers. No record is lost as long as the topic's retention is longer than the outage."
     ),
 )

@@ -11,10 +11,10 @@ from streamwarden.health.window import Window
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """Wall time of the newest batches' checkpoints against the documented limits."""
+    """Wall time of the newest batches' checkpoints compared with the documented limits."""
     found = reports(window, MEMORY)
     if not found:
-        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long a checkpoint took")
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how long a checkpoint took")
     observations = [
         (each.batch_id, seconds) for each, seconds in zip(found, checkpoint_seconds(window.spec, found), strict=True)
     ]
@@ -36,14 +36,14 @@ CHECK = Check(
     thresholds=limits(10.0, 30.0, ValueUnit.SECONDS, "wall time of one batch's checkpoint"),
     judge=check,
     reads=(
-        "`durationMs.walCommit` + `durationMs.commitOffsets`, both wall time already, plus the state commit: "
-        "`stateOperators[].commitTimeMs` is a sum over the operator's tasks, so it is divided by the parallelism that "
-        "ran, min(`numShufflePartitions`, cores), and summed over operators. Cores come from `spark.master` "
-        "(`local[n]`) or from "
-        "`spark.cores.max` or `spark.executor.instances` x `spark.executor.cores`; where they are not known the sum "
-        "is not divided. Either way it cannot exceed `durationMs.addBatch`, in which it happens, and is capped by it."
+        "`durationMs.walCommit` + `durationMs.commitOffsets`, which are wall time, plus the state commit: "
+        "`stateOperators[].commitTimeMs` is a sum over the operator's tasks, so it is divided by the actual "
+        "parallelism, min(`numShufflePartitions`, cores), and summed over operators. Cores come from `spark.master` "
+        "(`local[n]`), from `spark.cores.max`, or from `spark.executor.instances` x `spark.executor.cores`. If they "
+        "are not known, the sum is not divided. The result is capped by `durationMs.addBatch`, which contains the "
+        "commit."
     ),
-    unknown=f"No progress report is there, or the only one or two are bad. {HISTORY}",
+    unknown=f"There is no progress report, or there are only one or two, and they are bad. {HISTORY}",
     advice="Lengthen the checkpoint interval (a longer trigger), or put the checkpoint on faster storage.",
     source="Documented target < 10 s, warning 10-30 s, critical > 30 s.",
 )

@@ -18,9 +18,9 @@ CHECK = declare(
     title="Database unreachable",
     judge=check,
     advice=(
-        "Bring the database back, or the network and the name resolution between it and this host; the reason names "
-        "its address. Nothing is lost: the batch that waits is written once, when the database answers. If the driver "
-        "has used up its restarts, `streamwarden start NAME` then. After a failover see that the connection names the "
-        "new primary."
+        "Bring the database back, or restore the network and the name resolution between it and this host. The reason "
+        "names its address. Nothing is lost: the waiting batch is written once when the database answers. If the "
+        "stream has used up its restarts by then, run `streamwarden start NAME`. After a failover, check that the "
+        "connection names the new primary."
     ),
 )

@@ -16,12 +16,12 @@ from streamwarden.health.window import Window
 from streamwarden.progress import OperatorProgress, Progress
 
 _DUPLICATES: Final = "numDroppedDuplicateRows"
-"""Spark's count of the rows that a deduplication knew: they reached the state and changed nothing in it."""
+"""Spark's count of the rows that a deduplication had already seen: they reached the state and did not change it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Dropped:
-    """The late rows of one batch. `whole`: nothing but late rows reached the state, so `rows` are all of its input."""
+    """The late rows of one batch. `whole`: only late rows reached the state, so `rows` are all of its input."""
 
     batch: int
     rows: int
@@ -29,7 +29,7 @@ class _Dropped:
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """Share of recent input that was dropped as late."""
+    """The share of recent input that was dropped as late."""
     limits_in_force = thresholds.of(CHECK.name)
     found = list(islice((each for each in reversed(reports(window, 2 * MEMORY)) if each.rows > 0), MEMORY))
     rows = sum(each.rows for each in found)
@@ -37,10 +37,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     whole = sorted(each.batch for each in dropped if each.whole)
     few = len(found) < RAISE or rows < limits_in_force["least_rows"]
     if few and not whole:
-        reason = f"{rows:,} rows in {len(found)} batches are too few to judge by"
+        reason = f"{rows:,} rows in {len(found)} batches are too few for a verdict"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     if not found[0].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state: it drops no late rows", 0.0)
+        return CHECK.verdict(window, Status.OK, "the query keeps no state, so it drops no late rows", 0.0)
     value = round(sum(each.rows for each in dropped) / rows, 9)
     # one odd batch is not a trend: an alarm needs late rows in as many batches as any other check
     status = Status.OK if few or len(dropped) < RAISE else CHECK.grade(value, limits_in_force)
@@ -57,7 +57,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _counted(dropped: Sequence[_Dropped], rows: int, batches: int) -> str:
-    """How many rows were dropped, and whether that is all that is known of it."""
+    """How many rows were dropped, and whether the number is exact or a lower bound."""
     total = sum(each.rows for each in dropped)
     least = "" if all(each.whole for each in dropped) else "at least "
     share = CHECK.unit.show(total / rows)
@@ -66,11 +66,13 @@ def _counted(dropped: Sequence[_Dropped], rows: int, batches: int) -> str:
     if not whole:
         return text
     newest = max(whole, key=lambda each: each.batch)
-    return f"batch {newest.batch} kept none of its {newest.rows:,} rows: all that reached its state was late; {text}"
+    return (
+        f"batch {newest.batch} kept none of its {newest.rows:,} rows: all rows that reached its state were late; {text}"
+    )
 
 
 def _dropped(report: Progress) -> _Dropped:
-    """Spark counts late rows after the partial aggregation: fewer than there were, unless nothing else was there."""
+    """Spark counts late rows after the partial aggregation, so its number is too low unless all rows were late."""
     counted = sum(each.rows_dropped_by_watermark for each in report.operators)
     whole = counted > 0 and not any(map(_kept, report.operators))
     return _Dropped(report.batch_id, report.rows if whole else counted, whole)
@@ -89,23 +91,26 @@ CHECK = Check(
     thresholds=(
         *limits(0.001, 0.01, ValueUnit.SHARE, "share of the input"),
         Threshold(
-            name="least_rows", default=1000, unit=ValueUnit.ROWS, meaning="input rows below which nothing is said"
+            name="least_rows",
+            default=1000,
+            unit=ValueUnit.ROWS,
+            meaning="input rows below which the verdict is UNKNOWN",
         ),
     ),
     judge=check,
     reads=(
         "`stateOperators[].numRowsDroppedByWatermark`, summed over operators, / `numInputRows`, over the newest 20 "
         "batches with rows; an alarm needs drops in three of them. Spark counts after the partial aggregation, so with "
-        "an aggregation the true number is several times higher: the verdict says `at least`. Which rows are late, "
-        "only the job's windows and the rows themselves tell (the window's end is at or before `batchWatermarkMs` of "
-        "`offsets/` of the batch before); a drill's oracle counts them so, a check that runs each minute does not read "
-        "the input. One case is certain without that: a batch with input rows and late rows that updated no row of "
-        "state (and met no duplicate, `customMetrics.numDroppedDuplicateRows`) kept nothing. All of its rows count, "
-        "and it is a WARNING by itself, however few rows it had."
+        "an aggregation the true number is several times higher: the verdict says `at least`. The exact number depends "
+        "on the job's windows and on the rows themselves (a row is late if its window's end is at or before "
+        "`batchWatermarkMs` of `offsets/` of the batch before). A drill's oracle counts late rows that way; a check "
+        "that runs each minute does not read the input. One case is certain without it: a batch with input rows and "
+        "late rows that updated no row of state (and found no duplicate, `customMetrics.numDroppedDuplicateRows`) kept "
+        "nothing. All of its rows count, and it is a WARNING by itself, however few rows it had."
     ),
     unknown=(
-        f"Fewer than three batches or fewer than `least_rows` rows were read, and no batch was dropped whole. {HISTORY}"
+        f"Fewer than three batches or fewer than `least_rows` rows were read, and no batch lost all its rows. {HISTORY}"
     ),
-    advice="Lengthen the watermark delay (costs state), or find the producer whose clock or delivery is late.",
+    advice="Lengthen the watermark delay (this costs state), or find the producer whose clock or delivery is late.",
     source="Design of Streamwarden; the counter was measured to be 5-8 times too low after a partial aggregation.",
 )

@@ -1,4 +1,4 @@
-"""Memory usage: resident memory of the driver, state memory apart; on a cluster also of each executor."""
+"""Memory usage: resident memory of the driver without state memory; on a cluster also of each executor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamwarden.units import GB, format_size
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """The driver against the documented limits, and on a cluster each executor against its own: the worse of both."""
+    """The worse verdict of the driver by the documented limits and, on a cluster, of each executor by its own limit."""
     driver = _driver(window, thresholds)
     if window.driver_alive is False or not has_executors(window.spec):
         return driver
@@ -40,7 +40,7 @@ def _driver(window: Window, thresholds: Thresholds) -> Verdict:
 def _state_in_driver(window: Window) -> int:
     if has_executors(window.spec):
         return 0
-    # RocksDB's memoryUsedBytes saw-tooths with its memtables: only its low point is surely state
+    # RocksDB's memoryUsedBytes rises and falls with its memtables: only its low point is certainly state
     memory = [sum(op.memory_used_bytes for op in each.operators) for each in reports(window, RECENT)]
     return min(memory, default=0)
 
@@ -49,7 +49,7 @@ def _executors(window: Window, thresholds: Thresholds) -> Verdict:
     """Each snapshot is judged by its fullest executor."""
     found = [snapshot for snapshot in executor_snapshots(window.measurements) if snapshot.memory][-MEMORY:]
     if not found or window.now - found[-1].at > FRESH:
-        return CHECK.verdict(window, Status.UNKNOWN, "nobody measured the memory of the executors")
+        return CHECK.verdict(window, Status.UNKNOWN, "there is no recent measurement of the memory of the executors")
     own = thresholds.of(CHECK.name)
     marks = {"warning": own["executor_warning"], "critical": own["executor_critical"]}
     settled = settle([_share(snapshot) for snapshot in found], CHECK.grader(marks))
@@ -58,11 +58,11 @@ def _executors(window: Window, thresholds: Thresholds) -> Verdict:
     used, limit = newest.memory[fullest]
     show, share = ValueUnit.BYTES.show, ValueUnit.SHARE.show
     reason = (
-        f"{fullest} took {show(used)} of its {show(limit)}, {share(used / limit)} "
+        f"{fullest} uses {show(used)} of its {show(limit)}, {share(used / limit)} "
         f"(warning from {share(marks['warning'])}, critical above {share(marks['critical'])})"
     )
     if settled.status is None:
-        reason += f"; it was seen {len(found)} time(s) only, an alarm needs {RAISE}"
+        reason += f"; measured only {len(found)} time(s), an alarm needs {RAISE}"
     elif settled.held:
         reason += f"; held at {settled.status} until {RECENT} measurements in a row are below it"
     evidence = {
@@ -80,11 +80,11 @@ def _share(snapshot: ExecutorSnapshot) -> float:
 
 def _why_not(window: Window) -> str:
     if window.driver_alive is False:
-        return "the driver is not running: it has no memory to judge"
+        return "the driver is not running"
     old = measured(window, "resident_bytes", 1)
     if old:
         return f"the newest measurement of resident memory is {window.now - old[-1].at:.0f} s old"
-    return "nobody measured the resident memory of the driver"
+    return "there is no measurement of the resident memory of the driver"
 
 
 CHECK = Check(
@@ -98,13 +98,13 @@ CHECK = Check(
             name="executor_warning",
             default=0.85,
             unit=ValueUnit.SHARE,
-            meaning="WARNING from here on: what an executor took of its limit",
+            meaning="WARNING from here on: share of its limit that an executor uses",
         ),
         Threshold(
             name="executor_critical",
             default=0.95,
             unit=ValueUnit.SHARE,
-            meaning="CRITICAL beyond: what an executor took of its limit",
+            meaning="CRITICAL beyond: share of its limit that an executor uses",
         ),
     ),
     judge=check,
@@ -113,17 +113,17 @@ CHECK = Check(
         "The measurement `resident_bytes` (resident memory of the driver's process tree: JVM, Python, workers, taken "
         "by the runner about every ten seconds). With a local master minus state memory: "
         "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
-        "because RocksDB's saw-tooths with its memtables (nothing is subtracted for a driver of several queries). On a "
-        "cluster state is in the executors, and each of them is "
-        "judged too: the peak of its resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; "
-        "without process-tree metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
+        "because RocksDB's value rises and falls with its memtables (nothing is subtracted for a driver of several "
+        "queries). On a cluster the state is in the executors, and each of them is judged too: the peak of its "
+        "resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; without process-tree "
+        "metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
         "`spark.executor.memory` + overhead (+ off-heap and PySpark memory, where set). The verdict is the worse of "
         "the driver's and the fullest executor's."
     ),
-    unknown="No measurement of the last two minutes is there, of the driver or (on a cluster) of the executors, or the "
+    unknown="There is no measurement of the last two minutes for the driver or (on a cluster) the executors, or the "
     "driver is not running.",
-    advice="Change the state store's configuration (bound RocksDB's memory), and look at garbage collection. For an "
-    "executor, raise its memory or its overhead: YARN and Kubernetes kill one that passes its limit.",
+    advice="Change the state store's configuration (bound RocksDB's memory), and check garbage collection. For an "
+    "executor, raise its memory or its overhead: YARN and Kubernetes kill an executor that exceeds its limit.",
     source="Documented target < 2 GB, warning 2-4 GB, critical > 4 GB; GB is 10^9 bytes. The shares of an executor's "
     "limit are Streamwarden's own: a container is killed at 100 %.",
 )

@@ -11,7 +11,7 @@ from streamwarden.units import MB, format_size
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """How much fuller the fullest partition is than its sisters."""
+    """How much more state the fullest partition holds than the others."""
     limits_in_force = thresholds.of(CHECK.name)
     sizes: dict[tuple[int, int], int] = {}
     for each in window.state or ():
@@ -19,7 +19,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
             at = (each.operator, each.partition)
             sizes[at] = sizes.get(at, 0) + each.size
     if not sizes:
-        return CHECK.verdict(window, Status.UNKNOWN, "no bytes by partition were read from the checkpoint")
+        return CHECK.verdict(window, Status.UNKNOWN, "the checkpoint's bytes for each partition could not be read")
     value, operator, partition = 1.0, 0, 0
     for index in {operator for operator, _ in sizes}:
         mine = {part: size for (op, part), size in sizes.items() if op == index}
@@ -33,10 +33,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     fullest_size = sizes.get((operator, partition), 0)
     reason = (
         f"the fullest partition ({partition} of operator {operator}, {format_size(fullest_size)}) holds {value:.3g} x "
-        f"the "
-        f"median of the others ({CHECK.limits_text(limits_in_force)})"
+        f"the median of the others ({CHECK.limits_text(limits_in_force)})"
         if value > 1
-        else "no partition holds more state than the others by a size that matters"
+        else "no partition holds significantly more state than the others"
     )
     evidence: dict[str, object] = {"operator": operator, "partition": partition, "partitions": len(sizes)}
     return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
@@ -53,14 +52,15 @@ CHECK = Check(
             name="least_bytes",
             default=64 * MB,
             unit=ValueUnit.BYTES,
-            meaning="size below which a partition's skew costs nothing",
+            meaning="size below which a partition's skew is ignored",
         ),
     ),
     judge=check,
-    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, per operator.",
+    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator.",
     unknown="The checkpoint's state could not be read, or it has none.",
     advice=(
-        "A hot key makes one task the batch's duration: salt the key, or split the stream. More partitions do not help."
+        "One task with a hot key determines the duration of the batch. Salt the key, or split the stream. More "
+        "partitions do not help."
     ),
     source="Design of Streamwarden.",
 )

@@ -1,4 +1,4 @@
-"""Query ended: one query of a script does not run while its driver and the others do."""
+"""Query ended: one query of a script does not run, although its driver and the other queries do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if driver is None:
         return CHECK.verdict(window, Status.UNKNOWN, "no driver of this stream is known")
     if driver.exit is not None or window.driver_alive is False:
-        return CHECK.verdict(window, Status.OK, "no driver runs, so no query of it has ended alone", 0.0)
+        return CHECK.verdict(window, Status.OK, "no driver runs, so no query has ended alone", 0.0)
     query = window.query
     if query is None or query.driver_id != driver.driver_id:
         waited = max(0.0, window.now - driver.launched_at)
@@ -33,9 +33,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if query.trigger.available_now:
         return CHECK.verdict(window, Status.OK, f"the query processed all its input and ended {ago}", 0.0, evidence)
     if window.wanted_stopped:
-        return CHECK.verdict(window, Status.OK, f"the query was stopped {ago}, as is wanted", 0.0, evidence)
+        return CHECK.verdict(window, Status.OK, f"the query was stopped {ago}, as requested", 0.0, evidence)
     if since <= (within := _others_end_within(window)):
-        reason = f"the query was stopped {ago}; a stop or restart gives the others {format_duration(within)}"
+        reason = f"the query was stopped {ago}; a stop or restart may end the others within {format_duration(within)}"
         return CHECK.verdict(window, Status.UNKNOWN, reason, since, evidence)
     return CHECK.verdict(window, Status.WARNING, f"the query was stopped {ago}", since, evidence)
 
@@ -57,14 +57,15 @@ CHECK = Check(
     judges=AMONG_OTHERS,
     reads=(
         "The store's record of each query of a script that starts several: the driver of its newest run, and when and "
-        "why that run ended. A query that failed while its driver lives is CRITICAL at once; one that was stopped, "
-        "though its trigger does not end it, is a WARNING after `stop.batch_deadline` + `stop.term_deadline`, in which "
-        "a stop or restart ends the other queries too, and OK in a stream that is wanted stopped; one that processed "
-        "all its input (`availableNow`) is OK. A query that the driver has not started is judged by the time "
-        "since the driver's launch. A stream with one query has no such verdict: its driver ends with it."
+        "why that run ended. A query that failed while its driver lives is CRITICAL at once. A query that was "
+        "stopped, although its trigger does not end it, is a WARNING after `stop.batch_deadline` + "
+        "`stop.term_deadline`, because a stop or restart ends the other queries within that time; it is OK in a stream "
+        "that should be stopped. A query that processed all its input (`availableNow`) is OK. A query that the driver "
+        "has not started is judged by the time since the driver's launch. A stream with one query has no such verdict, "
+        "because its driver ends with the query."
     ),
     unknown=(
-        "No driver of the stream is known; or the query was stopped so lately that its driver may be about to end."
+        "No driver of the stream is known, or the query was stopped so recently that its driver may be about to end."
     ),
     advice=(
         "Read driver.log for the cause (`streamwarden logs`). `streamwarden restart STREAM` starts all queries of the "

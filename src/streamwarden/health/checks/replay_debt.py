@@ -24,11 +24,11 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not found:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how many rows of state changed")
     if not found[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state: a restart replays none", 0.0)
+        return CHECK.verdict(window, Status.OK, "the query keeps no state, so a restart replays none", 0.0)
     known, version = _snapshot_version(window)
     if not known:
         return CHECK.verdict(
-            window, Status.UNKNOWN, "neither checkpoint nor reports say which snapshot was uploaded last"
+            window, Status.UNKNOWN, "neither the checkpoint nor the reports show which snapshot was uploaded last"
         )
     rows, batches, guessed = _rows_since(current_batches(window), found, version or 0)
     size = live_state(window)[-1][1] if version is not None else 0
@@ -39,9 +39,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         redone_batch=_redone(window),
     )
     value = round(sum(term.seconds for term in prediction.terms), 6)
-    told = "since the last uploaded snapshot" if version is not None else "and no snapshot was ever uploaded"
+    since = "since the last uploaded snapshot" if version is not None else "and no snapshot was ever uploaded"
     reason = (
-        f"a restart would take {CHECK.unit.show(value)}: {rows:,} rows of state changed in {batches} batches {told} "
+        f"a restart would take {CHECK.unit.show(value)}: {rows:,} rows of state changed in {batches} batches {since} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
     evidence: dict[str, object] = {
@@ -58,7 +58,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _redone(window: Window) -> float:
-    """Seconds of the batch that is cut; none in real-time mode, where rows flow before a batch is done."""
+    """Seconds of the batch that runs again; 0 in real-time mode, where rows are written before a batch ends."""
     if window.spec.trigger.real_time is not None:
         return 0.0
     return statistics.median(batch_seconds(current_batches(window)[-20:]) or [0.0])
@@ -81,7 +81,7 @@ def _snapshot_version(window: Window) -> tuple[bool, int | None]:
                     at = (operator.index, key)
                     newest[at] = max(newest.get(at, -1), value)
     if not newest or min(newest.values()) < 0:
-        # -1 is also what a driver reports that has not uploaded one in this life
+        # a driver that has not uploaded a snapshot since its start also reports -1
         return False, None
     return True, min(newest.values())
 
@@ -132,27 +132,25 @@ CHECK = Check(
             name="start_up",
             default=15.0,
             unit=ValueUnit.SECONDS,
-            meaning="start-up where no driver of the last day tells it",
+            meaning="start-up time if no driver of the last day shows it",
         ),
     ),
     judge=check,
     reads=(
-        "`stateOperators[].numRowsUpdated` + `numRowsRemoved`, summed over operators, of the batches since the oldest "
-        "of the "
-        "newest uploaded snapshots of all state store instances: from the checkpoint's `state/`, else from "
-        "`customMetrics.SnapshotLastUploaded.*` (-1 is no answer: a driver that has uploaded none in this life says it "
-        "too). Batches without a report count as the mean one. Predicted recovery = start-up (median of the last "
-        "day's drivers) + "
-        "snapshot bytes / 100 MB/s + rows x 24 us (RocksDB) or 2.4 us (HDFS-backed) + a redone batch (median; none in "
-        "real-time mode, where rows flow before it is done). The "
-        "cost "
-        "per row was measured over the total of rows with all tasks running, so it is not divided again. RocksDB "
-        "without changelog uploads a snapshot with every commit: its debt is nothing."
+        "`stateOperators[].numRowsUpdated` + `numRowsRemoved`, summed over operators, of the batches since the "
+        "oldest of the newest uploaded snapshots of all state store instances. The snapshots come from the "
+        "checkpoint's `state/`, otherwise from `customMetrics.SnapshotLastUploaded.*` (-1 gives no answer, because a "
+        "driver that has uploaded none since its start reports it too). A batch without a report counts as an "
+        "average one. Predicted recovery = start-up (median of the last day's drivers) + snapshot bytes / 100 MB/s + "
+        "rows x 24 us (RocksDB) or 2.4 us (HDFS-backed) + a repeated batch (median; none in real-time mode, where "
+        "rows are written before a batch ends). The cost of a row was measured over the total of rows with all tasks "
+        "running, so it is not divided again. RocksDB without changelog uploads a snapshot with every commit: its "
+        "debt is zero."
     ),
-    unknown="No progress report is there, or nothing says which snapshot was uploaded last.",
+    unknown="There is no progress report, or nothing shows which snapshot was uploaded last.",
     advice=(
         "Upload snapshots more often: a shorter `spark.sql.streaming.stateStore.maintenanceInterval` and a smaller "
-        "`minDeltasForSnapshot`. A driver that dies before its first maintenance never uploads one."
+        "`minDeltasForSnapshot`. A driver that ends before its first maintenance never uploads one."
     ),
     source="Measured: state recovery is linear in the rows changed since the last uploaded snapshot, 5-24 us a row.",
 )

@@ -1,9 +1,9 @@
-"""Restart loop: the driver keeps dying."""
+"""Restart loop: the stream's drivers keep failing."""
 
 from __future__ import annotations
 
 from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
-from streamwarden.health.stopped import stopped
+from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
@@ -13,7 +13,7 @@ _BAD = (ExitKind.FAILED, ExitKind.KILLED)
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """How many drivers died lately."""
+    """How many drivers failed or were killed recently."""
     limits_in_force = thresholds.of(CHECK.name)
     if not window.drivers:
         return CHECK.verdict(window, Status.UNKNOWN, "no driver of this stream is known")
@@ -23,12 +23,12 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     value = float(len(ends))
     status = CHECK.grade(value, limits_in_force)
     reason = (
-        f"{len(ends)} drivers died within {format_duration(limits_in_force['per'])} "
+        f"{len(ends)} drivers failed or were killed within {format_duration(limits_in_force['per'])} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
-    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable and not stopped(window):
+    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable and not is_stopped(window):
         status = Status.CRITICAL
-        reason = f"a restart cannot cure how the driver ended: {_said(last)}"
+        reason = f"a restart cannot cure the cause of the driver's end: {_said(last)}"
     elif ends:
         reason += f"; the last: {_said(ends[-1])}"
     evidence: dict[str, object] = {
@@ -38,7 +38,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _died(driver: DriverRecord, window: Window) -> float:
-    """When it ended by failure or signal, Unix seconds; -1 if it did not. A vanished one counts from its launch."""
+    """When the driver failed or was killed, Unix seconds; -1 if it did not. A vanished one counts from its launch."""
     if driver.exit is not None:
         return driver.exit.ended_at if driver.exit.kind in _BAD else -1.0
     replaced = driver is not window.drivers[-1]
@@ -58,25 +58,23 @@ CHECK = Check(
     name="restart_loop",
     title="Restart loop",
     unit=ValueUnit.TIMES,
-    target="fewer than 2 deaths an hour",
+    target="fewer than 2 failures an hour",
     thresholds=(
         *limits(2, 4, ValueUnit.TIMES, "drivers that failed or were killed within `per`"),
-        Threshold(name="per", default=3600.0, unit=ValueUnit.SECONDS, meaning="span in which they are counted"),
+        Threshold(name="per", default=3600.0, unit=ValueUnit.SECONDS, meaning="time span in which they are counted"),
     ),
     judge=check,
     judges=DRIVERS,
     reads=(
         "The store's drivers that were launched or ended within the last day: those whose exit is `failed` or "
-        "`killed`, or who vanished, within `per`. "
-        "Stops on request, completed runs and fenced drivers do not count. An end that a restart cannot cure (schema "
-        "changed, checkpoint damaged, configuration wrong) is CRITICAL by itself, unless people "
-        "want the stream stopped."
+        "`killed`, or that vanished, within `per`. Stops on request, completed runs and fenced drivers do not count. "
+        "A cause that a restart cannot cure (schema changed, checkpoint damaged, configuration wrong) is CRITICAL by "
+        "itself, unless people want the stream stopped."
     ),
     unknown="No driver of the stream is known.",
     advice=(
-        "Read why the drivers died (`streamwarden status`, driver.log). A loop also lengthens each recovery, since "
-        "state "
-        "snapshots are not uploaded: see `replay_debt`."
+        "Read why the drivers ended (`streamwarden status`, driver.log). A loop also makes each recovery longer, "
+        "because state snapshots are not uploaded: see `replay_debt`."
     ),
-    source="The fifth death in an hour exhausts the default restart budget (5 an hour).",
+    source="The fifth failure in an hour exhausts the default restart budget (5 an hour).",
 )

@@ -14,7 +14,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Wall time of the newest batches' removals against the documented limits."""
     found = reports(window, MEMORY)
     if not found:
-        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how long removing state took")
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how long removing state took")
     last = found[-1]
     if not last.operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
@@ -37,11 +37,11 @@ CHECK = Check(
     thresholds=limits(5.0, 15.0, ValueUnit.SECONDS, "wall time of one batch's removals"),
     judge=check,
     reads=(
-        "`stateOperators[].allRemovalsTimeMs`, a sum over the operator's tasks, divided by the parallelism that ran, "
+        "`stateOperators[].allRemovalsTimeMs`, a sum over the operator's tasks, divided by the actual parallelism, "
         "min(`numShufflePartitions`, cores), summed over operators and capped by `durationMs.addBatch`, as for the "
         "checkpoint duration. A batch that removed nothing counts: it took no time."
     ),
-    unknown=f"No progress report is there, or the only one or two are bad. {HISTORY}",
+    unknown=f"There is no progress report, or there are only one or two, and they are bad. {HISTORY}",
     advice="Clean up more often with smaller batches; a shorter watermark delay spreads removals over more batches.",
     source="Documented target < 5 s, warning 5-15 s, critical > 15 s.",
 )

@@ -13,9 +13,9 @@ from streamwarden.health.window import Window
 from streamwarden.units import format_duration, format_size
 
 POINTS = 8
-"""Fewer points than this have no trend worth the name."""
+"""Fewer points than this give no reliable trend."""
 HALF = MOST // 2
-"""Points that are taken of the reports; the rest are medians of the hourly numbers."""
+"""Points that come from the reports; the rest are medians of the hourly numbers."""
 HOURLY = "state_bytes"
 """The measurement that the health monitor writes with each evaluation; the store rolls it up by the hour."""
 
@@ -25,7 +25,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     mine, size = thresholds.of(CHECK.name), thresholds.of("state_size")
     found = reports(window, 1)
     if found and not found[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state: it cannot grow")
+        return CHECK.verdict(window, Status.OK, "the query keeps no state, so it cannot grow")
     points = _points(window)
     trend = theil_sen(points)
     if trend is None or trend.points < POINTS or trend.span < mine["least_history"]:
@@ -45,7 +45,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.OK, reason, soonest, evidence)
     if expected is None or (trend.low <= 0 and now < critical):
         reason = (
-            f"no trend can be told: growth is between {format_size(abs(trend.low) * 3600)}/h "
+            f"there is no clear trend: growth is between {format_size(abs(trend.low) * 3600)}/h "
             f"{'down' if trend.low < 0 else 'up'} and {format_size(trend.high * 3600)}/h up"
         )
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
@@ -60,11 +60,11 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _as_of(window: Window, thresholds: Thresholds) -> str:
-    """From when the trend is, if no batch has run for a while: state grows only while batches run."""
+    """The time from which the trend counts, if no batch has run for a while: state grows only while batches run."""
     newest = reports(window, 1)
     if not newest or is_recent(window, thresholds, newest[-1].at + newest[-1].duration_ms / 1000):
         return ""
-    return f", counted from the newest batch, {format_duration(window.now - newest[-1].at)} ago: none has run since"
+    return f", counted from the newest batch {format_duration(window.now - newest[-1].at)} ago"
 
 
 def _points(window: Window) -> list[tuple[float, float]]:
@@ -110,29 +110,25 @@ CHECK = Check(
             name="least_history",
             default=3600.0,
             unit=ValueUnit.SECONDS,
-            meaning="history below which nothing is forecast: a young state fills up to its steady size",
+            meaning="history below which there is no forecast: new state first fills up to its steady size",
         ),
     ),
     judge=check,
     reads=(
-        "State bytes as in `state_size`, at the batches' `timestamp`, after the hourly means of older history, "
-        "thinned to 16 medians. "
-        "Theil-Sen's slope (median over all pairs) with its distribution-free 95 % interval; the line's level now. A "
-        "fall to "
-        "less than half is a new baseline. The evidence has expected, earliest and latest time until both thresholds "
-        "of "
-        "`state_size`; the verdict grades the expected time until the critical one. Where no batch has run for more "
-        "than two minutes and a batch, the reason says so: the times count from the newest batch."
+        "State bytes as in `state_size`, at the batches' `timestamp`, after the hourly means of older history, thinned "
+        "to 16 medians. The trend is Theil-Sen's slope (median over all pairs) with its distribution-free 95 % "
+        "interval, and the current level of the line. A fall to less than half is a new baseline. The evidence has "
+        "the expected, earliest and latest time until both thresholds of `state_size`. The verdict grades the expected "
+        "time until the critical one. If no batch has run for more than two minutes and a batch, the reason says so: "
+        "the times count from the newest batch."
     ),
     unknown=(
-        "Less than `least_history`, fewer than eight points, or the interval holds both no growth and growth that "
-        "would "
-        "alarm: then no trend can be told."
+        "There is less than `least_history`, there are fewer than eight points, or the interval includes both no "
+        "growth and growth that would alarm, so there is no clear trend."
     ),
     advice=(
-        "State grows without end: tighten the watermark, set a TTL or a timeout, look for keys that never expire; "
-        "before the "
-        "time is up give the state store more room."
+        "State grows without end: tighten the watermark, set a TTL or a timeout, and look for keys that never expire. "
+        "Before the time is up, give the state store more room."
     ),
     source="Sen (1968), Estimates of the regression coefficient based on Kendall's tau.",
 )

@@ -14,10 +14,10 @@ from streamwarden.units import GB, format_size
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """Live bytes of all operators against the documented limits."""
+    """Live bytes of all operators, compared with the documented limits."""
     found = reports(window, STATE_REPORTS)
     if not found:
-        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how large the state is")
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how large the state is")
     if not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
     sizes = live_state(window)
@@ -27,9 +27,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if directory is not None:
         evidence["state_dir_bytes"] = directory.value
         if _never_flushed(found):
-            # RocksDB says 0 until its first flush of this run; the restored SST files are in the directory
+            # RocksDB reports 0 until its first flush in this run; the restored SST files are in the directory
             sizes = [(batch, max(size, int(directory.value))) for batch, size in sizes]
-            what = "state (no flush seen yet, so all bytes kept under state/)"
+            what = "state (RocksDB has not flushed yet, so these are all bytes under state/)"
         else:
             what = f"live state (with kept versions {format_size(directory.value)} under state/)"
     return judge_series(CHECK, window, thresholds, sizes[-MEMORY:], what=what, evidence=evidence, lasting=True)
@@ -51,11 +51,11 @@ CHECK = Check(
         "`stateOperators[]` of the progress reports, summed over operators. HDFS-backed provider: "
         "`customMetrics.stateOnCurrentVersionSizeBytes`. RocksDB: `customMetrics.rocksdbSstFileSize` plus "
         "`memoryUsedBytes` (memtables, and the block cache, so an upper bound); the SST size is 0 in batches without a "
-        "flush, and there the last other value stands. Cross-checked with the measurement `state_dir_bytes`, the bytes "
+        "flush, and then the last other value counts. It is compared with the measurement `state_dir_bytes`, the bytes "
         "under the checkpoint's `state/`, which also hold older versions: it is in the evidence, and it is the value "
-        "while RocksDB has not flushed yet. These are gauges, not sums over time: nothing is divided."
+        "while RocksDB has not flushed yet. These are gauges, not sums over time, so they are not divided."
     ),
-    unknown="No progress report is there.",
+    unknown="There is no progress report.",
     advice=(
         "Tighten the watermark so that state expires sooner, and clean state up (timeouts, TTL). Look for keys that "
         "never end: `streamwarden inspect` shows bytes by operator and partition."

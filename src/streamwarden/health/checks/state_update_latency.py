@@ -11,14 +11,14 @@ from streamwarden.health.window import Window
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """Time per updated row of the newest batches against the documented limits."""
+    """Time per updated row of the newest batches, compared with the documented limits."""
     least = thresholds.of(CHECK.name)["least_rows"]
     found = reports(window, 2 * MEMORY)
     if found and not found[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state")
     if window.spec.trigger.real_time is not None:
-        told = "real-time mode: Spark's timer runs while a task waits for rows, so it tells the length of the batch"
-        return CHECK.verdict(window, Status.UNKNOWN, told)
+        reason = "real-time mode: Spark's timer runs while a task waits for rows, so it shows the length of the batch"
+        return CHECK.verdict(window, Status.UNKNOWN, reason)
     enough = max(1.0, least)
     observations: list[tuple[int | float, float]] = []
     for each in reversed(found):
@@ -30,8 +30,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
                 break
     observations.reverse()
     if not observations:
-        seen = f"none of {len(found)} reports has" if found else "no progress report with"
-        return CHECK.verdict(window, Status.UNKNOWN, f"{seen} at least {least:.0f} updated rows to judge by")
+        seen = f"none of {len(found)} reports has" if found else "there is no progress report with"
+        return CHECK.verdict(window, Status.UNKNOWN, f"{seen} at least {least:.0f} updated rows")
     return judge_series(CHECK, window, thresholds, observations, what="updating one row of state took")
 
 
@@ -47,20 +47,19 @@ CHECK = Check(
             default=100,
             unit=ValueUnit.ROWS,
             meaning=(
-                "updated rows below which a batch is not judged: the fixed cost of its tasks would be read as latency"
+                "updated rows below which a batch is not judged: the fixed cost of its tasks would count as latency"
             ),
         ),
     ),
     judge=check,
     reads=(
-        "`stateOperators[].allUpdatesTimeMs` / `numRowsUpdated`, the worst operator of each batch. Both are sums over "
-        "the "
-        "same tasks, so the quotient is the mean time one task spent on one row: nothing else is divided. Spark's "
-        "timer also runs while the operator pulls rows from its input, so the true latency is lower."
+        "`stateOperators[].allUpdatesTimeMs` / `numRowsUpdated`, the worst operator of each batch. Both are sums "
+        "over the same tasks, so the quotient is the mean time that one task spent on one row. Nothing else is "
+        "divided. Spark's timer also runs while the operator pulls rows from its input, so the true latency is lower."
     ),
     unknown=(
-        "No batch updated `least_rows` rows, or no progress report is there. Always in real-time mode, where the "
-        f"operator waits for rows for most of the batch. {HISTORY}"
+        "No batch updated `least_rows` rows, or there is no progress report. In real-time mode it is always UNKNOWN, "
+        f"because the operator waits for rows for most of the batch. {HISTORY}"
     ),
     advice="Tune the state store (RocksDB with changelog, block cache, write buffers) and give it memory.",
     source="Documented target < 10 ms, warning 10-50 ms, critical > 50 ms.",

@@ -1,4 +1,4 @@
-"""Topic lag: whether each partition is caught up with, stands still, is read again, or is never caught up with."""
+"""Topic lag: whether the stream has caught up with each partition, follows, stalls, reads again or falls behind."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.checks.input_lost import RECREATED
 from streamwarden.health.freshness import RECENT_BATCHES, one_batch
 from streamwarden.health.series import FRESH
-from streamwarden.health.stopped import ended_well, running_since, stopped
+from streamwarden.health.stopped import ended_well, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, Window
 from streamwarden.units import format_duration
 
 APART = 30.0
-"""Seconds between two measurements that count: by hand the check may run at any moment, between two batches even."""
+"""Seconds between two measurements that count: from a shell the check may run at any time, even between two batches."""
 GROWN = 5
 """Measurements in a row that must each have found more than the one before: between two of them any lag may grow."""
 NAMED = 3
-"""Partitions that the reason tells of; the evidence tells of all."""
+"""Partitions that the reason names; the evidence names all."""
 
 
 class _Rule(IntEnum):
-    """What holds of a partition, in the order of asking. The larger number is told of, if two are equally bad."""
+    """The state of a partition, in the order of evaluation. If two are equally bad, the larger number is reported."""
 
     CAUGHT_UP = 0
     STALLED = 5
@@ -93,7 +93,7 @@ class _Measure:
 
     Args:
         started: since when the stream is meant to run, Unix seconds.
-        one_batch: seconds for which an offset stands still by design.
+        one_batch: seconds for which an offset does not move by design.
     """
 
     now: float
@@ -104,7 +104,7 @@ class _Measure:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What is said of one partition. `seconds`: how long it has stood still, or its lag has grown."""
+    """The result for one partition. `seconds`: how long its offset has not moved, or its lag has grown."""
 
     name: str
     rule: _Rule
@@ -116,20 +116,20 @@ class _Finding:
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """The worst of what holds of the topic's partitions."""
+    """The worst finding of the topic's partitions."""
     if window.log is None or window.log.planned is None:
-        return CHECK.verdict(window, Status.UNKNOWN, "no batch is known to have been planned")
+        return CHECK.verdict(window, Status.UNKNOWN, "no batch was planned yet")
     source = window.spec.source
     if not source.DECLARED:
-        reason = "the job reads a source of its own, which nobody can be asked about"
+        reason = "the job opens its source itself, so the check cannot query it"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     if not source.OFFSETS:
-        return CHECK.verdict(window, Status.OK, "the source is no topic", 0.0)
+        return CHECK.verdict(window, Status.OK, "the source is not a topic", 0.0)
     before = _remembered(window)
     seen = window.waiting.partitions if window.waiting is not None else {}
     if not seen:
         evidence = before.evidence() if before is not None else None
-        return CHECK.verdict(window, Status.UNKNOWN, "the broker did not tell its offsets", None, evidence)
+        return CHECK.verdict(window, Status.UNKNOWN, "the broker did not report its offsets", None, evidence)
     now = _measured(window, seen, before)
     kept = before if before is not None and now.at - before.at < APART else now
     by = _Measure(window.now, running_since(window), one_batch(window, thresholds), thresholds.of(CHECK.name))
@@ -151,22 +151,22 @@ def _verdict(
     total = sum(each.behind for each in found)
     if worst.rule is _Rule.CAUGHT_UP:
         return CHECK.verdict(window, Status.OK, "caught up: every record is read and committed", 0.0, evidence)
-    told = [each for each in found if each.rule is worst.rule]
-    some = "; ".join(f"{each.name}: {each.words}" for each in told[:NAMED])
-    more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
-    reason = f"{worst.rule.words}, {len(told)} of {len(found)} partitions: {some}{more}"
+    alike = [each for each in found if each.rule is worst.rule]
+    some = "; ".join(f"{each.name}: {each.words}" for each in alike[:NAMED])
+    more = f"; and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
+    reason = f"{worst.rule.words}, {len(alike)} of {len(found)} partitions: {some}{more}"
     if _is_stopped(window):
         reason = f"not running: {total:,} records wait until the stream is started"
         return CHECK.verdict(window, Status.OK, reason, 0.0, evidence)
     if worst.status is Status.OK and measurements < 2:
-        reason = f"measured once: whether the offsets advance shows the next time ({some}{more})"
+        reason = f"measured once: the next measurement shows whether the offsets advance ({some}{more})"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
     reason = f"{reason} ({CHECK.limits_text(by.limits)})"
     return CHECK.verdict(window, worst.status, reason, value, evidence, worst.advice)
 
 
 def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Finding:
-    """The first rule that holds of the partition."""
+    """The first rule that is true of the partition."""
 
     def finding(rule: _Rule, status: Status, words: str, seconds: float = 0.0, advice: str | None = None) -> _Finding:
         return _Finding(name, rule, status, round(seconds, 6), lag.behind, words, advice)
@@ -180,10 +180,10 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
     status = CHECK.grade(stood, by.limits)
     if status is not Status.OK:
         still = format_duration(stood + by.one_batch)
-        words = f"{waits}, and the committed offset {lag.committed:,} has stood still for {still}"
+        words = f"{waits}, and the committed offset {lag.committed:,} has not moved for {still}"
         return finding(_Rule.STALLED, status, words, stood)
     if lag.last < lag.committed:
-        words = f"it ends at {lag.last:,}, before the committed offset {lag.committed:,}: the topic was made anew"
+        words = f"it ends at {lag.last:,}, before the committed offset {lag.committed:,}: the topic was recreated"
         return finding(_Rule.REWINDING, Status.CRITICAL, words, advice=RECREATED)
     if course.highest > lag.committed:
         words = f"the committed offset went back from {course.highest:,} to {lag.committed:,}; {waits}"
@@ -203,7 +203,7 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
 
 def _is_stopped(window: Window) -> bool:
     """Nothing reads, on purpose."""
-    return stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
+    return is_stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
 
 
 def _measured(window: Window, seen: Mapping[str, PartitionLag], before: _History | None) -> _History:
@@ -235,32 +235,33 @@ CHECK = Check(
     title="Topic lag",
     unit=ValueUnit.SECONDS,
     target="every partition's offset advances while records wait",
-    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time for which an offset stood still, or a lag only grew"),
+    thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time for which an offset did not move, or a lag only grew"),
     judge=check,
     reads=(
-        "Of each partition the offset behind the newest committed batch (`offsets/` and `commits/` of the checkpoint: "
-        "Spark commits no offsets of a consumer group) beside the broker's oldest and newest, and the timestamp of the "
-        "oldest record between them. What came of it goes from verdict to verdict in the evidence, a measurement each "
-        f"{APART:.0f} s at most. The first rule that holds counts. (1) Caught up: no record waits; OK. (2) Stalled: "
-        "records wait and the committed offset has not moved, for longer than one batch (the longer of trigger and "
-        f"p95 of the last {RECENT_BATCHES} batches, which is taken off); time before the last start by request does "
-        "not count. (3) Rewinding: the committed offset is below its highest, so records are read "
-        "again; a WARNING by itself. The partition ends before the committed offset, so the topic was recreated: "
-        "CRITICAL. (4) Never catching up: the offset advances and the lag was larger at each measurement than at the "
-        f"one before, {GROWN} times at least; one batch is taken off here too. Otherwise "
-        "the partition is followed; OK, unless its offset has not moved for two minutes more than a batch: then it "
-        "stands still, and until `warning` it is UNKNOWN whether that is a stall. The value is the longest time "
-        "of (2) or (4). A stream that was stopped on request, or is wanted stopped, is OK. Of a "
-        "source that is no topic nothing is read."
+        "For each partition, the offset after the newest committed batch (from `offsets/` and `commits/` of the "
+        "checkpoint, because Spark commits no offsets of a consumer group), the broker's oldest and newest offsets, "
+        "and the timestamp of the oldest record between them. The result passes from verdict to verdict in the "
+        f"evidence, with at most one measurement in {APART:.0f} s. The first rule that is true counts. (1) Caught up: "
+        "no record waits; OK. (2) Stalled: records wait and the committed offset has not moved for longer than one "
+        f"batch (the longer of trigger and p95 of the last {RECENT_BATCHES} batches, which is subtracted); time "
+        "before the last requested start does not count. (3) Rewinding: the committed offset is below its highest "
+        "value, so records are read again; always a WARNING. If the partition ends before the committed offset, the "
+        "topic was recreated: CRITICAL. (4) Never catching up: the offset advances, and the lag was larger at each "
+        f"measurement than at the one before, at least {GROWN} times; one batch is subtracted here too. Otherwise the "
+        "stream follows the partition; OK. If the offset has not moved for two minutes more than a batch, the "
+        "partition is standing still, and until `warning` it is UNKNOWN whether that is a stall. The value is the "
+        "longest time of (2) or (4). A stream that was stopped on request, or should be stopped, is OK. For a source "
+        "that is not a topic the check reads nothing."
     ),
     unknown=(
-        "No batch was planned yet, the broker does not answer, records wait and there is one measurement only or an "
-        "offset stands still, or the job is a script that opens its source itself."
+        "No batch was planned yet; the broker does not answer; records wait and there is only one measurement, or an "
+        "offset does not move; or the job is a script that opens its source itself."
     ),
     advice=(
-        "Stalled: `streamwarden status`, and the end of driver.log: a driver that is down, a batch that hangs, a "
-        "partition without a leader. Never catching up: raise source.max_offsets_per_trigger, give the stream cores, "
-        f"or add partitions. Rewinding: a restored checkpoint reads records again and ends by itself. {RECREATED}"
+        "Stalled: see `streamwarden status` and the end of driver.log; the driver may be down, a batch may hang, or "
+        "a partition may have no leader. Never catching up: raise source.max_offsets_per_trigger, give the stream "
+        "more cores, or add partitions. Rewinding: a restored checkpoint reads records again, which ends by itself. "
+        f"{RECREATED}"
     ),
     source="The rules are those of Burrow's evaluation of consumer lag, the measurements are the checkpoint's.",
 )

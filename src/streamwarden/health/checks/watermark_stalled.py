@@ -1,4 +1,4 @@
-"""Watermark stalled: event time stands still, runs backwards, or never catches up while data comes in."""
+"""Watermark stalled: event time does not advance, goes backwards, or never catches up while data arrives."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class _Event:
     """Event time after one more batch with rows; it goes from verdict to verdict in the evidence.
 
     Args:
-        query_id: a new query starts anew.
+        query_id: a new query starts a new baseline.
         at: Unix seconds of the batch; batch_s: its duration.
         watermark: Unix seconds; 0 before there was one. highest: the highest so far.
-        stalled_s: busy time in which the watermark stood still.
-        behind_s: busy time minus event time gained: what is still to be caught up. Below 0 it is what one event from
-            the future has gained too early, and will stand still for.
-        ahead: the newest event of the batch lies after the batch.
-        batches: how many were seen.
+        stalled_s: busy time in which the watermark did not move.
+        behind_s: busy time minus event time gained: what is still to be caught up. A negative value is what one event
+            from the future has gained too early; the watermark will not move for that long.
+        ahead: the newest event of the batch is later than the batch.
+        batches: how many were counted.
     """
 
     query_id: str
@@ -65,17 +65,17 @@ class _Event:
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
-    """How long event time has stood still or lost ground while rows came in."""
+    """How long event time has not moved or has fallen behind while rows arrived."""
     newest = reports(window, 1)
     if not newest:
-        return CHECK.verdict(window, Status.UNKNOWN, "no progress report says where the watermark is")
+        return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows the watermark")
     if newest[-1].watermark is None and "watermark" not in (newest[-1].raw.get("eventTime") or {}):
         return CHECK.verdict(window, Status.OK, "the query has no watermark", 0.0)
     event = _event_time(window, newest[-1].query_id)
     if event is None or event.batches < RECENT:
         seen = 0 if event is None else event.batches
         evidence = None if event is None else event.evidence()
-        reason = f"{seen} batches with rows: {RECENT} are needed to judge"
+        reason = f"{seen} batches with rows; a verdict needs {RECENT}"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
     return still_holds(window, thresholds, _judged(window, event, thresholds.of(CHECK.name)))
 
@@ -86,13 +86,13 @@ def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float])
     if not value:
         reason = "event time advances"
     elif event.stalled_s >= event.behind_s:
-        reason = f"the watermark has stood still for {format_duration(event.stalled_s)} while rows came in"
+        reason = f"the watermark has not moved for {format_duration(event.stalled_s)} while rows arrived"
     else:
-        reason = f"event time is {format_duration(event.behind_s)} further behind than it was: it does not catch up"
+        reason = f"event time has fallen behind by {format_duration(event.behind_s)} and does not catch up"
     back = event.highest - event.watermark
     if back > 0:
         status = max(status, Status.WARNING, key=lambda each: each.rank)
-        reason = f"the watermark ran back by {format_duration(back)}: old data is processed again; {reason}"
+        reason = f"the watermark went back by {format_duration(back)}: old data is processed again; {reason}"
     reason = f"{reason} ({CHECK.limits_text(limits_in_force)})"
     return CHECK.verdict(window, status, reason, value, event.evidence())
 
@@ -120,7 +120,7 @@ def _event_time(window: Window, query_id: str) -> _Event | None:
 
 
 def _is_ahead(report: Progress) -> bool:
-    """Whether an event lies after the batch that read it: the watermark leaps, and then stands until time is there."""
+    """Whether an event is later than the batch that read it: the watermark jumps and then stays until that time."""
     return (report.event_time_max or 0.0) > report.at + report.duration_ms / 1000
 
 
@@ -138,29 +138,24 @@ CHECK = Check(
     name="watermark_stalled",
     title="Watermark stalled",
     unit=ValueUnit.SECONDS,
-    target="event time advances while rows come in",
+    target="event time advances while rows arrive",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
     reads=(
-        "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, one after the "
-        "other; "
-        "the result goes from verdict to verdict in the evidence, so it may be longer than the window. Stalled: "
-        "busy time since the watermark last changed. Never catching up: busy time minus event time gained, not below "
-        "0, "
-        "since the query started; an event from the future (`eventTime.max` after the batch) gains too early, which is "
-        "set against the time that the watermark then stands still. "
-        "Rewinding: the watermark is below its highest; that is a WARNING by itself, and the "
-        "fall "
-        "is a new baseline for the other two. Busy time is the time between two batches with rows, each pause counted "
-        "up "
-        "to twice the longer of trigger and batch: an idle stream's watermark has no reason to move."
+        "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, in order. The "
+        "result passes from verdict to verdict in the evidence, so it may cover more than the window. Stalled: busy "
+        "time since the watermark last changed. Never catching up: busy time minus event time gained, not below 0, "
+        "since the query started. An event from the future (`eventTime.max` after the batch) gains too early; that is "
+        "subtracted from the time in which the watermark then does not move. Rewinding: the watermark is below its "
+        "highest value; that is always at least a WARNING, and the fall is a new baseline for the other two. Busy time "
+        "is the time between two batches with rows, each pause counted up to twice the longer of trigger and batch, "
+        "because the watermark of an idle stream has no reason to move."
     ),
     unknown=f"Fewer than five reports have rows. {HISTORY}",
     advice=(
-        "Find the input whose event time stands still: an idle partition or source holds the watermark back (policy "
-        "`min`), "
-        "one event from the future makes it jump and then stand. A rewind means a restored checkpoint or a rewritten "
-        "source."
+        "Find the input whose event time does not advance: an idle partition or source holds the watermark back "
+        "(policy `min`), and one event from the future makes it jump and then stay. A rewind means a restored "
+        "checkpoint or a rewritten source."
     ),
     source="Design of Streamwarden.",
 )

@@ -1,7 +1,7 @@
-"""A fork: a committed batch of a stream opened under a new checkpoint, with input and output of its own. Pure.
+"""A fork: a committed batch of a stream opened under a new checkpoint, with its own input and output. Pure.
 
-Here: what a fork is, and its bounded input. Its spec: `lifecycle.fork_spec`. Where it lies: `lifecycle.fork_places`.
-What is copied from the origin: `lifecycle.fork_plan`.
+This module defines the fork and its bounded input, `spec` its StreamSpec, `places` where it is kept, and `plan` what is
+copied from the origin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class InputFile:
 
     @property
     def seen_as(self) -> str:
-        """What Spark knows it by under `fileNameOnly`."""
+        """The name that Spark compares under `fileNameOnly`."""
         return self.name.rsplit("/", 1)[-1]
 
 
@@ -50,13 +50,13 @@ class Fork:
         spec: the forked stream: reads the linked input, ends when it has read it (`availableNow`).
         origin: name of the stream that it was made from.
         batch: committed batch of the origin that it starts after; None: it starts from nothing.
-        query_id: its own; None for a fork from nothing (Spark makes one when it starts).
+        query_id: the fork's; None for a fork from nothing (Spark creates one when it starts).
         inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read.
         what: what is counted, as one of them is called.
-        longest_queue: how many of these the source has that has the most: each source has its own limit.
+        longest_queue: the most of these that one source has: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.
         input_digest: SHA-256 over the sorted list of names and sizes of the whole input, or of a topic's ranges.
-        copied: what the topic of its own was filled with; None: it reads its origin's input.
+        copied: what the fork's own topic was filled with; None: it reads its origin's input.
         ranges: of its origin's topic, what it has yet to read; empty for files and for a copied topic.
     """
 
@@ -75,16 +75,16 @@ class Fork:
 
 
 def require_distinct_names(files: Iterable[InputFile], source: str) -> None:
-    """Raises CheckpointError if two files share a name: a fork tells seen from unseen by names alone."""
+    """Raises CheckpointError if two files share a name: a fork distinguishes seen from unseen files by name alone."""
     by_name: dict[str, InputFile] = {}
     for file in files:
         other = by_name.setdefault(file.seen_as, file)
         if other is not file:
             raise CheckpointError(
                 f"two input files are called {file.seen_as}: {other.name} and {file.name}",
-                expected="distinct file names, by which a fork tells seen files from unseen ones",
+                expected="distinct file names, by which a fork distinguishes seen files from unseen ones",
                 where=source,
-                next_step="name input files uniquely",
+                next_step="give each input file a unique name",
             )
 
 

@@ -1,7 +1,7 @@
-"""Where a fork lies: on this host, or, with what its origin has in an object store, in that store. Pure.
+"""Where a fork is kept: on this host, or partly in the object store of its origin. Pure.
 
-The input of a fork is always on this host: only there a copy is as old as the file that it was made of. Spark orders
-its input by age, and a job may judge rows by it.
+The input of a fork is always on this host, because only there a copy keeps the age of its file. Spark orders its input
+by age, and a job may use the age.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 SCHEMA: Final = "streamwarden_fork_"
-"""Begins the name of a schema for the table of a fork, or of its topics; the rest is a digest of the fork's folder."""
+"""The prefix of the schema for a fork's table, or of its topics; the rest is a digest of the fork's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Absolute local folders of a fork, or URLs, the schema of its table or its topic, and the topic that it reads, if
-    it has one of its own; the forked spec names them.
+    """Absolute local folders of a fork, or URLs, the schema of its table or its topic, and its own input topic, if it
+    has one; the forked spec names them.
 
     `stored`: those that are in an object store.
     """
@@ -39,7 +39,7 @@ class Places:
 
         Args:
             into: folder of this host.
-            at: URL of a folder in the object store, for the parts but the input that are `stored` (as
+            at: URL of a folder in the object store for the `stored` parts except the input (as
                 `StreamSpec.in_object_store` names them); None: all of it is on this host.
         """
 
@@ -75,25 +75,25 @@ def require_place(spec: StreamSpec, at: str, others: Iterable[StreamSpec] = ()) 
     """Raises CheckpointError if no fork of the stream can be in the folder `at` of an object store.
 
     Args:
-        others: streams whose places it may not be in either.
+        others: further streams whose places it may not be in.
     """
     where = spec.file or spec.name
     if not spec.in_object_store & {"checkpoint", "sink"}:
         raise CheckpointError(
             f"a fork of {spec.name} cannot be at {at}: the stream has neither its checkpoint nor its output in an "
             "object store",
-            expected="a checkpoint or an output on s3a://, beside which the fork can be",
+            expected="a checkpoint or an output on s3a://, so that the fork can be in the same store",
             where=where,
-            next_step="leave out `fork.at`: the fork is then on this host, as its origin is",
+            next_step="remove `fork.at`: the fork is then on this host, as its origin is",
         )
     for stream in (spec, *others):
         for place in (stream.checkpoint, stream.sink.path, stream.source.path, stream.quarantine):
             if place is not None and _inside(at, place):
                 raise CheckpointError(
-                    f"a fork of {spec.name} cannot be at {at}: that is in {place}, which is the stream {stream.name}'s",
-                    expected="a folder apart from each checkpoint, input, output and quarantine",
+                    f"a fork of {spec.name} cannot be at {at}: that is in {place} of the stream {stream.name}",
+                    expected="a folder outside of every checkpoint, input, output and quarantine",
                     where=where,
-                    next_step="name a folder of its own in `fork.at`, such as s3a://BUCKET/drills",
+                    next_step="set `fork.at` to a separate folder, such as s3a://BUCKET/drills",
                 )
 
 

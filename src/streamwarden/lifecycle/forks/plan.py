@@ -1,24 +1,24 @@
-"""The plan of a fork: which of its batches a checkpoint can still be opened at, and the steps that carry it over. Pure.
+"""The plan of a fork: at which of its batches a checkpoint can still be opened, and the steps that copy it. Pure.
 
 What is copied, and why in this order, while the query may be running:
 
 1. `commits/` up to N, then `offsets/` up to N: N was committed when this began, so all that it needs is complete.
-2. `sources/` up to the log offset that batch N ends at, with its compact file: files read later are unseen again.
-   Rewritten to the fork's own input: at a start Spark builds batch N's input once more, and refuses paths elsewhere.
+2. `sources/` up to the log offset at which batch N ends, with its compact file: files read later are unseen again.
+   Rewritten to the fork's own input: at a start Spark builds batch N's input once more, and refuses other paths.
 3. State files of versions up to N+1 (the state after batch N) and all state files without a version. An operator's
    metadata up to N, rewritten: some name the files of their schema by absolute paths, which would be the origin's.
 4. The sink's manifest up to N, rewritten to the fork's own absolute paths (with the origin's paths Spark's reader would
    silently show only new rows), after it the data files that it names. A manifest that is ahead of the checkpoint
-   would lose batches: the file sink skips a batch that its manifest already knows.
-5. The input: every whole file that is there now. A seen file is recognised by its name alone (`fileNameOnly`).
+   would lose batches: the file sink skips a batch that its manifest already has.
+5. The input: every complete file that is there now. A seen file is recognised by its name alone (`fileNameOnly`).
 6. `metadata` with a new query id, last: without it Spark refuses to start on what an interrupted copy left behind.
 
-Of a sink that is a table, the place of step 4 is before all others: rows and ledger are copied as of one moment, and
-the checkpoint is forked at the batch that the ledger names; a batch is in the table before it is in `commits/`. Of a
-sink that is a topic nothing is copied: the fork's own topic begins with the fork's first batch.
+For a sink that is a table, step 4 comes first: the rows and the table of batch ids are copied as of one moment, and the
+checkpoint is forked at the newest of these batches; a batch is in the table before it is in `commits/`. For a sink that
+is a topic nothing is copied: the fork's own topic begins with the fork's first batch.
 
-Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces by rename. What
-lies in an object store is copied instead, to this host or within the store.
+Everything that is not rewritten is hard-linked: Spark never writes into a published file, it replaces files by rename.
+What is in an object store is copied instead, to this host or within the store.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A text file of the fork's own."""
+    """A text file that the fork gets."""
 
     target: str
     text: str
@@ -76,7 +76,7 @@ CopyStep = Link | Write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What there is of the origin, listed in this order: commits, offsets, source logs, state.
+    """What the origin has, listed in this order: commits, offsets, source logs, state.
 
     Args:
         checkpoint: absolute local folder, or URL.
@@ -99,13 +99,12 @@ class Survey:
 def choose_batch(survey: Survey, rewind: int) -> int:
     """The committed batch that lies `rewind` batches before the newest committed one.
 
-    Raises CheckpointError if nothing is committed, or that batch cannot be opened any more; the message says how far
-    back the checkpoint reaches.
-    """
+    Raises CheckpointError if no batch is committed, or that batch can no longer be opened; the message says how far
+    back the checkpoint reaches."""
     if not survey.commits:
         raise _cannot(survey, "no batch is committed yet", "wait for the first commit, or fork from the beginning")
     newest = max(survey.commits)
-    obstacle = why_not(survey, newest - rewind) if rewind >= 0 else "it lies in the future"
+    obstacle = why_not(survey, newest - rewind) if rewind >= 0 else "it is in the future"
     if obstacle is None:
         return newest - rewind
     possible = [back for back in range(newest + 1) if why_not(survey, newest - back) is None]
@@ -151,12 +150,12 @@ def why_not(survey: Survey, batch: int) -> str | None:
 
 
 def checkpoint_links(survey: Survey, places: Places, batch: int) -> Iterator[Link]:
-    """Steps 1 to 3: logs and state up to `batch`, but for the logs of file sources (`source_log_step`)."""
+    """Steps 1 to 3: logs and state up to `batch`, without the logs of file sources (`source_log_step`)."""
     names = [join(COMMITS, str(each)) for each in sorted(survey.commits) if each <= batch]
     names += [join(OFFSETS, str(each)) for each in sorted(survey.offsets) if each <= batch]
     ends = dict(log_ends(survey.offsets[batch]))
     for source, ids in sorted(survey.sources.items()):
-        if source not in ends:  # it keeps no log of files: what it has says where it began
+        if source not in ends:  # it keeps no log of files: its entries say where it began
             names += [join(SOURCES, str(source), compactible_name(*each)) for each in ids]
     names += [name for name in survey.state_files if _OPERATOR.fullmatch(name) is None]
     for store in survey.stores:
@@ -214,7 +213,7 @@ def source_log_step(name: str, log: LogFile, source: str, places: Places) -> Wri
             body["path"] = to_uri(join(places.input, _below(to_path(str(body["path"])), source)))
         except (Damaged, KeyError, ValueError) as error:
             raise CheckpointError(
-                f"the log of the file source cannot be carried over: {error}",
+                f"the log of the file source cannot be copied: {error}",
                 expected="entries that name files of the source's folder",
                 where=f"{name}, source {source}",
                 next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
@@ -293,7 +292,7 @@ def _cannot(survey: Survey, observed: str, ways: str) -> CheckpointError:
 
 def _manifest(where: str, what: str) -> CheckpointError:
     return CheckpointError(
-        f"the sink's manifest cannot be carried over: {what}",
+        f"the sink's manifest cannot be copied: {what}",
         expected="an entry for each batch, each naming files of this output folder",
         where=where,
         next_step="run `streamwarden inspect` on the checkpoint with its output; or fork from the beginning",

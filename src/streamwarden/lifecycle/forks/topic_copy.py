@@ -1,7 +1,7 @@
 """A copy of a stream's topic, for a fork whose topic is to be broken. Pure.
 
-Other forks read their origin's topic where it is: to read it changes nothing. A fault that changes a topic needs one
-that nobody else reads, with the same records in it.
+Other forks read their origin's topic where it is, since reading changes nothing. A fault that changes a topic needs a
+copy with the same records that no other stream reads.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class Feed(StrEnum):
-    """Where the input of a fork comes from. One with a topic of its own runs until it is asked to stop, as its origin
+    """Where the input of a fork comes from. A fork with its own topic runs until it is asked to stop, as its origin
     does."""
 
     ORIGIN = "origin"  # the origin's own input, as much as there is when the fork is made
-    COPY = "copy"  # a topic of the fork's own with the same records
-    GROWING = "growing"  # the same; the second half of each partition comes when the drill sends it
+    COPY = "copy"  # the fork's own topic with the same records
+    GROWING = "growing"  # the same, but the drill sends the second half of each partition later
 
 
 class Digest:
-    """SHA-256 over records one after the other: key, value, timestamp and headers of each, and how many there were."""
+    """SHA-256 over a sequence of records (key, value, timestamp and headers of each), and their number."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -65,11 +65,11 @@ class CopiedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTopic:
-    """What the topic of a fork was filled with; read back and found equal before anything was broken.
+    """What the topic of a fork was filled with. It was read back and was equal before anything was broken.
 
     Args:
         origin: the topic that was copied; topic: the copy.
-        partitions: by number; the held back records of partition p come in the new partition P + p.
+        partitions: by number; the records of partition p that are held back go to the new partition P + p.
     """
 
     origin: str
@@ -78,7 +78,7 @@ class CopiedTopic:
 
     @property
     def records(self) -> int:
-        """All records, those that are held back among them."""
+        """All records, including those that are held back."""
         return sum(each.records + each.held for each in self.partitions)
 
     @property
@@ -86,7 +86,7 @@ class CopiedTopic:
         return sum(each.held for each in self.partitions)
 
     def source_of(self, partition: int) -> tuple[int, int, int]:
-        """Partition of the origin's topic, and the offsets from which and up to which a partition of the copy has its
+        """The partition of the origin's topic, and the offsets from and up to which a partition of the copy has its
         records, in order."""
         number, added = partition % len(self.partitions), partition >= len(self.partitions)
         each = self.partitions[number]
@@ -101,5 +101,5 @@ class CopiedTopic:
 
 
 def cut_at(start: int, end: int, feed: Feed) -> int:
-    """The offset from which on the records of a partition are held back."""
+    """The offset from which the records of a partition are held back."""
     return start + (end - start + 1) // 2 if feed is Feed.GROWING else end

@@ -1,4 +1,4 @@
-"""The rules, one module each. The order is the order in which people see them."""
+"""The rules, one module each, in the order in which `lint` shows them."""
 
 from __future__ import annotations
 

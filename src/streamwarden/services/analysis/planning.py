@@ -24,10 +24,10 @@ _INSTEAD: Final = "the job's text was read instead"
 
 
 def logical_plan(spec: StreamSpec) -> str:
-    """The analyzed plan, as Spark prints it. The job's `build` runs, in a process of its own; its query does not.
+    """The analyzed plan, as Spark prints it. The job's `build` runs in a separate process; its query does not run.
 
     Raises:
-        JobError: the plan cannot be had: the job is a script, its build fails, or Spark does.
+        JobError: there is no plan: the job is a script, or its build or Spark fails.
         ProcessError: there is no usable Java, or the jars that the source needs are not on this host.
     """
     if not spec.source.DECLARED:

@@ -1,4 +1,4 @@
-"""The spec of a fork: the stream with a checkpoint, an input and an output of its own. Pure."""
+"""The spec of a fork: the stream with its own checkpoint, input and output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamwarden.stream import NAME_PATTERN, DeployMode, StorageSpec, StreamSpe
 SUFFIX: Final = "__fork"
 
 BATCHES: Final = 20
-"""Batches in which the fork of a stream in real-time mode reads what it has not read."""
+"""Number of batches in which the fork of a stream in real-time mode reads its unread input."""
 
 _LONGEST: Final = 63
 
@@ -35,7 +35,7 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
     source, sink = spec.source, spec.sink
     if feed is not Feed.ORIGIN and not isinstance(source, CopyableSource):
         raise CheckpointError(
-            f"the stream's source is of the kind {source.kind}, which has no topic that could be copied",
+            f"the stream's source is of the kind {source.kind}, not a topic that can be copied",
             expected=f"source.kind {' or '.join(COPYABLE)}",
             where=spec.file or spec.name,
             next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
@@ -70,8 +70,8 @@ def renewed_spec(forked: StreamSpec, places: Places) -> StreamSpec:
 
 
 def in_batches(origin: StreamSpec, forked: StreamSpec, unseen: int) -> StreamSpec:
-    """The fork of a stream in real-time mode, which has no limit of its own, with one by which `unseen` records make
-    BATCHES batches: a fault needs commits before and after it. Any other fork as it is."""
+    """The fork of a stream in real-time mode, which has no limit per batch, with a limit that cuts `unseen` records
+    into BATCHES batches: a fault needs commits before and after it. Any other fork is returned as it is."""
     source = forked.source
     if origin.trigger.real_time is None or not isinstance(source, StoredSource):
         return forked
@@ -88,18 +88,18 @@ def _cannot_redirect(spec: StreamSpec, what: str, given: str, possible: Sequence
 
 
 def fork_name(name: str) -> str:
-    """`NAME__fork`; a name too long for that is cut and gets six characters of its digest."""
+    """`NAME__fork`. A name that is too long for that is cut and gets six characters of its digest."""
     forked = f"{name}{SUFFIX}"
     if len(forked) > _LONGEST:
         digest = hashlib.sha256(name.encode()).hexdigest()[:6]
         forked = f"{name[: _LONGEST - len(SUFFIX) - 7]}_{digest}{SUFFIX}"
     if NAME_PATTERN.fullmatch(forked) is None:
         raise CheckpointError(
-            f"{name!r} makes no name of a fork", expected=NAME_PATTERN.pattern, next_step="rename the stream"
+            f"{name!r} cannot be made the name of a fork", expected=NAME_PATTERN.pattern, next_step="rename the stream"
         )
     return forked
 
 
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
-    """Batches that `unseen` files or records make, no-data batches apart; None if a limit in bytes decides it."""
+    """Batches that `unseen` files or records make, without no-data batches; None if a limit in bytes decides it."""
     return spec.source.batches(unseen) if isinstance(spec.source, StoredSource) else None

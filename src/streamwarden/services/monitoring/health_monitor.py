@@ -1,4 +1,4 @@
-"""The health monitor: looks at streams (store, checkpoint, input), runs all checks, keeps verdicts and incidents."""
+"""The health monitor: probes streams (store, checkpoint, input), runs all checks, keeps verdicts and incidents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance
 from streamwarden.health.services import measurement
-from streamwarden.health.stream_incidents import ended
+from streamwarden.health.stream_incidents import resolve
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 LOOK_BACK: Final = 100
-"""Batches of a stream that are read from the store; hourly numbers tell what is older."""
+"""Batches of a stream that are read from the store; hourly numbers cover older history."""
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 50
-"""Streams whose windows are in memory at once (a hundred reports are some 600 kB), and whose verdicts are kept at once:
-an evaluation that is ended early has told of those before."""
+"""Streams whose windows are in memory at the same time (a hundred reports are about 600 kB), and whose verdicts are
+saved together: an evaluation that is ended early has saved those before."""
 _NAMES: Final = frozenset(check.name for check in CHECKS)
-_LOOKING: Final = 16
-"""Streams that are surveyed at the same time: one whose storage or broker is slow holds up few others."""
+_PROBES: Final = 16
+"""Streams that are probed at the same time, so that one with a slow storage or broker delays few others."""
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
 _HISTORY: Final = 7 * 86400.0
@@ -54,7 +54,7 @@ _HISTORY: Final = 7 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamHealth:
-    """One stream's verdicts, in the checks' order; `problems`: what could not be looked at, and why."""
+    """One stream's verdicts, in the checks' order; `problems`: what could not be probed, and why."""
 
     stream: str
     verdicts: tuple[Verdict, ...]
@@ -91,7 +91,7 @@ class HealthMonitor:
     Args:
         store: verdicts and incidents are kept there, batches and measurements read.
         thresholds: the project's; each stream's own come on top.
-        alive: tells whether a driver's process lives.
+        alive: says whether a driver's process is alive.
     """
 
     def __init__(
@@ -110,22 +110,22 @@ class HealthMonitor:
         self._look_back = look_back
 
     def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
-        """The verdicts on one stream (or fork) at `now`, kept nowhere. Raises StoreError."""
+        """The verdicts on one stream (or fork) at `now`, without saving them. Raises StoreError."""
         parts = self._units([spec], now)
-        looked = self._look(parts, now, self._previous(parts), Services())
-        return tuple(verdict for window, _ in looked for verdict in evaluate(window, self._thresholds))
+        windows = self._windows(parts, now, self._previous(parts), Services())
+        return tuple(verdict for window, _ in windows for verdict in evaluate(window, self._thresholds))
 
     def window(self, spec: StreamSpec, now: float) -> Window:
-        """What the checks would look at: of a stream with several queries, its driver. Raises StoreError."""
+        """The input of the checks; for a stream with several queries, that of its driver. Raises StoreError."""
         first = self._units([spec], now)[:1]
-        ((window, _),) = self._look(first, now, self._previous(first), Services())
+        ((window, _),) = self._windows(first, now, self._previous(first), Services())
         return window
 
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
-        """Judge all `specs` at `now`, keep the verdicts, advance the incidents. Raises StoreError.
+        """Judge all `specs` at `now`, save the verdicts, advance the incidents. Raises StoreError.
 
-        That is done for some streams after the other: what was judged before an error or a time limit is kept. Of a
-        stream with several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
+        The streams are judged in groups, so what was judged before an error or a time limit is saved. For a stream with
+        several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
         """
         given = list(specs)
         wanted = self._units(given, now)
@@ -140,7 +140,7 @@ class HealthMonitor:
             verdicts: list[Verdict] = []
             attempts: list[Measurement] = []
             running: set[str] = set()
-            for window, problems in self._look(wanted[first : first + _AT_ONCE], now, previous, services):
+            for window, problems in self._windows(wanted[first : first + _AT_ONCE], now, previous, services):
                 name = window.spec.name
                 before = time.perf_counter()
                 verdicts_of_one = evaluate(window, self._thresholds)
@@ -160,22 +160,24 @@ class HealthMonitor:
         return Report(at=now, streams=streams, changes=changes, seconds=seconds)
 
     def _units(self, specs: Sequence[StreamSpec], now: float) -> list[StreamPart]:
-        """What there is to judge: each stream, or its driver and its queries."""
+        """The parts to judge: each stream, or its driver and its queries."""
         records = self._store.queries.of_many([spec.name for spec in specs])
         return [unit for spec in specs for unit in stream_parts(spec, records[spec.name], now)]
 
     def _forget(
         self, given: Set[str], previous: Mapping[str, Mapping[str, Verdict]], judged: Set[tuple[str, str]], now: float
     ) -> None:
-        """Verdicts and incidents of what is judged no more: of a query that its script no longer starts, or of a stream
-        that was its only query until a second one came. They would stay for ever."""
+        """Remove verdicts and end incidents of parts that no longer exist. Otherwise they would stay forever.
+
+        Such a part is a query that its script no longer starts, or a stream whose script now starts a second query.
+        """
         old = {(name, check) for name, verdicts in previous.items() for check in verdicts if owner(name) in given}
         if gone := old - judged:
             self._store.verdicts.forget(gone)
         for incident in self._store.incidents.open():
             key = incident.stream, incident.check
             if owner(incident.stream) in given and incident.check in _NAMES and key not in judged:
-                self._store.incidents.save(ended(incident, "the stream no longer has this query", now))
+                self._store.incidents.save(resolve(incident, "the stream no longer has this query", now))
 
     def _keep(self, verdicts: Sequence[Verdict], measured: Sequence[Measurement], now: float) -> Changes:
         self._store.verdicts.save(verdicts)
@@ -183,24 +185,24 @@ class HealthMonitor:
         return self._advance(verdicts, now)
 
     def _previous(self, parts: Sequence[StreamPart]) -> dict[str, dict[str, Verdict]]:
-        """stream -> check -> the verdict before."""
+        """stream -> check -> the previous verdict."""
         found: dict[str, dict[str, Verdict]] = {}
         for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
             found.setdefault(verdict.stream, {})[verdict.check] = verdict
         return found
 
-    def _look(
+    def _windows(
         self,
         parts: Sequence[StreamPart],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, and what could not be looked at. `services`: see `probe`."""
+        """Each part's window, and what could not be probed. `services`: see `probe`."""
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
-        with ThreadPoolExecutor(_LOOKING) as pool:
+        with ThreadPoolExecutor(_PROBES) as pool:
             seen = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
@@ -235,20 +237,21 @@ class HealthMonitor:
             yield window, result.problems
 
     def _fill_in(self, spec: StreamSpec, seen: ProbeResult, known: Sequence[Batch]) -> bool:
-        """Batches whose report a kill lost come from the logs; True if there were any.
+        """Fill in from the logs the batches whose report was lost by a kill; True if there were any.
 
-        The runner does it too; this is for dead ones. `known` is what was read already: only a gap in it costs a query.
+        The runner does this too; here it is for stopped streams. `known` was read before; only a gap in it costs a
+        query.
         """
         log = seen.log
         if log is None or log.query_id is None or log.committed is None:
             return False
         since = max(0, log.committed - self._look_back + 1)
-        told = {each.batch_id for each in known if each.query_id == log.query_id and _is_told(each)}
-        if all(batch in told for batch in range(since, log.committed + 1)):
+        stored = {each.batch_id for each in known if each.query_id == log.query_id and _is_complete(each)}
+        if all(batch in stored for batch in range(since, log.committed + 1)):
             return False
         try:
             filled = fill_missing(self._store, spec.name, log.query_id, seen.times, since=since, newest=log.committed)
-        except CheckpointError as error:  # it could be read a moment ago: the next evaluation looks again
+        except CheckpointError as error:  # it was readable a moment ago: the next evaluation tries again
             _log.warning("%s: the times of lost batches were not filled in: %s", spec.name, error)
             return False
         return filled > 0
@@ -267,7 +270,7 @@ class HealthMonitor:
         def held(lease: Lease) -> bool | None:
             if is_held(lease, now=now, alive=self._alive):
                 return True
-            # After an outage no driver has renewed yet; one whose lease had expired at the last verdict had time to.
+            # Right after an outage no driver has renewed yet. One whose lease had expired before that had time to.
             return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
 
         return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
@@ -282,7 +285,7 @@ class HealthMonitor:
         return Changes(opened=opened, updated=changes.updated, resolved=changes.resolved)
 
     def _open(self, incident: Incident) -> bool:
-        """False if another process opened the incident of this stream and check at the same moment: theirs stands."""
+        """False if another process opened the incident of this stream and check at the same time: theirs is kept."""
         try:
             self._store.incidents.save(incident)
         except StoreError:
@@ -292,12 +295,12 @@ class HealthMonitor:
         return True
 
 
-def _is_told(batch: Batch) -> bool:
+def _is_complete(batch: Batch) -> bool:
     return batch.committed_at is not None or (batch.progress is not None and batch.progress.has_run)
 
 
 def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:
-    """The batches of the checkpoint's query: after a new checkpoint the old query's say nothing of it."""
+    """The batches of the checkpoint's query; those of an older checkpoint's query are left out."""
     if log is None or log.query_id is None:
         return tuple(batches)
     return tuple(batch for batch in batches if batch.query_id == log.query_id)

@@ -1,4 +1,4 @@
-"""Notifications: what a person reads at 3 a.m., sent once by whoever claims it, through Apprise or anything else."""
+"""Notifications about incidents. Each is sent once, by the process that claims it, by Apprise or another sender."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streamwarden.errors import ConfigError, StreamwardenError
-from streamwarden.health.incident import Incident, IncidentRepository, to_tell
+from streamwarden.health.incident import Incident, IncidentRepository, due_incidents
 from streamwarden.health.verdict import Status
 from streamwarden.units import format_duration
 
 URLS_VARIABLE: Final = "STREAMWARDEN_NOTIFY_URLS"
-"""Apprise URLs, separated by spaces, commas or line ends. They hold secrets: no message and no log line shows them."""
+"""Apprise URLs, separated by spaces, commas or line ends. They hold secrets: no message or log line shows them."""
 
 RETRY: Final = 60.0
 """Seconds after which a notification that could not be sent is due again."""
@@ -43,7 +43,7 @@ Send = Callable[[Notification], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationDelivery:
-    """What became of the due notifications. `taken`: another process sends or sent them; `failed`: with the reason."""
+    """The result of sending. `taken`: another process sends or sent them; `failed`: each with the reason."""
 
     sent: tuple[Notification, ...] = ()
     taken: tuple[Notification, ...] = ()
@@ -51,26 +51,26 @@ class NotificationDelivery:
 
 
 def compose(incident: Incident, now: float) -> Notification:
-    """The text: which stream, what is wrong against which limit, since when, what to do, where to look."""
+    """The text: which stream, which problem against which limit, since when, what to do, which commands show more."""
     check = incident.check.replace("_", " ")
     if incident.resolved_at is not None:
         lasted = format_duration(max(0.0, incident.resolved_at - incident.opened_at))
         title = f"RESOLVED: {incident.stream}: {check}"
         lines = [
-            f"The incident of {incident.stream} is over: {incident.reason}",
+            f"The incident of {incident.stream} is resolved: {incident.reason}",
             f"It lasted {lasted}, from {_moment(incident.opened_at)} to {_moment(incident.resolved_at)}; "
-            f"at worst it was {incident.peak}.",
+            f"its worst status was {incident.peak}.",
         ]
     else:
         title = f"{incident.status}: {incident.stream}: {check}"
         lines = [
             f"{incident.stream}: {incident.reason}",
             f"Open for {format_duration(max(0.0, now - incident.opened_at))}, since {_moment(incident.opened_at)}"
-            + (f"; at worst it was {incident.peak}." if incident.peak is not incident.status else "."),
+            + (f"; its worst status was {incident.peak}." if incident.peak is not incident.status else "."),
         ]
         if incident.advice:
             lines.append(f"What to do: {incident.advice}")
-        lines.append(f"Look: streamwarden check {incident.stream}; streamwarden status {incident.stream}")
+        lines.append(f"Details: streamwarden check {incident.stream}; streamwarden status {incident.stream}")
     lines.append(f"Incident {incident.incident_id}")
     return Notification(title=title, body="\n".join(lines), incident=incident)
 
@@ -79,24 +79,24 @@ def due_notifications(
     incidents: IncidentRepository, now: float, resend_interval: float, streams: Container[str] | None = None
 ) -> list[Notification]:
     """Compose what is due of all open incidents and recent ends, or of those of `streams`. Raises StoreError."""
-    due = to_tell(incidents, now, resend_interval)
+    due = due_incidents(incidents, now, resend_interval)
     return [compose(incident, now) for incident in due if streams is None or incident.stream in streams]
 
 
 def deliver(
-    due: Iterable[Notification], send: Send, book: IncidentRepository, *, now: float, resend_interval: float
+    due: Iterable[Notification], send: Send, repository: IncidentRepository, *, now: float, resend_interval: float
 ) -> NotificationDelivery:
-    """Send what is due, each by exactly one process: the one whose claim the store grants.
+    """Send the notifications that are due, each by exactly one process: the one whose claim the store grants.
 
-    A claim is taken before the send, so a process that dies in between costs one interval, never a second message. A
-    send that fails gives the claim back: the notification is due again within a minute. Raises StoreError.
+    A claim precedes the send, so a process that dies between the two delays the message by one interval, and never
+    sends it twice. A send that fails returns the claim: the notification is due again in a minute. Raises StoreError.
     """
     sent: list[Notification] = []
     taken: list[Notification] = []
     failed: list[tuple[Notification, str]] = []
     for notification in due:
         incident = notification.incident
-        if not book.claim_notification(incident, before=incident.notified_at, now=now):
+        if not repository.claim_notification(incident, before=incident.notified_at, now=now):
             taken.append(notification)
             continue
         try:
@@ -104,8 +104,8 @@ def deliver(
         except StreamwardenError as error:
             failed.append((notification, str(error)))
             _log.error("notification %r was not sent: %s", notification.title, error)
-            known = replace(incident, status=incident.notified_status or incident.status)
-            book.claim_notification(known, before=now, now=now - resend_interval + RETRY)
+            claimed = replace(incident, status=incident.notified_status or incident.status)
+            repository.claim_notification(claimed, before=now, now=now - resend_interval + RETRY)
         else:
             sent.append(notification)
     return NotificationDelivery(sent=tuple(sent), taken=tuple(taken), failed=tuple(failed))
@@ -127,7 +127,7 @@ class AppriseNotifier:
                 understood = self._apprise.add(url)
             if not understood:
                 raise ConfigError(
-                    f"URL {position} of {len(urls)} is not one that Apprise understands",
+                    f"URL {position} of {len(urls)} is not a URL that Apprise understands",
                     expected="a URL such as mailto://, slack://, pagerduty:// or json://",
                     where=URLS_VARIABLE,
                     next_step="correct it; https://appriseit.com/services/ lists the forms",
@@ -143,7 +143,7 @@ class AppriseNotifier:
         return f"AppriseNotifier({len(self._apprise)} URLs)"
 
     def __call__(self, notification: Notification) -> None:
-        """Send to every URL. Raises NotificationError if one of them did not take it."""
+        """Send to every URL. Raises NotificationError if one of them did not accept it."""
         import apprise
 
         kinds = {
@@ -156,10 +156,10 @@ class AppriseNotifier:
             done = self._apprise.notify(title=notification.title, body=notification.body, notify_type=kind)
         if not done:
             raise NotificationError(
-                f"at least one of {len(self._apprise)} URLs did not take the message",
+                f"at least one of {len(self._apprise)} URLs did not accept the message",
                 expected="every URL to answer with success",
                 where=URLS_VARIABLE,
-                next_step="try each URL with the command line tool `apprise`",
+                next_step="test each URL with the command line tool `apprise`",
             )
 
 

@@ -1,6 +1,6 @@
-"""The services that streams need, asked by their own clients: whether a broker or a database answers.
+"""Asks the services that streams need, through their own clients, whether a broker or a database answers.
 
-One evaluation asks each connection once, however many streams use it, and keeps the answer for the others.
+One evaluation asks each connection once, however many streams use it, and reuses the answer.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from streamwarden.health.services import Need
 from streamwarden.health.window import Answer, Service
 
 ANSWERS_WITHIN: Final = 5.0
-"""Seconds in which a service that is there answers. A port that is open is no answer: a server may hang."""
+"""Seconds within which an available service answers. An open port is not an answer: a server may hang."""
 
 SLOW_AFTER: Final = 3
-"""Streams whose offsets a broker may leave without an answer in one evaluation; it is not asked for those of others."""
+"""After this many unanswered requests for offsets in one evaluation, the broker is not asked for other streams."""
 
 ADDRESS_LIMIT: Final = 200
-"""Characters of a list of hosts that are kept with each measurement."""
+"""Characters of a list of hosts that are stored with each measurement."""
 
 
 class Services:
-    """What the services answered within one evaluation. Threads may share it: the first one asks, the others wait."""
+    """The answers of the services within one evaluation. Threads may share it: the first one asks, the others wait."""
 
     def __init__(self, *, within: float = ANSWERS_WITHIN) -> None:
         self._within = within
@@ -35,7 +35,7 @@ class Services:
         self._slow: dict[str, int] = {}
 
     def answer(self, need: Need) -> Answer:
-        """Never raises: what keeps a service from being asked is in the answer."""
+        """Never raises: if a service cannot be asked, the answer says why."""
         with self._lock:
             mine = need not in self._asked
             future = self._asked.setdefault(need, Future())
@@ -44,12 +44,12 @@ class Services:
         return future.result()
 
     def was_slow(self, name: str) -> None:
-        """The broker of the connection answered, and left the offsets of a stream without an answer."""
+        """Record that the broker of the connection answered, but not the request for the offsets of a stream."""
         with self._lock:
             self._slow[name] = self._slow.get(name, 0) + 1
 
     def is_slow(self, name: str) -> bool:
-        """Whether that happened to so many streams that it is to be expected of the next one."""
+        """Whether that happened for so many streams that it is expected for the next one."""
         with self._lock:
             return self._slow.get(name, 0) >= SLOW_AFTER
 
@@ -59,12 +59,12 @@ def _ask(need: Need, within: float) -> Answer:
         return _ASKING[need.service](need.connection, within)
     except ConfigError as error:
         return _answer(need.service, need.connection, "an unknown address", None, error.observed)
-    except Exception as error:  # a client library's own defect must not end the evaluation of all streams
+    except Exception as error:  # a defect of a client library must not end the evaluation of all streams
         return _answer(need.service, need.connection, "an unknown address", None, f"{type(error).__name__}: {error}")
 
 
 def ask_broker(name: str, within: float) -> Answer:
-    """Ask for the cluster's brokers, which costs the same however many topics there are. Raises ConfigError."""
+    """Ask for the cluster's brokers, which costs the same for any number of topics. Raises ConfigError."""
     from confluent_kafka import KafkaError, KafkaException
 
     from streamwarden.adapters.kafka.brokers import client_settings, reader
@@ -76,7 +76,9 @@ def ask_broker(name: str, within: float) -> Answer:
     try:
         client.list_topics("__consumer_offsets", timeout=within)
     except KafkaException as error:
-        client.poll(0)  # why a connection fails comes as an event: the call itself only knows that no broker answered
+        client.poll(
+            0
+        )  # the reason of a failed connection arrives as an event: the call itself only reports that no broker answered
         refused = [each for each in seen if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
         problem = (refused or seen or [error.args[0]])[0].str()
         return _answer(Service.BROKER, name, address, None if refused else False, problem)

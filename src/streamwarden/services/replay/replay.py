@@ -1,7 +1,7 @@
 """Replays the flights of 2013 as JSON-lines files, in the order in which they really departed, at a chosen speed-up.
 
 The event time is the scheduled departure, so a delay in the real world is lateness in the stream. For a stream that
-reads flights and weather, both are published, each into a folder of its own, on one clock.
+reads flights and weather, both are published, each into its own folder, on one clock.
 
 Each file is written under a hidden name in the same folder, synced, and published by a rename: a reader sees a whole
 file or none, and Spark ignores the hidden name. Which flights are in which file depends on `rows_per_file` alone, so a
@@ -62,7 +62,7 @@ class ReplayStats:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file to be: the rows that go into it, and the instants (Unix seconds) of the first and last of them."""
+    """A file to publish: the rows that go into it, and the instants (Unix seconds) of the first and last of them."""
 
     target: Path
     rows: pd.DataFrame
@@ -80,7 +80,7 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ReplayStats:
-    """Publish the flights into the folder `into` (made if need be) and say what was done.
+    """Publish the flights into the folder `into` (created if missing) and report what was done.
 
     Args:
         parts: the folders below `into` to fill, of `PARTS`; none: flights go into `into` itself.

@@ -1,8 +1,8 @@
 """Replays the flights of 2013 as records of a Kafka topic, in the order in which they really departed.
 
-Row i goes to partition i mod P, where it has the offset i div P: so the topic itself says how far an earlier replay
-came, and an interrupted one goes on where it was. The topic has to be the replay's alone; a record of somebody else
-shows as an offset that is not the row's, and ends it.
+Row i goes to partition i mod P, where it has the offset i div P. So the topic itself shows how far an earlier replay
+came, and an interrupted one continues there. No other program may write to the topic: its record would give a row
+another offset, which ends the replay with an error.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 PARTITIONS: Final = 4
-"""Of a topic that the replay makes itself."""
+"""Partitions of a topic that the replay creates."""
 
 ANSWER_WITHIN: Final = 30.0
-"""Seconds within which the broker takes a portion."""
+"""Seconds within which the broker accepts a portion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReplayStats:
-    """What a replay into a topic did: rows sent now, rows that were there, and how long the sending took, seconds."""
+    """What a replay into a topic did: rows sent, rows that were there already, and the seconds that it took."""
 
     sent: int
     skipped: int
@@ -48,15 +48,15 @@ def replay_to_topic(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> TopicReplayStats:
-    """Send the flights to `topic` (made if need be) and say what was done.
+    """Send the flights to `topic` (created if missing) and report what was done.
 
     Args:
         speedup: event seconds a second; a portion is sent when its last flight has departed on that clock, which starts
             at the first portion that is not there yet. None: as fast as possible.
         limit: stop after this many flights.
 
-    Raises ConfigError for values out of range, SourceError if the broker does not take them or the topic holds records
-    of somebody else.
+    Raises ConfigError for values out of range, SourceError if the broker does not accept them or the topic holds
+    records of another program.
     """
     from confluent_kafka import KafkaException, Producer
 
@@ -111,24 +111,24 @@ class _Delivery:
             elif message.offset() != row // self._partitions:
                 self._problem = (
                     f"row {row} got the offset {message.offset()} of partition {message.partition()}, and not "
-                    f"{row // self._partitions}: somebody else writes to the topic too"
+                    f"{row // self._partitions}: another program writes to the topic too"
                 )
 
         return delivered
 
     def require(self, left: int) -> None:
-        """Raises SourceError if a row is not where it belongs, or not there yet."""
+        """Raises SourceError if a row has another offset than its own, or was not accepted in time."""
         if self._problem or left:
             raise SourceError(
-                self._problem or f"{left} rows were not taken within {ANSWER_WITHIN:g} s",
-                expected="a broker that takes them, and a topic that is the replay's alone",
+                self._problem or f"the broker did not accept {left} rows within {ANSWER_WITHIN:g} s",
+                expected="a broker that accepts them, and a topic that no other program writes to",
                 where=f"topic {self._topic}",
-                next_step="see that the broker runs; or replay into a new topic",
+                next_step="check that the broker runs; or replay into a new topic",
             )
 
 
 def _ends(known: Connection, topic: str) -> Mapping[int, int]:
-    """Partition -> its end offset. The topic is made if it is not there."""
+    """Partition -> its end offset. A missing topic is created."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it does export it
 
@@ -139,7 +139,7 @@ def _ends(known: Connection, topic: str) -> Mapping[int, int]:
         try:
             admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(timeout=ANSWER_WITHIN)
         except KafkaException as error:
-            raise _refused(known, topic, f"it cannot be made: {error.args[0].str()}") from error
+            raise _refused(known, topic, f"it cannot be created: {error.args[0].str()}") from error
         return dict.fromkeys(range(PARTITIONS), 0)
     consumer = reader(known, "replay")
     try:
@@ -151,8 +151,8 @@ def _ends(known: Connection, topic: str) -> Mapping[int, int]:
 
 def _refused(known: Connection, topic: str, said: str) -> SourceError:
     return SourceError(
-        f"the broker does not take the replay: {said}",
+        f"the broker does not accept the replay: {said}",
         expected="an answer, and the right to write",
         where=f"topic {topic} at the connection {known.name}",
-        next_step="see that the broker runs and that the connection may write to the topic",
+        next_step="check that the broker runs and that the connection may write to the topic",
     )

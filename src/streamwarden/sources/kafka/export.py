@@ -1,4 +1,4 @@
-"""The records that a stream read of a topic, as files of lines: what an oracle takes, and evidence that stays.
+"""The records that a stream read of a topic, as files of lines: the input of an oracle, and evidence that stays.
 
 Each file holds records of one batch and one partition that have one timestamp, in the order of their offsets; it is
 named `PARTITION-OFFSET.json` and its time of modification is their timestamp. So the order of files is that of a job
@@ -36,7 +36,7 @@ _BREAKS: Final = frozenset("\r\n")
 """What ends a line of a file."""
 
 _NO_OBJECT: Final = "(no object)"
-"""Stands for a record that no line can hold: without a value, or with an unfinished text over several lines."""
+"""The line of a record that no line can hold: without a value, or with incomplete JSON over several lines."""
 
 
 class Record(NamedTuple):
@@ -108,7 +108,7 @@ def read_messages(
 ) -> Generator[Message, None, None]:
     """The records of one range, in order, committed or not: as Spark's source reads them by default.
 
-    Offsets without a record (of transactions, of a compacted topic) are passed over. Raises VerificationError.
+    Offsets without a record (of transactions, of a compacted topic) are skipped. Raises VerificationError.
     """
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -148,10 +148,10 @@ def _require_kept(consumer: Consumer, wanted: TopicRange) -> None:
     if low > wanted.start or high < wanted.end:
         gone = min(low, wanted.end) - wanted.start if low > wanted.start else wanted.end - max(high, wanted.start)
         raise VerificationError(
-            f"{gone} of the records that the stream read are not in the topic any more",
+            f"{gone} of the records that the stream read are no longer in the topic",
             expected=f"offsets {wanted.start} to {wanted.end - 1}; the partition has {low} to {high - 1}",
             where=f"partition {wanted.partition} of topic {wanted.topic}",
-            next_step="verify before the topic's retention passes (retention.ms), or was the topic made anew?",
+            next_step="verify before the topic's retention passes (retention.ms); or was it recreated?",
         )
 
 
@@ -178,8 +178,8 @@ def line(value: bytes | None) -> str:
 
 def _unread(wanted: TopicRange, at: int, problems: Sequence[str]) -> VerificationError:
     return VerificationError(
-        f"the topic could not be read on from offset {at}" + (f": {problems[-1]}" if problems else ""),
+        f"the topic could not be read from offset {at} on" + (f": {problems[-1]}" if problems else ""),
         expected=f"records up to offset {wanted.end - 1}",
         where=f"partition {wanted.partition} of topic {wanted.topic}",
-        next_step="see that the broker runs and that the connection may read the topic, then verify again",
+        next_step="check that the broker runs and that the connection may read the topic, then verify again",
     )
