@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.postgresql.ledger import CHANNEL, Note
+from streamwarden.adapters.postgresql.batch_table import CHANNEL, Note
 from streamwarden.lifecycle import folder as files
 from streamwarden.stream import StreamSpec
 from support.drivers import Project, until

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from streamwarden.adapters.postgresql.access import Access, access
+from streamwarden.adapters.postgresql.access import DatabaseAccess, access
 from streamwarden.adapters.postgresql.sink import Batch, TableSink
 from streamwarden.adapters.postgresql.table import Column, Target, split
 from support.postgres_server import PostgreSQL
@@ -24,7 +24,7 @@ class Base:
         server.create(name)
         self.name, self.server = name, server
 
-    def access(self, uri: str | None = None) -> Access:
+    def access(self, uri: str | None = None) -> DatabaseAccess:
         """By the connection `warehouse`; `uri`: if it is not the owner's."""
         return access("warehouse", {"AIRFLOW_CONN_WAREHOUSE": uri or self.server.connection(self.name)})
 

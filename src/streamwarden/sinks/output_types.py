@@ -53,7 +53,9 @@ _JSON_SCALARS: Final[Mapping[type, ColumnType]] = {
     bool: scalar("a JSON boolean", "boolean"),
     int: scalar("a JSON number without a fraction", *INTEGERS, DECIMAL),
     Decimal: scalar("a JSON number with a fraction", *FRACTIONS, DECIMAL),
-    float: scalar("a JSON number without an end", *FRACTIONS),  # NaN and the infinities, which are no strict JSON
+    float: scalar(
+        "a JSON number without an end", *FRACTIONS
+    ),  # NaN and the infinities, which strict JSON does not have
     str: scalar("a JSON text", "string", "timestamp", "timestamp_ntz", "date", "binary", *FRACTIONS),  # NaN is a text
 }
 

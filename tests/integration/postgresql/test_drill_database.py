@@ -43,7 +43,7 @@ def warehouse(base: Base, monkeypatch: pytest.MonkeyPatch) -> Base:
 
 def test_the_forks_own_batches_are_heard_and_no_others(warehouse: Base, tmp_path: Path) -> None:
     fork, database = view(tmp_path), ForkSink()
-    assert database.newest(fork) is None, "there is no ledger yet"
+    assert database.newest(fork) is None, "there is no batch table yet"
     mine, other = warehouse.sink("scratch.counts"), warehouse.sink("elsewhere.counts")
     mine.write(batch(0, [(1, 1)]))
     with database.listen(fork) as commits:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from streamwarden.adapters.postgresql.ledger import CHANNEL, Note
+from streamwarden.adapters.postgresql.batch_table import CHANNEL, Note
 from streamwarden.adapters.postgresql.sink import Batch
 from streamwarden.adapters.postgresql.table import Column
 from streamwarden.errors import CheckpointError, ConfigError, JobError, LeaseLost, SinkError
@@ -58,7 +58,7 @@ def test_a_key_that_stands_in_a_batch_twice_is_told_and_nothing_of_the_batch_is_
     sink = base.sink(key=["user_id"], replaces=True)
     with pytest.raises(JobError, match="a second time") as caught:
         sink.write(batch(0, [(1, 10), (1, 11)]))
-    assert "add the column that tells the rows apart to `sink.key`" in caught.value.next_step
+    assert "add the column that distinguishes the rows to `sink.key`" in caught.value.next_step
     assert rows(base) == []
 
 
@@ -295,7 +295,7 @@ def test_a_table_that_does_not_fit_is_told_before_the_first_row(
 
 def test_a_view_is_no_table(base: Base) -> None:
     base.ask("CREATE VIEW counts AS SELECT 1::bigint AS user_id, 2 AS n, 3::bigint AS batch_id")
-    with pytest.raises(ConfigError, match="it is no table"):
+    with pytest.raises(ConfigError, match="it is not a table"):
         base.sink().prepare(None)
 
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.postgresql.access import Access, access
+from streamwarden.adapters.postgresql.access import DatabaseAccess, access
 from streamwarden.errors import ConfigError, SinkError, StreamwardenError
 from streamwarden.lifecycle.exits import failure
 from support.postgres_server import USER, PostgreSQL, running
@@ -125,7 +125,7 @@ def test_a_server_that_crashes_in_mid_transaction_has_nothing_of_it_and_then_all
 
 
 def test_a_deadlock_costs_an_attempt_and_changes_no_row(base: Base) -> None:
-    """A person holds a row that the batch replaces, and waits for the ledger's, which the sink holds."""
+    """A person holds a row that the batch replaces, and waits for the batch table's, which the sink holds."""
     sink = base.sink(key=["user_id"], replaces=True, waits=(0.0, 0.0))
     sink.write(batch(0, FIRST))
     attempts: list[int] = []
@@ -239,13 +239,13 @@ class Cut(psycopg.Connection[Any]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutOnce(Access):
+class CutOnce(DatabaseAccess):
     cuts: list[int]
 
     def open(self, application: str) -> psycopg.Connection[Any]:
         cut = not self.cuts
         self.cuts.append(1)
-        return Cut.connect(**self.parameters) if cut else Access.open(self, application)
+        return Cut.connect(**self.parameters) if cut else DatabaseAccess.open(self, application)
 
 
 def test_a_commit_whose_answer_was_lost_is_found_in_the_ledger(base: Base) -> None:

@@ -75,7 +75,7 @@ def _failed(pom: Path, observed: str) -> ProcessError:
         observed,
         expected="the jars that the pom pins",
         where=str(pom),
-        next_step="see that Maven reaches its repository (proxy, ~/.m2/settings.xml), then try again",
+        next_step="check that Maven reaches its repository (proxy, ~/.m2/settings.xml), then try again",
     )
 
 

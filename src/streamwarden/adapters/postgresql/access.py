@@ -48,7 +48,7 @@ _AWAY: Final = "the database cannot be reached or refuses for now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class DatabaseAccess:
     """How to reach a database. Its repr shows no parameter: one of them is the password."""
 
     connection: str
@@ -59,11 +59,11 @@ class Access:
         return psycopg.connect(**{**self.parameters, "application_name": application[:63]})
 
 
-def access(name: str, environ: Mapping[str, str] | None = None) -> Access:
+def access(name: str, environ: Mapping[str, str] | None = None) -> DatabaseAccess:
     """How to reach the database that the connection `name` names.
 
-    Raises ConfigError if it is not known here, is no PostgreSQL connection, or its extra holds what is no parameter of
-    PostgreSQL's client library.
+    Raises ConfigError if it is not known here, is not a PostgreSQL connection, or its extra has a key that is not a
+    parameter of PostgreSQL's client library.
     """
     named = find(name, environ)
     if not named.kind.startswith("postgres"):
@@ -78,7 +78,7 @@ def access(name: str, environ: Mapping[str, str] | None = None) -> Access:
     extra["options"] = f"{settings} {extra.get('options', '')}".strip()
     host, port = _place(named)
     given = {"host": host, "port": port, "user": named.login, "password": named.password, "dbname": named.schema}
-    return Access(
+    return DatabaseAccess(
         connection=name,
         parameters={**_REACHING, **extra, **{key: value for key, value in given.items() if value is not None}},
     )
@@ -108,7 +108,7 @@ def _extra(named: Connection) -> dict[str, Any]:
 
 
 def passes(error: psycopg.Error) -> bool:
-    """Whether the same may work a moment later. Without a SQLSTATE the session was cut, or could not be had."""
+    """Whether the same may work a moment later. Without a SQLSTATE the session was cut, or could not be opened."""
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError) and not found((*NOT_LET_IN, *NO_DATABASE), str(error))
     return error.sqlstate.startswith(_PASSES)
@@ -125,7 +125,7 @@ def explain(error: psycopg.Error, *, connection: str, where: str) -> Streamwarde
             f"{what} ({state or type(error).__name__}: {said})",
             expected="a server that takes the batch",
             where=where,
-            next_step="look at the server (is it up, has it room on its disk, who holds the locks: pg_stat_activity, "
+            next_step="check the server (is it up, has its disk room, which session holds the locks: pg_stat_activity, "
             "pg_locks); nothing is lost: the batch is written when the stream starts again",
         )
     if state.startswith(_OF_ROWS):
@@ -145,7 +145,7 @@ def explain(error: psycopg.Error, *, connection: str, where: str) -> Streamwarde
 
 
 _EXPECTED: Final = {
-    "21000": "a key that stands in a batch once: which of two rows is the later one, Spark does not say",
+    "21000": "a key that a batch has once: Spark does not say which of two rows is the later one",
     "22021": "text without the character NUL (\\x00), which PostgreSQL's text cannot hold",
     "22P05": "text without the character NUL (\\u0000), which PostgreSQL's jsonb cannot hold",
     "23502": "a value in each column that must have one (each column of `sink.key` must)",
@@ -153,7 +153,7 @@ _EXPECTED: Final = {
 }
 
 _STEP: Final = {
-    "21000": "add the column that tells the rows apart to `sink.key`, or aggregate them in the job",
+    "21000": "add the column that distinguishes the rows to `sink.key`, or aggregate them in the job",
     "22021": "remove it in the job: `regexp_replace(column, '\\\\x00', '')`",
     "22P05": "remove it in the job: `regexp_replace(column, '\\\\x00', '')`",
     "23505": "correct `sink.key`, or take `mode: update` if a later row is meant to replace the earlier one",

@@ -1,4 +1,4 @@
-"""Words by which a PostgreSQL server that lets nobody in is known, in lower case: regular expressions.
+"""Words that identify a PostgreSQL server which refuses all users, in lower case: regular expressions.
 
 A failed attempt to connect has no SQLSTATE in libpq: its text is all there is.
 """

@@ -1,10 +1,10 @@
-"""Writes a stream's batches into a table, each exactly once: its rows and its entry in the ledger are one transaction.
+"""Writes a stream's batches into a table, each exactly once: rows and entry in the batch table are one transaction.
 
-    lock the query's row of the ledger -> was this driver replaced? (LeaseLost) -> is the batch there? (skip)
-    -> COPY, or COPY aside and upsert -> note the batch -> tell its listeners -> COMMIT
+    lock the query's row of the batch table -> was this driver replaced? (LeaseLost) -> is the batch there? (skip)
+    -> COPY, or COPY aside and upsert -> note the batch -> notify its listeners -> COMMIT
 
 A driver that is killed before the commit leaves nothing. One that is killed after it, and before Spark's own
-`commits/N`, runs the batch again, and the ledger says that it is there. So it is if the commit's answer was lost.
+`commits/N`, runs the batch again, and the batch table has it. The same holds if the commit's answer was lost.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters.postgresql import ledger
-from streamwarden.adapters.postgresql.access import Access, explain, passes
+from streamwarden.adapters.postgresql import batch_table
+from streamwarden.adapters.postgresql.access import DatabaseAccess, explain, passes
 from streamwarden.adapters.postgresql.copy import copy_rows
 from streamwarden.adapters.postgresql.table import BATCH, Table, Target, ensure
 from streamwarden.errors import ConfigError, JobError, SinkError, SinkInterrupted, StreamwardenError
@@ -42,7 +42,7 @@ class Batch:
     """A batch to be written.
 
     Args:
-        plan: digest of what the checkpoint says that the batch reads: two batches of one number are told apart by it.
+        plan: digest of what the checkpoint says that the batch reads: it distinguishes two batches of one number.
         rows: gives the rows, from the first, each time that it is called; each in the order of the target's columns.
         count: how many rows there are.
     """
@@ -78,7 +78,7 @@ class TableSink:
     def __init__(
         self,
         target: Target,
-        access: Access,
+        access: DatabaseAccess,
         *,
         stream: str,
         token: int,
@@ -101,18 +101,18 @@ class TableSink:
         self._took_over = False
 
     def prepare(self, query_id: str | None) -> Table:
-        """Make the table and the ledger, or see that they fit; before the query starts.
+        """Create the table and the batch table, or check that they fit; before the query starts.
 
         Args:
             query_id: None: the query has no checkpoint yet.
 
-        Raises ConfigError if the table does not fit or the database lets nobody in, SinkError if it cannot be reached.
+        Raises ConfigError if the table does not fit or the database refuses the user, SinkError if it is unreachable.
         """
 
         def work(cursor: psycopg.Cursor[Any]) -> Table:
             table = ensure(cursor, self._target)
-            ledger.make(cursor, table.schema)
-            ledger.require_own(cursor, table, query_id)
+            batch_table.make(cursor, table.schema)
+            batch_table.require_own(cursor, table, query_id)
             return table
 
         self._table = self._transaction("the table is prepared", work)
@@ -126,7 +126,7 @@ class TableSink:
             CheckpointError: the checkpoint and the table do not belong together.
             JobError: the table does not take the rows.
             SinkError: the database could not be reached, or refused, in each of the attempts.
-            ConfigError: it does not let the user in, or the table is not what it was.
+            ConfigError: it refuses the user, or the table is not what it was.
         """
         table = self._table or self.prepare(batch.query_id)
         if not self._took_over:
@@ -138,28 +138,28 @@ class TableSink:
                 "SELECT set_config('synchronous_commit', 'on', true)"
                 " WHERE current_setting('synchronous_commit') = 'off'"
             )
-            position = ledger.claim(cursor, table, batch.query_id, stream=self._stream, token=self._token)
+            position = batch_table.claim(cursor, table, batch.query_id, stream=self._stream, token=self._token)
             if self.is_there(position, batch, table):
                 return False
             self._put(cursor, table, batch)
-            ledger.note(cursor, table, batch.query_id, batch=batch.batch_id, plan=batch.plan, rows=batch.count)
+            batch_table.note(cursor, table, batch.query_id, batch=batch.batch_id, plan=batch.plan, rows=batch.count)
             return True
 
         return self._transaction(f"batch {batch.batch_id}", work)
 
     def _take_over(self, table: Table, query_id: str) -> None:
-        """Before the first batch: our token into the ledger, and an end to what a replaced driver has left open."""
+        """Before the first batch: write our token into the batch table, and end the sessions of a replaced driver."""
 
         def work(cursor: psycopg.Cursor[Any]) -> None:
-            ledger.evict(cursor, table, query_id, stream=self._stream, token=self._token)
-            ledger.claim(cursor, table, query_id, stream=self._stream, token=self._token)
+            batch_table.evict(cursor, table, query_id, stream=self._stream, token=self._token)
+            batch_table.claim(cursor, table, query_id, stream=self._stream, token=self._token)
 
         self._transaction("the driver takes over", work)
         self._took_over = True
 
-    def is_there(self, position: ledger.Position, batch: Batch, table: Table) -> bool:
-        """The guard: whether the ledger has the batch."""
-        return ledger.is_there(position, batch.batch_id, batch.plan, table)
+    def is_there(self, position: batch_table.Position, batch: Batch, table: Table) -> bool:
+        """The guard: whether the batch table has the batch."""
+        return batch_table.is_there(position, batch.batch_id, batch.plan, table)
 
     def _put(self, cursor: psycopg.Cursor[Any], table: Table, batch: Batch) -> None:
         """The batch's rows into the table, all of them."""
@@ -197,7 +197,7 @@ class TableSink:
                 f"the table took {cursor.rowcount} of the {sent} rows of batch {batch.batch_id}",
                 expected="a table that takes every row",
                 where=str(table),
-                next_step="look for a trigger or a rule of the table that leaves rows out",
+                next_step="find the trigger or the rule of the table that leaves rows out",
             )
 
     def _upsert(
@@ -218,8 +218,8 @@ class TableSink:
         )
 
     def _transaction(self, what: str, work: Callable[[psycopg.Cursor[Any]], T]) -> T:
-        """`work` in a transaction of a session of its own; again, after a wait, if it failed for a reason that
-        passes. That is safe after a commit with no answer too: the ledger tells whether it was one."""
+        """`work` in a transaction of its own session; again, after a wait, if it failed for a reason that
+        passes. That is safe after a commit with no answer too: the batch table shows whether it was one."""
         where = f"{self._name()} (connection {self._access.connection}), {what}"
         failed_at: float | None = None
         for wait in (*self._waits, None):

@@ -1,4 +1,4 @@
-"""The table that a stream writes: made if it is not there; if it is, it must take every row as it stands."""
+"""The table that a stream writes: created if it does not exist; if it exists, it must take every row unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamwarden.errors import ConfigError
 BATCH: Final = "batch_id"
 """The column beside the job's own: which batch wrote the row."""
 
-LEDGER: Final = "streamwarden_sink"
+BATCH_TABLE: Final = "streamwarden_sink"
 """The table, in the schema of the target, that says which batch of which query is in the target."""
 
 _LONGEST: Final = 63
@@ -44,7 +44,7 @@ class Target:
 
     Args:
         schema: None: the first one of the user's search path.
-        key: columns that tell a row from all others.
+        key: columns that identify a row.
         replaces: whether a row replaces the one of the same key (update mode).
     """
 
@@ -93,7 +93,7 @@ def find_schema(cursor: psycopg.Cursor[Any], schema: str | None) -> str:
 
 
 def ensure(cursor: psycopg.Cursor[Any], target: Target) -> Table:
-    """Make the table if it is not there, and see that it fits. Raises ConfigError if it does not, with the way out."""
+    """Create the table if it does not exist, and check that it fits. Raises ConfigError, with the remedy, if not."""
     _check_names(target)
     schema = find_schema(cursor, target.schema)
     # Two drivers that make the same table at once would collide in the catalogue.
@@ -130,15 +130,18 @@ def _check_names(target: Target) -> None:
         (lacking, "sink.key names {}, which the rows do not have", f"columns among {', '.join(names)}"),
         (twice, "the rows have the column {} twice", "distinct names"),
         (long, "the column's name {} is too long", f"at most {_LONGEST} bytes"),
-        (odd, "{!r} is no name of a column", "a name"),
+        (odd, "{!r} is not the name of a column", "a name"),
         (own, "the rows have a column {}, and the table's is the number of the batch", "another name"),
     ):
         if wrong:
             step = "correct sink.key" if wrong is lacking else "rename it in the job"
             raise ConfigError(observed.format(wrong[0]), expected=expected, where=where, next_step=step)
-    if target.table == LEDGER:
+    if target.table == BATCH_TABLE:
         raise ConfigError(
-            "this is the name of the sink's own ledger", expected="another name", where=where, next_step="rename it"
+            "this is the name of the sink's batch table",
+            expected="another name",
+            where=where,
+            next_step="rename it",
         )
 
 
@@ -155,7 +158,7 @@ def _fitting(cursor: psycopg.Cursor[Any], schema: str, target: Target) -> Table:
     where = f"{schema}.{target.table}"
     if _kind(cursor, schema, target.table) not in ("r", "p"):
         raise ConfigError(
-            "it is no table", expected="a table", where=where, next_step="name another one in `sink.table`"
+            "it is not a table", expected="a table", where=where, next_step="name another one in `sink.table`"
         )
     relation = sql.Literal(sql.Identifier(schema, target.table).as_string(cursor)) + sql.SQL("::regclass")
     there = {

@@ -41,7 +41,7 @@ def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | N
 
 
 def require_empty(path: str, connection: str | None = None) -> None:
-    """Raises CheckpointError if there is something at `path`, or nobody can tell."""
+    """Raises CheckpointError if there is something at `path`, or it cannot be listed."""
     try:
         if not open_path(path, connection).names():
             return
@@ -65,7 +65,7 @@ def bring_home(path: str, into: Path, connection: str | None, *, skip: Collectio
     Args:
         skip: names of files and folders that are left out.
 
-    Raises CheckpointError if the store does not let it, or there is no room.
+    Raises CheckpointError if the store does not allow it, or there is no room.
     """
     stored = open_path(path, connection)
     try:
@@ -81,7 +81,7 @@ def bring_home(path: str, into: Path, connection: str | None, *, skip: Collectio
 def remove_stored(path: str, connection: str | None) -> bool:
     """Remove a folder of the store with all that is in it; False: it was not there.
 
-    Raises CheckpointError if the store does not let it.
+    Raises CheckpointError if the store does not allow it.
     """
     try:
         return _store(path, connection).remove(path)
@@ -92,7 +92,7 @@ def remove_stored(path: str, connection: str | None) -> bool:
 def remove_empty(path: str, connection: str | None) -> None:
     """Remove the sign of a folder of the store in which nothing is: a client leaves one when it removes the last file.
 
-    Raises CheckpointError if the store does not let it.
+    Raises CheckpointError if the store does not allow it.
     """
     store = _store(path, connection)
     try:
@@ -115,5 +115,5 @@ def _unusable(path: str, error: OSError) -> CheckpointError:
         f"the fork's folder cannot be used: {error}",
         expected="a place that this key may list, read, write and delete, and room on this host",
         where=path,
-        next_step="see that the object store runs and what the key may do there, or name another folder (`fork.at`)",
+        next_step="check that the object store runs and what the key may do there, or name another folder (`fork.at`)",
     )

@@ -7,34 +7,18 @@ linked; what it has in an object store is copied.
 from __future__ import annotations
 
 import shutil
-import time
 import uuid
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 from streamwarden.adapters.storage.files import LocalFiles, open_path
-from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import (
-    COMMITS,
-    SINK_LOG,
-    SOURCES,
-    STATE,
-    Damaged,
-    batch_ids,
-    compactible_ids,
-    list_or_empty,
-    read_log_file,
-)
-from streamwarden.checkpoint.logs import all_offsets
-from streamwarden.checkpoint.state import is_scratch, state_stores
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.fork import Fork
-from streamwarden.lifecycle.forks.places import Places, places_of
-from streamwarden.lifecycle.forks.plan import Survey, Write
+from streamwarden.lifecycle.forks.places import places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.services.forks.carrying import carry
 from streamwarden.services.forks.files import carry_out, remove_stored, require_empty
 from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
 from streamwarden.sinks.base import Sink
@@ -43,9 +27,6 @@ from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
-
-COMMIT_WITHIN: Final = 10.0
-"""Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
 
 
 def fork(
@@ -67,7 +48,7 @@ def fork(
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
 
     Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
-    sink, a database that does not let it), the batch is not kept any more (with the rewinds that are possible), or
+    sink, a database that does not allow it), the batch is not kept any more (with the rewinds that are possible), or
     `into` is not empty.
     """
     into = into.absolute()
@@ -89,7 +70,7 @@ def fork(
                 empty_output(spec, forked)
             else:
                 query_id = str(uuid.uuid4())
-                batch = _carry(spec, forked, checkpoint, output, source, places, int(rewind), query_id)
+                batch = carry(spec, forked, checkpoint, output, source, places, int(rewind), query_id)
             if query_id is not None:
                 carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
             carried = places.checkpoint if batch is not None else None
@@ -104,7 +85,7 @@ def fork(
                 f"the fork could not be made: {error}",
                 expected="an origin that can be read, and room for its files",
                 where=str(into),
-                next_step="look at the disk (df), or at the object store and the connection to it; then try again",
+                next_step="check the disk (df), or the object store and the connection to it; then try again",
             ) from error
         except BaseException:
             clear(into, forked)
@@ -135,112 +116,6 @@ def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
     """
     if isinstance(spec.sink, Sink):
         spec.sink.make_empty(spec, forked)
-
-
-def survey(checkpoint: Location, output: Location | None) -> Survey:
-    """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is no folder."""
-    return Survey(
-        checkpoint=checkpoint.path,
-        commits=frozenset(batch_ids(list_or_empty(checkpoint / COMMITS))),
-        offsets=all_offsets(checkpoint),
-        sources={
-            int(name): tuple(compactible_ids(list_or_empty(checkpoint / SOURCES / name)))
-            for name in list_or_empty(checkpoint / SOURCES)
-            if name.isdigit()
-        },
-        stores=state_stores(checkpoint),
-        state_files=tuple(_operator_files(checkpoint)),
-        manifest_ids=(tuple(compactible_ids(list_or_empty(output / SINK_LOG))) or None) if output is not None else None,
-        no_manifest=output is None,
-    )
-
-
-def _carry(
-    spec: StreamSpec,
-    forked: StreamSpec,
-    checkpoint: Location,
-    output: Location | None,
-    source: Location | None,
-    places: Places,
-    rewind: int,
-    query_id: str,
-) -> int:
-    """Steps 1 to 4 of a fork at a committed batch; returns the batch. A sink that knows the newest batch is copied
-    first, and then the checkpoint as of its batch."""
-    assert isinstance(spec.sink, Sink)  # no other can be forked
-    store = forked.storage.connection
-    newest = spec.sink.copy(spec, forked, rewind=rewind, query_id=query_id)
-    if newest is not None:
-        _await_commit(checkpoint, newest)
-    found = survey(checkpoint, output)
-    if newest is None:
-        batch = plans.choose_batch(found, rewind)
-    else:
-        batch = newest - rewind
-        plans.require_batch(found, batch)
-    _carry_checkpoint(found, checkpoint, source, places, store, batch)
-    if output is not None:
-        carry_out(spec.sink.history(spec, places, batch), output.fs, store)
-    return batch
-
-
-def _await_commit(checkpoint: Location, batch: int) -> None:
-    """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
-    deadline = time.monotonic() + COMMIT_WITHIN
-    while batch not in batch_ids(list_or_empty(checkpoint / COMMITS)):
-        if time.monotonic() > deadline:
-            raise CheckpointError(
-                f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
-                expected="a driver that runs, or one that ended between two batches",
-                where=checkpoint.path,
-                next_step="start the stream: it commits that batch without writing it again; or fork from the "
-                "beginning (`rewind: all`)",
-            )
-        time.sleep(0.01)
-
-
-def _carry_checkpoint(
-    found: Survey, checkpoint: Location, source: Location | None, places: Places, store: str | None, batch: int
-) -> None:
-    """Steps 1 to 3 of a fork at a committed batch."""
-    carry_out(plans.checkpoint_links(found, places, batch), checkpoint.fs, store)
-    for names, step, expected in (
-        (
-            plans.source_logs(found, batch),
-            partial(plans.source_log_step, source=source.path if source is not None else ""),
-            "a whole log of the file source",
-        ),
-        (
-            plans.operator_logs(found, batch),
-            partial(plans.operator_step, checkpoint=checkpoint.path),
-            "whole metadata of the operator",
-        ),
-    ):
-        carry_out((_rewritten(checkpoint, name, places, step, expected) for name in names), checkpoint.fs, store)
-
-
-def _rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
-    """A file of the checkpoint as `step` rewrites it for the fork."""
-    try:
-        return step(name, read_log_file(checkpoint / name), places=places)
-    except Damaged as error:
-        raise CheckpointError(
-            str(error),
-            expected=expected,
-            where=(checkpoint / name).path,
-            next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
-        ) from error
-
-
-def _operator_files(checkpoint: Location) -> list[str]:
-    """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
-    found = []
-    for operator in list_or_empty(checkpoint / STATE):
-        for name in list_or_empty(checkpoint / STATE / operator):
-            if name.startswith("_"):
-                files = (checkpoint / STATE / operator / name).walk(skip=is_scratch)
-                found += [join(STATE, operator, name, path) for path, _ in files]
-    return sorted(found)
 
 
 def _origin(url: str | None, spec: StreamSpec) -> Location:
@@ -284,7 +159,7 @@ def drop_scratch(forked: StreamSpec) -> list[str]:
 def drop_output(forked: StreamSpec) -> str | None:
     """Remove the fork's table or topic; returns its name, None if there is none.
 
-    Raises CheckpointError if the database or the broker does not let it.
+    Raises CheckpointError if the database or the broker does not allow it.
     """
     return forked.sink.drop(forked) if isinstance(forked.sink, Sink) else None
 

@@ -61,12 +61,12 @@ def verify(
         first: first batch whose output is judged. A fork that was rewound took over its origin's manifest up to
             there: its whole output is judged (0), or what it wrote itself (its first own batch). Its topic begins with
             that: then no other is possible.
-        deduplicated: False: of a topic, as a reader has it who knows nothing of event ids.
+        deduplicated: False: of a topic, as a reader sees it that does not know event ids.
         lost: records of the source's topic that are known to be gone, and that no batch can have read: the output is
             held against what is left. Any other record that is gone is an error.
         copied: the source's topic is this copy of another one, from which the records are read: the copy may have lost
             them since.
-        starts: of the drivers that wrote the checkpoint, as recorded (`adapters.starts.starts_of`). A start that is not
+        starts: of the drivers that wrote the checkpoint, as recorded (`recorded_starts.starts_of`). A start that is not
             among them explains nothing: a watermark that stood still after it, and a batch that was skipped, are
             deviations.
         bounded_from: the run came to the end of its input by itself, and all of it was there before this batch. Then
@@ -74,7 +74,7 @@ def verify(
         owed: records (offsets, to be exact) that were in the source's topic for the batches from there on: a run that
             committed fewer ended too early, whatever it says.
 
-    Raises VerificationError if there is no verdict to be had: no oracle, another source or sink, logs that are purged
+    Raises VerificationError if no verdict is possible: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
     """
     if not (isinstance(spec.source, Source) and isinstance(spec.sink, Sink)):
@@ -82,7 +82,7 @@ def verify(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
             expected="files, a topic or the rate source, and parquet, a table or a topic",
             where=spec.name,
-            next_step="verify this stream by hand; an oracle has to know what was read",
+            next_step="verify this stream with a query that you write; an oracle has to know what was read",
         )
     oracle = load_oracle(Path(spec.job))
     with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
@@ -238,7 +238,7 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
 
 
 def _whole(value: object) -> int:
-    """A count, of whatever type of number it is; 0 for what is none."""
+    """A count, whatever type of number it is; 0 for a value that is not a count."""
     if isinstance(value, (float, Decimal)):
         return int(value) if math.isfinite(value) and value == int(value) else 0
     return value if isinstance(value, int) else 0

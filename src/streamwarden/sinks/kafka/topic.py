@@ -42,21 +42,21 @@ def require_topic(known: Connection, topic: str, *, within: float = ANSWER_WITHI
 
 def make(origin: StreamSpec, forked: StreamSpec) -> None:
     """The fork's topic, empty, with as many partitions as the origin's. Raises CheckpointError if the broker does not
-    let it, or has no topic of the origin's."""
+    allow it, or does not have the origin's topic."""
     known, name = _of(forked)
     try:
         partitions = require_topic(known, str(origin.sink.topic))
-    except StreamwardenError as told:
+    except StreamwardenError as error:
         raise CheckpointError(
-            told.observed, expected=told.expected, where=told.where, next_step=told.next_step
-        ) from told
+            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
+        ) from error
     scratch_topics.create(known, name, partitions)
 
 
 def drop(forked: StreamSpec) -> str | None:
     """Delete the fork's topic; returns its name, None if it was not there.
 
-    Raises CheckpointError if the broker does not let it, or the topic is none of a fork's.
+    Raises CheckpointError if the broker does not allow it, or the topic does not belong to a fork.
     """
     known, name = _of(forked)
     return name if scratch_topics.delete(known, name) else None

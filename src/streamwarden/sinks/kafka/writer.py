@@ -43,7 +43,7 @@ class TopicWriter:
         self.options: dict[str, str] = {}
 
     def open(self, schema: StructType) -> None:
-        """See that the topic is there and that the rows have a key, before the query starts. Raises what
+        """Check that the topic exists and that the rows have a key, before the query starts. Raises what
         `require_topic` raises, JobError for rows that make no record."""
         sink = self._spec.sink
         names = schema.fieldNames()
@@ -90,8 +90,8 @@ class TopicWriter:
             return error
         try:
             require_topic(self._known, self._spec.sink.topic or "")
-        except StreamwardenError as told:
-            return told
+        except StreamwardenError as explained:
+            return explained
         return error
 
 

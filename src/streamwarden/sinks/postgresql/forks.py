@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def make_empty(origin: StreamSpec, forked: StreamSpec) -> None:
     """The fork's schema, with an empty table like the origin's (if there is one; else the fork's driver makes it).
 
-    Raises CheckpointError if the database does not let it.
+    Raises CheckpointError if the database does not allow it.
     """
     with _session(forked) as cursor:
         _make(cursor, _table(cursor, origin), _table(cursor, forked))
 
 
 def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int:
-    """The fork's schema, with the origin's rows up to `rewind` batches before its newest, and a ledger that says so.
+    """Creates the fork's schema with the origin's rows up to `rewind` batches before its newest, and a batch table.
 
     Args:
         query_id: the fork's.
@@ -38,21 +38,21 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
     Returns the origin's newest batch in the table: the checkpoint has it, or will have it in a moment.
 
     Raises CheckpointError if there is no such batch, or its rows are gone: in update mode each was replaced by a later
-    one. Also if the database does not let it.
+    one. Also if the database does not allow it.
     """
-    from streamwarden.adapters.postgresql import ledger
+    from streamwarden.adapters.postgresql import batch_table
     from streamwarden.adapters.storage.files import open_path
 
     if rewind and origin.sink.mode is OutputMode.UPDATE:
         raise CheckpointError(
-            f"the table of {rewind} batches ago cannot be had: in update mode a row replaces the earlier one",
+            f"the table of {rewind} batches ago cannot be restored: in update mode a row replaces the earlier one",
             expected="rewind: 0, or rewind: all",
             where=origin.file or origin.name,
-            next_step="fork where the stream stands (`rewind: 0`), or from the beginning (`rewind: all`)",
+            next_step="fork at the newest batch (`rewind: 0`), or from the beginning (`rewind: all`)",
         )
     with _session(forked) as cursor:
         source, target = _table(cursor, origin), _table(cursor, forked)
-        position = ledger.read(
+        position = batch_table.read(
             cursor, source, read_query_id(open_path(origin.checkpoint, origin.storage.connection)) or ""
         )
         newest = None if position is None else position.batch
@@ -67,23 +67,23 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
             )
         _make(cursor, source, target)
         _copy_rows(cursor, source, target, newest - rewind)
-        ledger.make(cursor, target.schema)
-        ledger.claim(cursor, target, query_id, stream=forked.name, token=0)
-        ledger.note(cursor, target, query_id, batch=newest - rewind, plan="", rows=0)
+        batch_table.make(cursor, target.schema)
+        batch_table.claim(cursor, target, query_id, stream=forked.name, token=0)
+        batch_table.note(cursor, target, query_id, batch=newest - rewind, plan="", rows=0)
     return newest
 
 
 def drop(forked: StreamSpec) -> str | None:
     """Drop the fork's schema with all that is in it; returns its name, None if it was not there.
 
-    Raises CheckpointError if the database does not let it, or the table is in no schema of a fork.
+    Raises CheckpointError if the database does not allow it, or the table is not in the schema of a fork.
     """
     from psycopg import sql
 
     with _session(forked) as cursor:
         schema = _table(cursor, forked).schema
         if not schema.startswith(SCHEMA):
-            raise CheckpointError(f"{schema} is no schema of a fork", expected=f"{SCHEMA}…", where=forked.name)
+            raise CheckpointError(f"{schema} is not the schema of a fork", expected=f"{SCHEMA}…", where=forked.name)
         if cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
             return None
         cursor.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
@@ -103,12 +103,12 @@ def _session(forked: StreamSpec) -> Iterator[Cursor[Any]]:
             session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             yield cursor
     except psycopg.Error as error:
-        told = explain(error, connection=connection, where=f"{forked.sink.table} (connection {connection})")
+        explained = explain(error, connection=connection, where=f"{forked.sink.table} (connection {connection})")
         raise CheckpointError(
-            f"the fork's table cannot be had: {told.observed}",
+            f"the fork's table cannot be made: {explained.observed}",
             expected="a user that may create a schema in the database, and read the stream's table",
-            where=told.where,
-            next_step=f"grant it (GRANT CREATE ON DATABASE …), or {told.next_step}",
+            where=explained.where,
+            next_step=f"grant it (GRANT CREATE ON DATABASE …), or {explained.next_step}",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Reads what a stream wrote into its table, and holds the ledger against the checkpoint."""
+"""Reads what a stream wrote into its table, and compares the batch table with the checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters.postgresql import ledger
+from streamwarden.adapters.postgresql import batch_table
 from streamwarden.adapters.postgresql.access import access, explain
 from streamwarden.adapters.postgresql.table import BATCH, Table, find_schema, split
 from streamwarden.adapters.storage.files import open_path
@@ -19,10 +19,10 @@ from streamwarden.stream import StreamSpec
 
 
 def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Output:
-    """The rows of the stream's batches; rows without a batch are somebody else's.
+    """The rows of the stream's batches; rows without a batch were written by others.
 
     Args:
-        committed: the query's newest committed batch: the ledger must say the same.
+        committed: the query's newest committed batch: the batch table must say the same.
         first: first batch whose rows are read.
 
     Raises VerificationError if the table cannot be read.
@@ -34,7 +34,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
     where = f"{sink.table} (connection {sink.connection})"
     try:
         with access(sink.connection).open(f"verify {spec.name}") as session, session.cursor(binary=True) as cursor:
-            # Rows and ledger as of one moment.
+            # Rows and batch table as of one moment.
             session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             table = Table(schema=find_schema(cursor, place), name=name, oids=())
             rows = cursor.execute(
@@ -43,7 +43,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
                 )
             ).fetchall()
             described = tuple(cursor.description or ())
-            position = ledger.read(
+            position = batch_table.read(
                 cursor, table, read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or ""
             )
     except psycopg.DataError as error:
@@ -54,9 +54,9 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
             next_step="verify this stream by hand",
         ) from error
     except psycopg.Error as error:
-        told = explain(error, connection=sink.connection, where=where)
+        explained = explain(error, connection=sink.connection, where=where)
         raise VerificationError(
-            told.observed, expected=told.expected, where=told.where, next_step=told.next_step
+            explained.observed, expected=explained.expected, where=explained.where, next_step=explained.next_step
         ) from error
     return _output(described, rows, _contradictions(position, committed, table))
 
@@ -74,9 +74,9 @@ def _output(
     )
 
 
-def _contradictions(position: ledger.Position | None, committed: int | None, table: Table) -> tuple[str, ...]:
+def _contradictions(position: batch_table.Position | None, committed: int | None, table: Table) -> tuple[str, ...]:
     there = position.batch if position is not None else None
     if there == committed:
         return ()
     said = f"has batches up to {there}" if there is not None else "has no batch of this query"
-    return (f"the ledger of {table} {said}, and the checkpoint has committed batch {committed}",)
+    return (f"the batch table of {table} {said}, and the checkpoint has committed batch {committed}",)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @contextmanager
 def listen(spec: StreamSpec) -> Iterator[Arrivals]:
     """Hear of every batch of the stream's from here on."""
-    from streamwarden.adapters.postgresql.ledger import CHANNEL
+    from streamwarden.adapters.postgresql.batch_table import CHANNEL
 
     with _session(spec) as session:
         session.execute(f"LISTEN {CHANNEL}")
@@ -28,15 +28,15 @@ def listen(spec: StreamSpec) -> Iterator[Arrivals]:
 
 
 def newest(spec: StreamSpec) -> int | None:
-    """Newest batch that the ledger of the stream's table has."""
-    from streamwarden.adapters.postgresql import ledger
+    """Newest batch that the batch table of the stream's table has."""
+    from streamwarden.adapters.postgresql import batch_table
     from streamwarden.adapters.postgresql.table import Table, split
 
     schema, name = split(spec.sink.table or "")
     table = Table(schema=schema or "", name=name, oids=())
     checkpoint = open_path(spec.checkpoint, spec.storage.connection)
     with _session(spec) as session, session.cursor() as cursor:
-        position = ledger.read(cursor, table, read_query_id(checkpoint) or "")
+        position = batch_table.read(cursor, table, read_query_id(checkpoint) or "")
     return None if position is None else position.batch
 
 
@@ -66,7 +66,7 @@ class _Notes:
         self._table = table
 
     def next(self, timeout: Seconds) -> int | None:
-        from streamwarden.adapters.postgresql.ledger import Note
+        from streamwarden.adapters.postgresql.batch_table import Note
 
         for each in self._session.notifies(timeout=timeout, stop_after=1):
             note = Note.parse(each.payload)

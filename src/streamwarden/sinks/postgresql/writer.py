@@ -31,7 +31,7 @@ FEW: Final = 10_000
 """Rows up to which a batch is fetched by one job of Spark's instead of one for each partition."""
 
 MANY: Final = 100_000
-"""Rows that are in the driver's memory at once, about: a larger batch is dealt out anew into parts of that size."""
+"""Rows that are in the driver's memory at once, about: a larger batch is repartitioned into parts of that size."""
 
 _JSON: Final = (
     "to_json({0}, map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", 'timestampNTZFormat',"
@@ -54,7 +54,7 @@ class Mapped:
 
 
 def mapped(kind: DataType) -> Mapped | None:
-    """Arrays of plain values are arrays; structs, maps, and arrays of these, are jsonb. None: there is no such type."""
+    """Arrays of plain values are arrays; structs, maps, and arrays of these, are jsonb. None: no such type."""
     from pyspark.sql import types as spark
 
     if isinstance(kind, spark.ArrayType):
@@ -74,7 +74,7 @@ def mapped(kind: DataType) -> Mapped | None:
     if isinstance(kind, spark.DecimalType):
         return Mapped(f"numeric({kind.precision},{kind.scale})")
     if isinstance(kind, (spark.StringType, spark.CharType, spark.VarcharType)):
-        return Mapped("text", "validate_utf8({0})")  # the JVM would put a sign for each byte that is no text
+        return Mapped("text", "validate_utf8({0})")  # the JVM would replace each byte that is not text
     return _PLAIN.get(kind.typeName())
 
 
@@ -139,7 +139,7 @@ class TableWriter:
         self._expressions: tuple[str, ...] = ()
 
     def open(self, schema: StructType) -> None:
-        """See that the table is there and takes the rows, before the query starts. Raises what TableSink.prepare
+        """Check that the table exists and takes the rows, before the query starts. Raises what TableSink.prepare
         raises, JobError for a type that has no place in a table, ConfigError for a connection that is not known."""
         sink = self._spec.sink
         place, table = split(sink.table or "")

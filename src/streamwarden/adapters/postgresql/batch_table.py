@@ -1,7 +1,7 @@
-"""The sink's ledger: which batch of which query is in a table, and the token of its newest writer.
+"""The sink's batch table: which batch of which query is in a table, and the token of its newest writer.
 
 One row for each query and table, in the table's own schema, changed in the transaction that writes the batch's rows:
-either both are there or neither. The row's lock makes two drivers wait for each other; the token tells which of them
+either both are there or neither. The row's lock makes two drivers wait for each other; the token shows which of them
 was replaced.
 """
 
@@ -14,21 +14,21 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters.postgresql.table import LEDGER, Table
+from streamwarden.adapters.postgresql.table import BATCH_TABLE, Table
 from streamwarden.errors import CheckpointError, ConfigError, LeaseLost
 
-CHANNEL: Final = LEDGER
-"""Each committed batch is told on this channel (LISTEN): a JSON object of query_id, table and batch_id."""
+CHANNEL: Final = BATCH_TABLE
+"""Each committed batch is reported on this channel (LISTEN): a JSON object of query_id, table and batch_id."""
 
 _NONE: Final = -1
 
-_SELECT: Final = "SELECT batch_id, plan, token FROM {ledger} WHERE query_id = {query} AND table_name = {table}"
+_SELECT: Final = "SELECT batch_id, plan, token FROM {relation} WHERE query_id = {query} AND table_name = {table}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """What the ledger says of a query: its newest batch in the table (None: none yet), digest of that batch's plan, and
-    the token of its newest writer."""
+    """What the batch table has for a query: its newest batch in the table (None: none yet), the digest of that batch's
+    plan, and the token of its newest writer."""
 
     batch: int | None
     plan: str
@@ -37,7 +37,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A batch as the listeners of CHANNEL are told."""
+    """A batch as it is reported to the listeners of CHANNEL."""
 
     query_id: str
     table: str
@@ -45,7 +45,7 @@ class Note:
 
     @classmethod
     def parse(cls, payload: str) -> Note | None:
-        """None for what somebody else sent."""
+        """None for a message that no sink sent."""
         try:
             body = json.loads(payload)
             return cls(query_id=str(body["query_id"]), table=str(body["table"]), batch_id=int(body["batch_id"]))
@@ -54,16 +54,16 @@ class Note:
 
 
 def make(cursor: psycopg.Cursor[Any], schema: str) -> None:
-    """Make the ledger of a schema if it is not there."""
-    ledger = sql.Identifier(schema, LEDGER)
-    if _exists(cursor, ledger):  # asked first: a user that may make no table may still write to this one
+    """Create the batch table of a schema if it does not exist."""
+    relation = sql.Identifier(schema, BATCH_TABLE)
+    if _exists(cursor, relation):  # checked first: a user that may not create tables may still write to this one
         return
     cursor.execute(
         sql.SQL(
             "CREATE TABLE {} (query_id text, table_name text, stream text NOT NULL,"
             " batch_id bigint NOT NULL, plan text NOT NULL, token bigint NOT NULL, rows bigint NOT NULL,"
             " written_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (query_id, table_name))"
-        ).format(ledger)
+        ).format(relation)
     )
 
 
@@ -77,12 +77,12 @@ def others(cursor: psycopg.Cursor[Any], table: Table, query_id: str | None) -> l
         sql.SQL(
             "SELECT query_id, stream, batch_id FROM {} WHERE table_name = {} AND query_id IS DISTINCT FROM {}"
             " ORDER BY written_at DESC"
-        ).format(sql.Identifier(table.schema, LEDGER), sql.Literal(table.name), sql.Literal(query_id))
+        ).format(sql.Identifier(table.schema, BATCH_TABLE), sql.Literal(table.name), sql.Literal(query_id))
     ).fetchall()
 
 
 def require_own(cursor: psycopg.Cursor[Any], table: Table, query_id: str | None) -> None:
-    """Raises ConfigError if the table holds rows of another query: a query that began anew would write them again."""
+    """Raises ConfigError if the table holds rows of another query: a query that begins again would write them again."""
     strangers = others(cursor, table, query_id)
     if not strangers:
         return
@@ -91,17 +91,18 @@ def require_own(cursor: psycopg.Cursor[Any], table: Table, query_id: str | None)
         query, stream, batch = strangers[0]
         raise ConfigError(
             f"the table holds what another query wrote: {query} of the stream {stream}, up to batch {batch}",
-            expected="a table for each query; one with a new checkpoint begins anew, and would write all rows again",
+            expected="a table for each query; one with a new checkpoint begins again, and would write all rows again",
             where=str(table),
             next_step=f"name another table, or empty this one (TRUNCATE {table}); if both are meant to be in it: "
-            f"take the row of query_id {query} and table_name {table.name} out of {table.schema}.{LEDGER}",
+            f"take the row of query_id {query} and table_name {table.name} out of {table.schema}.{BATCH_TABLE}",
         )
 
 
 def evict(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: str, token: int) -> None:
-    """End the sessions of drivers that this one replaced: one that stands still in mid-batch would keep the lock.
+    """End the sessions of drivers that this one replaced: one that hangs in mid-batch would keep the lock.
 
-    Whoever has written, or only tried to, is in the ledger with its token: if that is not older, nobody was replaced.
+    Each driver that has written, or only tried to, has left its token in the batch table: if that token is not older,
+    no driver was replaced.
     """
     position = read(cursor, table, query_id)
     if position is None or position.token >= token:
@@ -114,20 +115,20 @@ def evict(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: s
 
 
 def claim(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: str, token: int) -> Position:
-    """The ledger's row of the query, made if need be, with our token, and ours alone until the transaction ends.
+    """The batch table's row of the query, created if need be, with our token, and locked until the transaction ends.
 
     Raises LeaseLost if a driver with a newer token was there: this one was replaced and must not write.
     """
-    ledger = sql.Identifier(table.schema, LEDGER)
+    relation = sql.Identifier(table.schema, BATCH_TABLE)
     key = {"query": sql.Literal(query_id), "table": sql.Literal(table.name)}
     mine = sql.Literal(token)
     cursor.execute(
         sql.SQL(
-            "INSERT INTO {ledger} (query_id, table_name, stream, batch_id, plan, token, rows)"
+            "INSERT INTO {relation} (query_id, table_name, stream, batch_id, plan, token, rows)"
             " VALUES ({query}, {table}, {stream}, {none}, '', {mine}, 0) ON CONFLICT DO NOTHING"
-        ).format(ledger=ledger, stream=sql.Literal(stream), none=sql.Literal(_NONE), mine=mine, **key)
+        ).format(relation=relation, stream=sql.Literal(stream), none=sql.Literal(_NONE), mine=mine, **key)
     )
-    row = cursor.execute(sql.SQL(f"{_SELECT} FOR UPDATE").format(ledger=ledger, **key)).fetchone()
+    row = cursor.execute(sql.SQL(f"{_SELECT} FOR UPDATE").format(relation=relation, **key)).fetchone()
     assert row is not None  # inserted above, or there before
     position = _position(row)
     if position.token > token:
@@ -136,24 +137,24 @@ def claim(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: s
             expected="the newest driver of the stream alone to write",
             where=str(table),
             next_step="nothing to do if the new driver runs; if Streamwarden's store was replaced by an empty one, its "
-            f"tokens began anew: set token to 0 in {table.schema}.{LEDGER} where table_name is {table.name}",
+            f"tokens began again: set token to 0 in {table.schema}.{BATCH_TABLE} where table_name is {table.name}",
         )
     if position.token < token:
         cursor.execute(
-            sql.SQL("UPDATE {ledger} SET token = {mine} WHERE query_id = {query} AND table_name = {table}").format(
-                ledger=ledger, mine=mine, **key
+            sql.SQL("UPDATE {relation} SET token = {mine} WHERE query_id = {query} AND table_name = {table}").format(
+                relation=relation, mine=mine, **key
             )
         )
     return position
 
 
 def read(cursor: psycopg.Cursor[Any], table: Table, query_id: str) -> Position | None:
-    """The ledger's row of the query; None if there is none, or no ledger."""
-    ledger = sql.Identifier(table.schema, LEDGER)
-    if not _exists(cursor, ledger):
+    """The batch table's row of the query; None if there is none, or no batch table."""
+    relation = sql.Identifier(table.schema, BATCH_TABLE)
+    if not _exists(cursor, relation):
         return None
     key = {"query": sql.Literal(query_id), "table": sql.Literal(table.name)}
-    row = cursor.execute(sql.SQL(_SELECT).format(ledger=ledger, **key)).fetchone()
+    row = cursor.execute(sql.SQL(_SELECT).format(relation=relation, **key)).fetchone()
     return None if row is None else _position(row)
 
 
@@ -172,10 +173,10 @@ def is_there(position: Position, batch: int, plan: str, table: Table) -> bool:
         return False
     if batch == position.batch and plan == position.plan:
         return True
-    back = f"DELETE the rows of batch_id >= {batch} and set the ledger's batch_id to {batch - 1}"
+    back = f"DELETE the rows of batch_id >= {batch} and set the batch table's batch_id to {batch - 1}"
     if batch > position.batch:
         what = f"the table ends with batch {position.batch}, and the checkpoint goes on with batch {batch}"
-        step = f"restore the database; or accept the loss: set the ledger's batch_id to {batch - 1}"
+        step = f"restore the database; or accept the loss: set the batch table's batch_id to {batch - 1}"
     elif batch < position.batch:
         what = f"the table has batches up to {position.batch}, and the checkpoint goes on with batch {batch}"
         step = f"restore the newer checkpoint; or, where rows are only appended, {back}"
@@ -185,22 +186,22 @@ def is_there(position: Position, batch: int, plan: str, table: Table) -> bool:
     raise CheckpointError(
         what,
         expected="the batch after the table's last, or that one again",
-        where=f"{table} ({table.schema}.{LEDGER})",
+        where=f"{table} ({table.schema}.{BATCH_TABLE})",
         next_step=step,
     )
 
 
 def note(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, batch: int, plan: str, rows: int) -> None:
-    """Note the batch in the claimed row, and tell it on CHANNEL when the transaction commits."""
+    """Note the batch in the claimed row, and report it on CHANNEL when the transaction commits."""
     values = {"query": query_id, "table": table.name, "batch": batch, "plan": plan, "rows": rows}
     cursor.execute(
         sql.SQL(
-            "UPDATE {ledger} SET batch_id = {batch}, plan = {plan}, rows = {rows}, written_at = now()"
+            "UPDATE {relation} SET batch_id = {batch}, plan = {plan}, rows = {rows}, written_at = now()"
             " WHERE query_id = {query} AND table_name = {table}"
         ).format(
-            ledger=sql.Identifier(table.schema, LEDGER),
+            relation=sql.Identifier(table.schema, BATCH_TABLE),
             **{name: sql.Literal(value) for name, value in values.items()},
         )
     )
-    told = Note(query_id=query_id, table=str(table), batch_id=batch)
-    cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps(asdict(told))))
+    message = Note(query_id=query_id, table=str(table), batch_id=batch)
+    cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps(asdict(message))))
