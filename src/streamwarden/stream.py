@@ -323,7 +323,7 @@ class Manager(StrEnum):
 
 
 class DeployMode(StrEnum):
-    CLIENT = "client"  # the driver runs on the host that launched it, where its keeper looks after it
+    CLIENT = "client"  # the driver runs on the host that launched it, where its supervisor process watches it
     CLUSTER = "cluster"  # the driver runs in the cluster: YARN's application master, a pod of Kubernetes
 
 

@@ -385,7 +385,7 @@ def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installatio
 
 
 def _kill_at_launch(installation: Installation, before: str | None, *, supervisor: bool = False) -> str:
-    """SIGKILL to the task process, or to its supervisor, in the moment in which the driver's keeper lives and the task
+    """SIGKILL to the task process, or to its supervisor, in the moment in which the driver's supervisor process lives and the task
     has not deferred yet; the id of the driver that was launched."""
     airflow, root = installation.airflow, installation.space.data / "drivers" / "counted"
     runner = wait_for("the task process", lambda: airflow.runner_of(COUNTED), timeout=LONG, poll=0.02)
@@ -393,10 +393,10 @@ def _kill_at_launch(installation: Installation, before: str | None, *, superviso
     assert victim
 
     def born() -> str | None:
-        newest = max((path.parent.name for path in root.glob("*/keeper.json")), default=None)
+        newest = max((path.parent.name for path in root.glob("*/supervisor process.json")), default=None)
         return newest if newest != before else None
 
-    driver_id = wait_for("a driver's keeper", born, timeout=LONG, poll=0.001)
+    driver_id = wait_for("a driver's supervisor process", born, timeout=LONG, poll=0.001)
     os.kill(victim, signal.SIGKILL)
     task = airflow.task(COUNTED)
     assert task is not None

@@ -140,7 +140,7 @@ class Quarantines:
     def _left_over(self) -> list[_Counted] | None:
         """Committed batches beyond the mark. Until they are known the mark must not move, so this is tried again; None:
         the driver ended first."""
-        told = False
+        logged = False
         while True:
             try:
                 position = log_position(open_path(self._spec.checkpoint))
@@ -149,23 +149,25 @@ class Quarantines:
                 first = self._begin(position.query_id, position.committed)
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
             except (StreamwardenError, OSError) as error:
-                if not told:
+                if not logged:
                     _say(shortened(str(error)))
-                told = True
+                logged = True
                 if self._closing.wait(_RETRY_EVERY):
                     return None
 
     def _begin(self, query_id: str, committed: int) -> int:
         """The first batch to read. The batches beyond the mark that are missing in the offset log are one gap."""
         first = self._done(query_id) + 1
-        told = first_known_batch(open_path(self._spec.checkpoint))
+        first_known = first_known_batch(open_path(self._spec.checkpoint))
         # What was passed over, or written beyond it, is known one by one.
-        if told is None or self._passed or not first < told <= committed + 1:
+        if first_known is None or self._passed or not first < first_known <= committed + 1:
             return first
-        self._settled(query_id, told - 1)
+        self._settled(query_id, first_known - 1)
         if self._mark_place(query_id) is not None:  # without a mark it is not known whether they were kept
-            self._gap(query_id, first, told - 1, f"the offset log has the input of batches from {told} on only")
-        return told
+            self._gap(
+                query_id, first, first_known - 1, f"the offset log has the input of batches from {first_known} on only"
+            )
+        return first_known
 
     def _settle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted) -> bool:
         """Deal with one batch, in a few attempts; what then still fails is passed over. False: the driver ends."""
