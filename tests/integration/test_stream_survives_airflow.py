@@ -385,8 +385,8 @@ def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installatio
 
 
 def _kill_at_launch(installation: Installation, before: str | None, *, supervisor: bool = False) -> str:
-    """SIGKILL to the task process, or to its supervisor, in the moment in which the driver's supervisor process lives and the task
-    has not deferred yet; the id of the driver that was launched."""
+    """SIGKILL to the task process, or to its supervisor, at the moment when the driver's supervisor process lives and
+    the task has not deferred yet; the id of the driver that was launched."""
     airflow, root = installation.airflow, installation.space.data / "drivers" / "counted"
     runner = wait_for("the task process", lambda: airflow.runner_of(COUNTED), timeout=LONG, poll=0.02)
     victim = parent_of(runner) if supervisor else runner

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from streamwarden.drills.journal import JournalEntry
-from streamwarden.drills.report import DrillReport, Row, show_time
+from streamwarden.drills.report import DrillReport, ReportRow, show_time
 
 _STYLE: Final = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2430;background:#fff}
@@ -40,7 +40,7 @@ def drill_page(report: DrillReport) -> str:
     )
 
 
-def _rows(rows: Iterable[Row]) -> str:
+def _rows(rows: Iterable[ReportRow]) -> str:
     cells = (f"<tr><th>{escape(row.name)}</th><td>{escape(row.value)}</td></tr>" for row in rows)
     return f"<table>{''.join(cells)}</table>"
 

@@ -11,13 +11,13 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, workspace
-from streamwarden.tuning.recommendation import Number, Recommendation, Status
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation
 from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from streamwarden.tuning.history import History
 
-_COLOURS = {Status.KEEP: "green", Status.CHANGE: "yellow", Status.UNKNOWN: "dim"}
+_COLOURS = {Decision.KEEP: "green", Decision.CHANGE: "yellow", Decision.UNKNOWN: "dim"}
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
         as_json({"stream": stream, "batches": len(history.batches), "advice": pieces, "not_read": history.problems})
     else:
         _show(stream, history, pieces)
-    return Exit.UNDECIDED if all(each.status is Status.UNKNOWN for each in pieces) else Exit.OK
+    return Exit.UNDECIDED if all(each.status is Decision.UNKNOWN for each in pieces) else Exit.OK
 
 
 def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> None:

@@ -18,7 +18,7 @@ from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
-    from streamwarden.services.monitoring.health_monitor import Report
+    from streamwarden.services.monitoring.health_monitor import Evaluation
     from streamwarden.services.workspace import Workspace
 
 
@@ -59,7 +59,7 @@ def check(
     return Exit.OK
 
 
-def _only(report: Report, name: str | None) -> Report:
+def _only(report: Evaluation, name: str | None) -> Evaluation:
     """The part of the report about one query. Raises ConfigError if its stream has no such query."""
     from streamwarden.config.loading import unknown
 
@@ -70,7 +70,7 @@ def _only(report: Report, name: str | None) -> Report:
     return replace(report, streams={name: report.streams[name]})
 
 
-def _show(report: Report) -> None:
+def _show(report: Evaluation) -> None:
     from streamwarden.health.checks import CHECKS
 
     titles = {each.name: each.title for each in CHECKS}

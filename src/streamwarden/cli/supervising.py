@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> int:
     """Run the supervisor until the stream finished (0) or stays down (1). Ctrl-C leaves the driver running."""
-    narrator = _Narrator(space.fleet)
+    narrator = _SupervisionNarrator(space.fleet)
     try:
         end = supervise(
             spec,
@@ -43,7 +43,7 @@ def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> i
     return Exit.BAD
 
 
-class _Narrator:
+class _SupervisionNarrator:
     """Prints the supervisor's moves, and shows the log of the driver that is watched while the supervisor waits."""
 
     def __init__(self, fleet: Fleet) -> None:

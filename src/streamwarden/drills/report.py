@@ -21,7 +21,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportRow:
     """One line of the report. `literal`: the value is a path, an id or data, to be shown as it is."""
 
     name: str
@@ -50,8 +50,8 @@ class DrillReport:
     title: str
     verdict: str
     reason: str
-    rows: tuple[Row, ...]
-    steps: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
+    steps: tuple[ReportRow, ...]
     details: tuple[Detail, ...]
     entries: tuple[JournalEntry, ...]
 
@@ -89,7 +89,9 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
         verdict=verdict_word(run),
         reason=run.reason or "The drill is still running.",
         rows=(*_run(run), *_experiment(state), *_output(state), *_end(state)),
-        steps=tuple(Row(step.value, f"{each.outcome.value}: {each.message}") for step, each in state.steps.items()),
+        steps=tuple(
+            ReportRow(step.value, f"{each.outcome.value}: {each.message}") for step, each in state.steps.items()
+        ),
         details=tuple(_details(state)),
         entries=tuple(entry for entry in entries if entry.kind != "traceback"),
     )
@@ -116,25 +118,25 @@ def show_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _run(run: DrillRun) -> Iterator[Row]:
+def _run(run: DrillRun) -> Iterator[ReportRow]:
     took = f", took {run.ended_at - run.started_at:.0f} s" if run.ended_at else ""
     unknown = "unknown: the drill says nothing about the stream"
-    yield Row("run", run.run_id, literal=True)
-    yield Row("started", show_time(run.started_at) + took)
-    yield Row("completed", run.status.value)
-    yield Row("deviated", {None: unknown, True: "yes", False: "no"}[run.deviated])
+    yield ReportRow("run", run.run_id, literal=True)
+    yield ReportRow("started", show_time(run.started_at) + took)
+    yield ReportRow("completed", run.status.value)
+    yield ReportRow("deviated", {None: unknown, True: "yes", False: "no"}[run.deviated])
 
 
-def _experiment(state: RunState) -> Iterator[Row]:
-    yield Row("fork", _fork(state.fork))
-    yield Row("steady state before", _steady(state.steady_before))
-    yield Row("fault", _fault(state))
+def _experiment(state: RunState) -> Iterator[ReportRow]:
+    yield ReportRow("fork", _fork(state.fork))
+    yield ReportRow("steady state before", _steady(state.steady_before))
+    yield ReportRow("fault", _fault(state))
     if state.refusal is not None:
-        yield Row("refusal", f"{'yes' if state.refusal.holds else 'no'}: {state.refusal.message}")
+        yield ReportRow("refusal", f"{'yes' if state.refusal.holds else 'no'}: {state.refusal.message}")
     yield _recovery(state, state.recovery)
     for prediction in state.predicted:
-        yield Row("recovery predicted", _prediction(prediction))
-    yield Row("steady state after", _steady(state.steady_after))
+        yield ReportRow("recovery predicted", _prediction(prediction))
+    yield ReportRow("steady state after", _steady(state.steady_after))
 
 
 def _fork(fork: ForkRecord | None) -> str:
@@ -151,18 +153,18 @@ def _fault(state: RunState) -> str:
     return f"missed: {'; '.join(state.misses)}" if state.misses else "did not land"
 
 
-def _recovery(state: RunState, recovery: Recovery | None) -> Row:
+def _recovery(state: RunState, recovery: Recovery | None) -> ReportRow:
     if recovery is None:
-        return Row("recovery", "not observed")
+        return ReportRow("recovery", "not observed")
     if recovery.recovery_seconds is None or recovery.restart_seconds is None:
-        return Row("recovery", f"never came back: {recovery.message}")
+        return ReportRow("recovery", f"never came back: {recovery.message}")
     since = REMEDIATED if state.refusal else "the fault"
     launch = f"{recovery.restart_seconds:.1f} s after the launch" if recovery.restarted else "by the struck driver"
     value = (
         f"batch {recovery.first_new_batch} committed {recovery.recovery_seconds:.1f} s after {since} "
         f"(target {state.drill.recovery.target:.1f} s), {launch}"
     )
-    return Row("recovery measured", value)
+    return ReportRow("recovery measured", value)
 
 
 def _prediction(prediction: RecoveryPrediction) -> str:
@@ -172,30 +174,30 @@ def _prediction(prediction: RecoveryPrediction) -> str:
     return f"{value}: {prediction.formula}{f' ({terms})' if terms else ''}"
 
 
-def _output(state: RunState) -> Iterator[Row]:
+def _output(state: RunState) -> Iterator[ReportRow]:
     counts, judgement = state.reconciliation, state.judgement
     if counts is None:
-        yield Row("output", "not verified")
+        yield ReportRow("output", "not verified")
         return
     rows = f"{counts.actual} rows, {counts.expected} expected"
     found = f"{counts.lost} lost, {counts.duplicated} duplicated, {counts.unexpected} unexpected, {counts.wrong} wrong"
-    yield Row("output", f"{found}: {rows}")
-    yield Row("input records verified", str(counts.records))
+    yield ReportRow("output", f"{found}: {rows}")
+    yield ReportRow("input records verified", str(counts.records))
     if (repeats := describe_repeats(counts)) is not None:
-        yield Row("delivery", repeats)
+        yield ReportRow("delivery", repeats)
     if (not_judged := describe_not_judged(counts)) is not None:
-        yield Row("columns", not_judged)
-    yield from (Row("problem", problem) for problem in counts.problems[:_SHOWN])
+        yield ReportRow("columns", not_judged)
+    yield from (ReportRow("problem", problem) for problem in counts.problems[:_SHOWN])
     if judgement is not None:
-        yield Row("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
+        yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
     for kind, samples in counts.samples.items():
-        yield from (Row(f"{kind}, for example", sample, literal=True) for sample in samples[:_SHOWN])
+        yield from (ReportRow(f"{kind}, for example", sample, literal=True) for sample in samples[:_SHOWN])
 
 
-def _end(state: RunState) -> Iterator[Row]:
-    yield Row("healing", state.healing.message if state.healing else "not done")
+def _end(state: RunState) -> Iterator[ReportRow]:
+    yield ReportRow("healing", state.healing.message if state.healing else "not done")
     if state.journal is not None:
-        yield Row("journal", state.journal, literal=True)
+        yield ReportRow("journal", state.journal, literal=True)
 
 
 def _details(state: RunState) -> Iterator[Detail]:

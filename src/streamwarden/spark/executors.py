@@ -26,7 +26,7 @@ EXECUTOR_LOST: Final = "executor_lost"
 _SOURCE: Final = "Spark's REST API"
 
 
-class Sink(Protocol):
+class MeasurementSink(Protocol):
     """Where measurements and events go; neither call waits."""
 
     def measure(self, measurements: Iterable[Measurement]) -> None: ...
@@ -36,7 +36,7 @@ class Sink(Protocol):
 class ExecutorWatch:
     """Measures the executors of the first session's application, from its start to the driver's end."""
 
-    def __init__(self, stream: str, sink: Sink, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, stream: str, sink: MeasurementSink, *, clock: Callable[[], float] = time.time) -> None:
         self._stream = stream
         self._sink = sink
         self._clock = clock

@@ -34,7 +34,7 @@ SUPERVISOR_GRACE: Final = 3.0
 was killed, or the driver runs in a cluster."""
 
 
-class Report(Protocol):
+class SilenceReport(Protocol):
     """Records an event of the driver; must not wait."""
 
     def __call__(self, kind: str, **detail: str) -> None: ...
@@ -56,7 +56,7 @@ class Heartbeat:
         jvm: ProcessIdentity,
         *,
         bound: float,
-        report: Report,
+        report: SilenceReport,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ask = ask

@@ -11,7 +11,7 @@ from typing import Final
 from streamwarden.health.series import percentile
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import cost_of_batches
-from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.tuning.restarts import restart_seconds
 from streamwarden.units import format_duration
 
@@ -54,9 +54,9 @@ def advise(history: History) -> Recommendation:
     goal = f"to catch up within {format_duration(CATCH_UP)} of a restart of {format_duration(restart[0])}"
     if most >= want:
         says = f"{want:,.0f} rows a second are needed {goal}; {most:,.0f} were seen: enough, {most / want:.1f} times."
-        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=numbers)
     says = (
         f"{want:,.0f} rows a second are needed {goal}, and {most:,.0f} is the best that was seen: give it "
         f"{want / most:.1f} times the cores (and partitions), or larger batches."
     )
-    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)
+    return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers)

@@ -21,7 +21,7 @@ from streamwarden.lifecycle.recovery import COPY_RATE, ROW_COST
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, number, seconds
 from streamwarden.stream import Backend
 from streamwarden.tuning.history import History, changed_rows
-from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.tuning.restarts import startup_seconds
 from streamwarden.units import format_duration
 
@@ -69,7 +69,7 @@ def advise(history: History) -> Recommendation:
     )
     if not reports[-1].operators:
         return Recommendation(
-            topic=TOPIC, status=Status.KEEP, says=f"{says} The query keeps no state.", numbers=tuple(numbers)
+            topic=TOPIC, status=Decision.KEEP, says=f"{says} The query keeps no state.", numbers=tuple(numbers)
         )
     return _snapshots(history, says, numbers, batch)
 
@@ -78,7 +78,7 @@ def _snapshots(history: History, says: str, numbers: list[Number], batch: float)
     spec = history.spec
     if spec.state.backend is Backend.ROCKSDB and not spec.state.changelog:
         says += " Without changelogs each commit is a snapshot: a restart replays none."
-        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=tuple(numbers))
+        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=tuple(numbers))
     rows = statistics.fmean(changed_rows(report) for report in history.with_rows())
     backend = spec.state.backend if isinstance(spec.state.backend, Backend) else Backend.ROCKSDB
     startup, started = startup_seconds(history)
@@ -102,17 +102,17 @@ def _snapshots(history: History, says: str, numbers: list[Number], batch: float)
             f" No snapshot interval meets a recovery of {format_duration(history.acceptable_recovery[0])}: start-up, "
             "copy and one batch take longer. Start drivers faster (`streamwarden prepare`), or accept more."
         )
-        return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=tuple(numbers))
+        return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=tuple(numbers))
     if deltas + delay <= most and deltas <= MOST_REPLAYED:
         says += f" A snapshot after {deltas} batches keeps the replay within the accepted recovery: leave it."
-        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=tuple(numbers))
+        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=tuple(numbers))
     wanted = max(1, min(MOST_REPLAYED, math.floor(most) - delay))
     says += f" Make a snapshot after {wanted} batches instead of {deltas}."
     settings = {DELTAS: str(wanted)}
     if wanted + delay > most:
         settings[MAINTENANCE] = f"{max(1, math.floor(period * max(1.0, most / 2)))}s"
         says += " It is uploaded too late as well: shorten the maintenance interval."
-    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=tuple(numbers), settings=settings)
+    return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=tuple(numbers), settings=settings)
 
 
 def _period(history: History, batch: float) -> float:

@@ -11,7 +11,7 @@ from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
 from streamwarden.stream import Backend
 from streamwarden.tuning.history import History
-from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import format_size
 
 TOPIC: Final = "memory"
@@ -84,7 +84,7 @@ def advise(history: History) -> Recommendation:
         says += f" It has {format_size(holder.given)}, and is killed when it passes that."
         if holder.given + heap_wanted - heap < limit:  # a larger heap raises the limit by as much
             settings["spark.executors.memory_overhead"] = f"{math.ceil((limit - heap_wanted) / _MIB)} MiB"
-    status = Status.CHANGE if settings else Status.KEEP
+    status = Decision.CHANGE if settings else Decision.KEEP
     return Recommendation(topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from streamwarden.health.series import cores
 from streamwarden.tuning.history import History
-from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import MB, format_size
 
 TOPIC: Final = "partitions"
@@ -47,7 +47,7 @@ def advise(history: History) -> Recommendation:
     )
     if wanted <= now <= max(SPARE * at_once, wanted):
         says = f"{now} partitions on {at_once} cores for {format_size(files.bytes)}: leave them.{uneven}"
-        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=numbers)
     what = (
         "each batch and each restart pays for all of them"
         if now > wanted
@@ -58,4 +58,4 @@ def advise(history: History) -> Recommendation:
         f"start a new one, or repartition it offline while the stream is stopped.{uneven}"
     )
     settings = {"state.shuffle_partitions": str(wanted)}
-    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)
+    return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers, settings=settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class Decision(StrEnum):
     KEEP = "keep"
     CHANGE = "change"
     UNKNOWN = "unknown"  # too little data for a recommendation
@@ -31,7 +31,7 @@ class Recommendation:
     """
 
     topic: str
-    status: Status
+    status: Decision
     says: str
     numbers: tuple[Number, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -39,4 +39,4 @@ class Recommendation:
 
 def unknown(topic: str, why: str, *numbers: Number) -> Recommendation:
     """No recommendation, and the reason."""
-    return Recommendation(topic=topic, status=Status.UNKNOWN, says=why, numbers=numbers)
+    return Recommendation(topic=topic, status=Decision.UNKNOWN, says=why, numbers=numbers)

@@ -23,7 +23,7 @@ from streamwarden.progress import Progress
 from streamwarden.stream import Backend
 from streamwarden.tuning.history import History, StateFiles, changed_rows, state_rows
 from streamwarden.tuning.layers import Change, rows_kept
-from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import format_size
 
 TOPIC: Final = "state size"
@@ -97,7 +97,7 @@ def advise(history: History) -> Recommendation:
         )
     else:
         says += f": {row:.0f} bytes a row. A million more rows take {format_size(1e6 * row)} more."
-    return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=_numbers(found))
+    return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=_numbers(found))
 
 
 def predict(history: History) -> SizeEstimate | str:

@@ -13,7 +13,7 @@ from typing import Final
 from streamwarden.health.series import percentile
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import Cost, cost_of_batches
-from streamwarden.tuning.recommendation import Number, Recommendation, Status, unknown
+from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import format_duration
 
 TOPIC: Final = "trigger"
@@ -35,12 +35,12 @@ def advise(history: History) -> Recommendation:
         return unknown(TOPIC, too_few)
     if trigger.available_now:
         return Recommendation(
-            topic=TOPIC, status=Status.KEEP, says="the stream reads what is there and ends: it has no trigger."
+            topic=TOPIC, status=Decision.KEEP, says="the stream reads what is there and ends: it has no trigger."
         )
     if trigger.real_time is not None:
         return Recommendation(
             topic=TOPIC,
-            status=Status.KEEP,
+            status=Decision.KEEP,
             says=f"real-time mode: a batch lasts {format_duration(trigger.real_time)} by design. Longer ones mean "
             "fewer pauses, in which rows wait for the commit, and more to read again after a kill.",
         )
@@ -62,7 +62,7 @@ def advise(history: History) -> Recommendation:
             f"rows come at {rate:,.0f} a second and one takes {format_duration(cost.per_row)}: no trigger is long "
             "enough. Give it more cores, or fewer rows."
         )
-        return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers)
     if now >= wanted:
         slow = (
             f"; one in twenty takes {format_duration(long)} or more, as after a start or in a backlog"
@@ -70,10 +70,10 @@ def advise(history: History) -> Recommendation:
             else ""
         )
         says = f"a trigger of {format_duration(wanted)} would do, it is {format_duration(now)}: leave it{slow}."
-        return Recommendation(topic=TOPIC, status=Status.KEEP, says=says, numbers=numbers)
+        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=numbers)
     value = math.ceil(wanted)
     says = (
         f"at {rate:,.0f} rows a second batches do not keep up with a trigger of {format_duration(now)}: take {value} s."
     )
     settings = {"trigger.processing_time": f"{value} seconds"}
-    return Recommendation(topic=TOPIC, status=Status.CHANGE, says=says, numbers=numbers, settings=settings)
+    return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers, settings=settings)

@@ -4,7 +4,7 @@ import pytest
 
 from streamwarden.stream import Backend, StateSpec
 from streamwarden.tuning.layers import Change, rows_kept
-from streamwarden.tuning.recommendation import Status
+from streamwarden.tuning.recommendation import Decision
 from streamwarden.tuning.state_size import SizeEstimate, advise, predict
 from support.health_windows import spec
 from support.tuning import batch, files, history
@@ -34,7 +34,7 @@ def test_the_size_is_the_product_of_its_terms_and_each_says_where_it_is_from() -
     assert (found.rows, found.key, found.value) == (100_000, 16, 56)
     assert found.size == pytest.approx(100_000 * 72 * found.versioning)
     advice = advise(history(grown(25)))
-    assert advice.status is Status.KEEP
+    assert advice.status is Decision.KEEP
     assert [each.name for each in advice.numbers] == [
         "N_keys", "S_key", "S_value_avg", "F_versioning", "S predicted", "S measured", "error",
     ]  # fmt: skip
@@ -81,7 +81,7 @@ def test_the_measured_memory_is_the_median_of_the_newest_reports() -> None:
 )
 def test_nothing_is_predicted_from_nothing(found, why) -> None:
     advice = advise(found)
-    assert advice.status is Status.UNKNOWN
+    assert advice.status is Decision.UNKNOWN
     assert why in advice.says
     assert advice.settings == {}
 

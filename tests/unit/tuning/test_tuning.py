@@ -10,7 +10,7 @@ from streamwarden.tuning import capacity, checkpoint_interval, memory, partition
 from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.history import History
 from streamwarden.tuning.rates import Cost
-from streamwarden.tuning.recommendation import Recommendation, Status
+from streamwarden.tuning.recommendation import Decision, Recommendation
 from support.health_windows import NOW, driver, measured, spec
 from support.tuning import batch, files, history
 
@@ -28,7 +28,7 @@ def numbers(advice: Recommendation) -> dict[str, float]:
 
 def test_with_too_little_history_each_topic_says_so_and_advises_nothing() -> None:
     for each in advise(history()):
-        assert (each.status, each.settings, each.numbers) == (Status.UNKNOWN, {}, ())
+        assert (each.status, each.settings, each.numbers) == (Decision.UNKNOWN, {}, ())
         assert "too little history" in each.says
     for each in (checkpoint_interval, trigger, capacity):
         assert "19 batches with rows were reported, 20 are needed" in each.advise(steady(19)).says
@@ -58,7 +58,7 @@ def test_the_replay_bounds_the_batches_between_two_snapshots() -> None:
 
 def test_snapshots_as_the_runner_makes_them_are_left_where_the_replay_is_short() -> None:
     advice = checkpoint_interval.advise(steady(numRowsUpdated=1000, numRowsRemoved=0))
-    assert advice.status is Status.KEEP
+    assert advice.status is Decision.KEEP
     assert "commit every batch" in advice.says
     found = numbers(advice)
     assert found["left for the replay"] == pytest.approx(90 - 15 - 0.04 - 2, abs=0.01)
@@ -68,7 +68,7 @@ def test_snapshots_as_the_runner_makes_them_are_left_where_the_replay_is_short()
 def test_where_batches_change_much_snapshots_are_made_more_often() -> None:
     """A million changed rows a batch take 24 s to replay: three batches at most, one of them waits for the upload."""
     advice = checkpoint_interval.advise(steady(numRowsUpdated=1_000_000, numRowsRemoved=0))
-    assert advice.status is Status.CHANGE
+    assert advice.status is Decision.CHANGE
     assert advice.settings == {DELTAS: "2"}
 
 
@@ -76,7 +76,7 @@ def test_no_interval_helps_where_the_start_alone_takes_too_long() -> None:
     slow = driver(1, NOW - 9000, started_at=NOW - 9000 + 120)
     found = history([batch(number) for number in range(30)], drivers=(slow,))
     advice = checkpoint_interval.advise(found)
-    assert advice.status is Status.CHANGE
+    assert advice.status is Decision.CHANGE
     assert "No snapshot interval meets" in advice.says
     assert advice.settings == {}
 
@@ -103,7 +103,7 @@ def test_there_are_as_many_partitions_as_cores_unless_one_is_too_large(now, size
     )
     advice = partitions.advise(found)
     assert advice.settings.get("state.shuffle_partitions") == wanted
-    assert advice.status is (Status.CHANGE if wanted else Status.KEEP)
+    assert advice.status is (Decision.CHANGE if wanted else Decision.KEEP)
 
 
 def test_more_partitions_do_not_help_against_one_large_key() -> None:
@@ -192,13 +192,13 @@ def test_nothing_is_said_of_executors_that_nobody_measured() -> None:
     """The driver's memory says nothing of theirs."""
     of = spec(spark=SparkSpec(master="yarn"))
     advice = memory.advise(history([batch(0)], of, measurements=(measured("resident_bytes", 1e9, NOW),)))
-    assert (advice.status, "of the executors" in advice.says) == (Status.UNKNOWN, True)
+    assert (advice.status, "of the executors" in advice.says) == (Decision.UNKNOWN, True)
 
 
 def test_rocksdbs_memory_is_beside_the_heap() -> None:
     reports = [batch(0, memoryUsedBytes=600_000_000)]
     advice = memory.advise(history(reports, measurements=(measured("resident_bytes", 1e9, NOW),)))
-    assert (advice.status, advice.settings) == (Status.KEEP, {})
+    assert (advice.status, advice.settings) == (Decision.KEEP, {})
 
 
 # Trigger
@@ -227,18 +227,18 @@ def test_the_two_parts_of_a_batch_are_told_apart_by_its_rows() -> None:
     assert (found["fixed cost of a batch"], found["cost of a row"]) == pytest.approx((1.0, 0.001), rel=0.01)
     assert found["rows a second"] == pytest.approx(248, rel=0.02)
     assert found["shortest trigger"] == pytest.approx(1 / (0.8 - 0.248), rel=0.02)
-    assert advice.status is Status.KEEP
+    assert advice.status is Decision.KEEP
 
 
 def test_a_trigger_that_is_too_short_is_lengthened() -> None:
     advice = trigger.advise(varied(spec(trigger=TriggerSpec(processing_time=1.0))))
-    assert advice.status is Status.CHANGE
+    assert advice.status is Decision.CHANGE
     assert advice.settings == {"trigger.processing_time": "2 seconds"}
 
 
 def test_no_trigger_helps_where_rows_come_faster_than_they_are_read() -> None:
     advice = trigger.advise(varied(slower=4.0))
-    assert advice.status is Status.CHANGE
+    assert advice.status is Decision.CHANGE
     assert "no trigger is long enough" in advice.says
     assert advice.settings == {}
 
@@ -270,20 +270,20 @@ def test_the_rate_needed_stands_beside_the_best_that_was_seen() -> None:
     assert got["restart"] == pytest.approx(180, abs=0.01)
     assert got["rate needed"] == pytest.approx(100 * 1.1, rel=0.01)
     assert got["rate seen"] == 500
-    assert advice.status is Status.KEEP
+    assert advice.status is Decision.KEEP
 
 
 def test_a_stream_that_cannot_catch_up_is_told() -> None:
     """It reads as fast as rows come, no faster."""
     found = history([batch(number, seconds=10.0) for number in range(30)], drivers=restarted(180.0))
     advice = capacity.advise(found)
-    assert advice.status is Status.CHANGE
+    assert advice.status is Decision.CHANGE
     assert "1.1 times the cores" in advice.says
 
 
 def test_without_a_measured_restart_no_capacity_is_told() -> None:
     advice = capacity.advise(steady())
-    assert advice.status is Status.UNKNOWN
+    assert advice.status is Decision.UNKNOWN
     assert "no restart was measured" in advice.says
 
 
@@ -295,6 +295,6 @@ def test_in_real_time_mode_nothing_is_concluded_from_how_long_a_batch_takes() ->
         trigger=TriggerSpec(real_time=30.0), state=StateSpec(shuffle_partitions=2), spark=SparkSpec(master="local[4]")
     )
     known = history([batch(number) for number in range(30)], of=live, files=files())
-    assert capacity.advise(known).status is Status.UNKNOWN
-    assert trigger.advise(known).status is Status.KEEP
+    assert capacity.advise(known).status is Decision.UNKNOWN
+    assert trigger.advise(known).status is Decision.KEEP
     assert numbers(partitions.advise(known))["cores"] == 2

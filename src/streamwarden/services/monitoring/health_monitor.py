@@ -67,7 +67,7 @@ class StreamHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Evaluation:
     """One evaluation.
 
     Args:
@@ -121,7 +121,7 @@ class HealthMonitor:
         ((window, _),) = self._windows(first, now, self._previous(first), Services())
         return window
 
-    def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Report:
+    def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Evaluation:
         """Judge all `specs` at `now`, save the verdicts, advance the incidents. Raises StoreError.
 
         The streams are judged in groups, so what was judged before an error or a time limit is saved. For a stream with
@@ -157,7 +157,7 @@ class HealthMonitor:
             seconds["save"] += time.perf_counter() - judged
         judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
-        return Report(at=now, streams=streams, changes=changes, seconds=seconds)
+        return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
 
     def _units(self, specs: Sequence[StreamSpec], now: float) -> list[StreamPart]:
         """The parts to judge: each stream, or its driver and its queries."""
