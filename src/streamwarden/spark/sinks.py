@@ -13,6 +13,8 @@ from streamwarden.stream import StreamSpec, TriggerSpec
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+__all__ = ["start_query"]
+
 
 def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lambda: False) -> BatchWriter | None:
     """The writer of the stream's batches, for `start_query`; None where Spark itself writes (see `Sink.batch_writer`).
