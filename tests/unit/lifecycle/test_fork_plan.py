@@ -83,7 +83,7 @@ def test_manifest_and_source_log_name_the_forks_own_files(origin: StreamSpec, tm
     ]
     assert sorted(entries) == [f"{tmp_path}/fork/input/in {index:03d}.json" for index in range(13)]
     on_disk = {str(path) for path in (tmp_path / "fork/output").glob("*.parquet")}
-    assert on_disk == set(named), "data files that no entry names are leftovers of cut batches and stay behind"
+    assert on_disk == set(named), "data files that no entry names are orphan files of cut batches and stay behind"
 
 
 @pytest.mark.parametrize("name", ["spark-4.3.0-processor", "spark-4.3.0-join-columns"])

@@ -80,7 +80,7 @@ def verify(
     if not (isinstance(spec.source, Source) and isinstance(spec.sink, Sink)):
         raise VerificationError(
             f"a source of kind {spec.source.kind} and a sink of kind {spec.sink.kind}",
-            expected="files, a topic or the rate source, and parquet, a table or a topic",
+            expected="a source and a sink that the stream's file declares: any kind but `script`",
             where=spec.name,
             next_step="verify this stream with a query that you write; an oracle has to know what was read",
         )
