@@ -1,12 +1,11 @@
 """Drivers, stops, verdicts, incidents, journals: written once, read back the same, repeated without effect."""
 
-import sqlite3
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
 
 import pytest
 
 from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.tables import drivers
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.errors import StoreError
 from streamwarden.health.incident import Incident
@@ -57,10 +56,10 @@ class TestDrivers:
         store.drivers.launched(whole)
         assert store.drivers.get("driver-1") == whole
 
-    def test_an_exit_that_was_stored_before_causes_had_codes_is_read(self, path: Path, store: Store) -> None:
+    def test_an_exit_that_was_stored_before_causes_had_codes_is_read(self, store: Store) -> None:
         store.drivers.launched(replace(DRIVER, exit=replace(KILLED, cause="out_of_memory")))
-        with sqlite3.connect(path) as connection:
-            connection.execute("UPDATE drivers SET exit = json_remove(exit, '$.cause')")
+        before = {key: value for key, value in asdict(KILLED).items() if key != "cause"}
+        store._database.write(lambda connection: connection.execute(drivers.update().values(exit=before)))
         assert store.drivers.get("driver-1") == replace(DRIVER, exit=KILLED)
 
     def test_recording_the_launch_again_takes_nothing_back(self, store: Store) -> None:
