@@ -279,8 +279,7 @@ class Ports:
     forks: Forks
     drivers: DriverControl
     checkpoint: CheckpointReader
-    database: SinkProbe
-    topic: SinkProbe
+    sink: SinkProbe
     source: SourceTopic
     executors: Executors
     services: ServiceControl

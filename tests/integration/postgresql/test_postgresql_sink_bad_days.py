@@ -214,7 +214,7 @@ def test_a_disk_that_is_really_full_takes_no_part_of_a_batch_and_then_all_of_it(
             sink.write(batch(1, MANY))
         assert waited == [1.0]
         assert restarts(caught.value)
-        assert "has it room on its disk" in caught.value.next_step
+        assert "free disk space" in caught.value.next_step
         assert base.ask("SELECT user_id, n FROM counts ORDER BY 1") == FIRST
 
         def make_room(seconds: float) -> None:

@@ -125,8 +125,8 @@ def explain(error: psycopg.Error, *, connection: str, where: str) -> Streamwarde
             f"{what} ({state or type(error).__name__}: {said})",
             expected="a server that takes the batch",
             where=where,
-            next_step="check the server (is it up, has its disk room, which session holds the locks: pg_stat_activity, "
-            "pg_locks); nothing is lost: the batch is written when the stream starts again",
+            next_step="check that the server runs and has free disk space, and which session holds the locks "
+            "(pg_stat_activity, pg_locks); nothing is lost: the stream writes the batch when it starts again",
         )
     if state.startswith(_OF_ROWS):
         return JobError(

@@ -50,8 +50,7 @@ class FaultContext:
     spec: FaultSpec
     drivers: DriverControl
     checkpoint: CheckpointReader
-    database: SinkProbe
-    topic: SinkProbe
+    sink: SinkProbe
     source: SourceTopic
     executors: Executors
     services: ServiceControl

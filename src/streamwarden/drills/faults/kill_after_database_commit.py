@@ -11,12 +11,11 @@ from typing import ClassVar, Final
 from streamwarden.drills.faults.base import FaultContext, Proof, Strike
 from streamwarden.drills.faults.kill_driver import OBSERVE_EVERY, KillDriver
 from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.ports import SinkProbe
 from streamwarden.errors import DrillAborted
 from streamwarden.stream import StreamSpec
 
-FITTING: Final = {"postgresql": FaultKind.KILL_AFTER_DATABASE_COMMIT, "kafka": FaultKind.KILL_AFTER_TOPIC_WRITE}
-"""Kind of a sink -> the fault that strikes between its write and Spark's commit."""
+FITTING: Final = {"database": FaultKind.KILL_AFTER_DATABASE_COMMIT, "broker": FaultKind.KILL_AFTER_TOPIC_WRITE}
+"""What serves a sink -> the fault that strikes between the sink's write and Spark's commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +24,24 @@ class KillAfterDatabaseCommit(KillDriver):
 
     missed: ClassVar[str] = "no batch was caught between the database's commit and Spark's"
     place: ClassVar[str] = "database"
-    sink: ClassVar[str] = "postgresql"
+    service: ClassVar[str] = "database"
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """The sink must write to such a place."""
-        given = str(declared.sink.kind)
-        if given != self.sink:
+        given = declared.sink
+        if self.service != given.SERVICE:
             raise DrillAborted(
-                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {given}, which has no "
+                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {given.kind}, which has no "
                 f"{self.place}",
-                expected=f"sink.kind {self.sink}",
+                expected=f"a sink of a kind that a {self.service} serves",
                 where=f"the drill of {stream}",
-                next_step=f"drill this stream with `{FITTING.get(given, FaultKind.KILL_DRIVER)}`",
+                next_step=f"drill this stream with `{FITTING.get(given.SERVICE or '', FaultKind.KILL_DRIVER)}`",
             )
-
-    def sink_probe(self, context: FaultContext) -> SinkProbe:
-        """Probes where the sink writes."""
-        return context.database
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         """Wait until a batch has arrived where the sink writes, and not in `commits/`; its id, or None if the driver
         ended or time is up."""
-        with self.sink_probe(context).listen(context.fork) as arrivals:
+        with context.sink.listen(context.fork) as arrivals:
             while (left := deadline - context.clock.now()) > 0:
                 batch = arrivals.next(min(left, OBSERVE_EVERY))
                 if batch is not None and not context.checkpoint.is_committed(context.fork, batch):
@@ -57,7 +52,7 @@ class KillAfterDatabaseCommit(KillDriver):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         proof = KillDriver.prove(self, context, strike)  # without super(): a dataclass with slots is created twice
-        written = self.sink_probe(context).newest(context.fork)
+        written = context.sink.newest(context.fork)
         message = proof.message
         if proof.landed and written == proof.planned:
             message += f", and batch {written} in the {self.place}"

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import FaultContext
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
-from streamwarden.drills.ports import SinkProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +18,4 @@ class KillAfterTopicWrite(KillAfterDatabaseCommit):
 
     missed: ClassVar[str] = "no batch was caught between its first record in the topic and its commit"
     place: ClassVar[str] = "topic"
-    sink: ClassVar[str] = "kafka"
-
-    def sink_probe(self, context: FaultContext) -> SinkProbe:
-        return context.topic
+    service: ClassVar[str] = "broker"
