@@ -16,8 +16,8 @@ from streamwarden.airflow.connections import published
 from streamwarden.airflow.operators import StreamOperator, _connection_of
 from streamwarden.airflow.submitting import Submission, submission
 from streamwarden.errors import ConfigError
-from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.sources.files import FilesSource
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import SparkSpec, StreamSpec
 
 SPEC = StreamSpec(
@@ -126,7 +126,7 @@ def test_the_parameters_are_templated_as_ever() -> None:
 def test_the_connections_of_the_stream_go_into_the_drivers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nowhere else: neither into the arguments nor into the spec, which a person can read."""
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://ann:hush-hush@broker:9092/")
-    spec = replace(SPEC, source=FilesSource(connection="events"))
+    spec = replace(SPEC, source=KafkaSource(connection="events", topic="orders"))
     made = order(spec)
     assert json.loads(made.env["AIRFLOW_CONN_EVENTS"])["password"] == "hush-hush"
     assert "hush" not in f"{made.command} {made.spec}"
@@ -134,7 +134,7 @@ def test_the_connections_of_the_stream_go_into_the_drivers_environment(monkeypat
 
 def test_a_connection_that_airflow_does_not_know_is_told() -> None:
     with pytest.raises(ConfigError, match="Airflow knows no connection 'nowhere'"):
-        order(replace(SPEC, sink=ParquetSink(connection="nowhere")))
+        order(replace(SPEC, sink=KafkaSink(connection="nowhere", topic="orders")))
 
 
 def test_connections_are_published_for_a_while_and_a_missing_one_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
