@@ -393,7 +393,7 @@ def _kill_at_launch(installation: Installation, before: str | None, *, superviso
     assert victim
 
     def born() -> str | None:
-        newest = max((path.parent.name for path in root.glob("*/supervisor process.json")), default=None)
+        newest = max((path.parent.name for path in root.glob("*/keeper.json")), default=None)
         return newest if newest != before else None
 
     driver_id = wait_for("a driver's supervisor process", born, timeout=LONG, poll=0.001)
