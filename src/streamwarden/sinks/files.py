@@ -10,7 +10,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -156,22 +156,26 @@ _PARSE: Final[Mapping[type, Callable[[str], object]]] = {
 
 
 def _read_orc(opened: BinaryIO, name: str, *, like: Mapping[str, object], options: Mapping[str, str]) -> DataFile:
-    """ORC has one type for instants and wall clocks: which of them a column has, the oracle's value says."""
+    """Spark stores a wall clock as a number of microseconds, and names its own type in an attribute of the column."""
     import pyarrow as pa
     from pyarrow import orc
 
     table = orc.ORCFile(pa.BufferReader(opened.read())).read()
+    wall = [each.name for each in table.schema if (each.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"]
+    for column in wall:
+        at = table.schema.get_field_index(column)
+        table = table.set_column(at, column, table.column(at).cast(pa.timestamp("us")))
     found = of_table(table)
-    times = [each.name for each in table.schema if pa.types.is_timestamp(each.type)]
-    either = scalar("an ORC timestamp", "timestamp", "timestamp_ntz")
     return replace(
-        found,
-        types={**found.types, **dict.fromkeys(times, (either,))},
-        values={**found.values, **{name: _clock(found.values[name], like.get(name)) for name in times}},
+        found, values={**found.values, **{each: _clock(found.values[each], like.get(each)) for each in wall}}
     )
 
 
-def _clock(values: Any, like: object) -> list[object]:
+_SPARK_TYPE: Final = b"spark.sql.catalyst.type"
+
+
+def _clock(values: Sequence[Any], like: object) -> list[object]:
+    """Wall clocks without a zone, if the oracle's have none."""
     naive = isinstance(like, datetime) and like.tzinfo is None
     return [value.replace(tzinfo=None) if naive and value is not None else value for value in values]
 
