@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import pytest
 
-from streamwarden.adapters.processes import identity, this_host
+from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
 from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.incident import Incident, IncidentPolicy
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.incident import IncidentPolicy
+from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.queries import Part, QueryRecord
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.queries import Part
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.notifiers import due_notifications
@@ -30,108 +26,9 @@ from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SourceSpec, StreamSpec
-from support.health_windows import report, spec
-from support.queries import query_record
-
-QUERY = report().query_id
-T0 = 1_800_000_000.0
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url, busy_timeout=20) as opened:
-        yield opened
-
-
-class Stream:
-    """A stream's checkpoint and input folder, and what its driver would write."""
-
-    def __init__(self, home: Path, store: Store, name: str = "orders", **changes: Any) -> None:
-        self.home, self.store, self.name = home / name, store, name
-        self.checkpoint, self.input = self.home / "checkpoint", self.home / "input"
-        for folder in ("offsets", "commits", "sources/0", "state/0/0"):
-            (self.checkpoint / folder).mkdir(parents=True)
-        self.input.mkdir()
-        (self.checkpoint / "metadata").write_text(json.dumps({"id": QUERY}))
-        settings = {
-            "name": name,
-            "checkpoint": str(self.checkpoint),
-            "source": FilesSource(path=str(self.input), max_files_per_trigger=1),
-        }
-        self.spec: StreamSpec = spec(**{**settings, **changes})
-
-    def plan(self, batch: int, at: float, *files: str) -> None:
-        """`offsets/N`, and in the source's log the files that the batch reads."""
-        entries = [
-            json.dumps(
-                {"path": f"file://{quote(str(self.input / name))}", "timestamp": int(at * 1000), "batchId": batch}
-            )
-            for name in files
-        ]
-        self._write(f"sources/0/{batch}", "\n".join(["v1", *entries]), at)
-        head = {"batchWatermarkMs": 0, "batchTimestampMs": int(at * 1000), "conf": {}}
-        self._write(f"offsets/{batch}", "\n".join(["v1", json.dumps(head), json.dumps({"logOffset": batch})]), at)
-
-    def commit(self, batch: int, at: float, *, snapshot: bool = True) -> None:
-        """State version N+1, then `commits/N`."""
-        self._write(f"state/0/0/{batch + 1}.changelog", "x" * 100, at)
-        if snapshot:
-            self._write(f"state/0/0/{batch + 1}.zip", "x" * 100, at)
-        self._write(f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}', at)
-
-    def run(self, batches: range, *, reported: bool = True, checkpoint_ms: int = 100, until: float = T0) -> None:
-        """Batches of one second, ten seconds apart, the last one committed a second before `until`."""
-        for batch in batches:
-            at = until - 2 - 10 * (batches[-1] - batch)
-            self.drop(f"f{batch}.json")
-            self.plan(batch, at, f"f{batch}.json")
-            self.commit(batch, at + 1)
-            if reported:
-                mark = at - 60
-                progress = report(
-                    batch, at, top={"batchDuration": 1000}, durations={"walCommit": checkpoint_ms}, watermark=mark
-                )
-                self.store.batches.upsert_progress(self.name, progress)
-
-    def drop(self, name: str, at: float = T0 - 5) -> None:
-        """An input file appears."""
-        path = self.input / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("{}")
-        os.utime(path, (at, at))
-
-    def drive(self, process: ProcessIdentity | None, *, number: int = 1, exit: ExitRecord | None = None) -> None:
-        """A driver was launched ten minutes ago and, by default, still runs as `process`."""
-        record = DriverRecord(
-            driver_id=f"{self.name}-{number}",
-            stream=self.name,
-            checkpoint=self.spec.checkpoint,
-            token=number,
-            folder=str(self.home),
-            launched_by="test",
-            launched_at=T0 - 600,
-            process=process,
-            query_id=QUERY,
-            started_at=T0 - 590,
-            exit=exit,
-        )
-        self.store.drivers.launched(record)
-
-    def _write(self, name: str, text: str, at: float) -> None:
-        path = self.checkpoint / name
-        path.write_text(text)
-        os.utime(path, (at, at))
-
-
-def me() -> ProcessIdentity:
-    found = identity(os.getpid())
-    assert found is not None
-    return found
-
-
-def by_check(verdicts: tuple[Verdict, ...]) -> dict[str, Verdict]:
-    return {verdict.check: verdict for verdict in verdicts}
+from streamwarden.stream import StreamSpec
+from support.health_windows import spec
+from support.monitored import T0, Stream, by_check, me
 
 
 def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, store: Store) -> None:
@@ -410,148 +307,3 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
         HealthMonitor(store).evaluate([sick.spec, *others], T0)
     assert by_check(store.verdicts.latest("orders"))["checkpoint_duration"].status is Status.CRITICAL
     assert [each.check for each in store.incidents.open("orders")] == ["checkpoint_duration"]
-
-
-class TestWaitingInput:
-    @pytest.fixture
-    def stream(self, tmp_path: Path, store: Store) -> Stream:
-        stream = Stream(tmp_path, store)
-        stream.run(range(3), reported=False)
-        return stream
-
-    def test_files_that_no_batch_planned(self, stream: Stream) -> None:
-        stream.drop("late.json", T0 - 100)
-        stream.drop("later.json", T0 - 50)
-        waiting = probe(stream.spec).waiting
-        assert waiting is not None
-        assert (waiting.count, waiting.size, waiting.since) == (2, 4, T0 - 100)
-        assert (waiting.planned, waiting.planned_batches) == (3, 3)
-
-    def test_names_that_spark_percent_encodes_are_the_same_files(self, stream: Stream) -> None:
-        odd = "a b%20c=ü.json"
-        stream.drop(odd)
-        stream.plan(3, T0, odd)
-        waiting = probe(stream.spec).waiting
-        assert waiting is not None
-        assert waiting.count == 0
-
-    def test_hidden_and_unfinished_files_do_not_wait(self, stream: Stream) -> None:
-        for name in ("_SUCCESS", ".part-1.json.tmp", "_tmp.json"):
-            stream.drop(name)
-        waiting = probe(stream.spec).waiting
-        assert waiting is not None
-        assert waiting.count == 0
-
-    def test_files_too_old_for_spark_do_not_wait(self, stream: Stream) -> None:
-        """`maxFileAge` counts from the newest file that was read, seven days by default."""
-        stream.drop("ancient.json", T0 - 2 - 7 * 86_400 - 1)
-        stream.drop("old.json", T0 - 6 * 86_400)
-        waiting = probe(stream.spec).waiting
-        assert waiting is not None
-        assert waiting.count == 1
-        hasty = replace(stream.spec, source=replace(stream.spec.source, options={"maxFileAge": "1d"}))
-        waiting = probe(hasty).waiting
-        assert waiting is not None
-        assert waiting.count == 0
-
-    @pytest.mark.parametrize("path", ["input/*.json", "input/{a,b}", "input/day=?"])
-    def test_patterns_are_not_guessed_at(self, stream: Stream, path: str) -> None:
-        source = replace(stream.spec.source, path=str(stream.home / path))
-        assert probe(replace(stream.spec, source=source)).waiting is None
-
-    def test_subfolders_are_not_guessed_at(self, stream: Stream) -> None:
-        stream.drop("day=1/a.json")
-        assert probe(stream.spec).waiting is None
-
-    def test_an_input_folder_that_is_not_there_yet_holds_nothing(self, stream: Stream) -> None:
-        source = replace(stream.spec.source, path=str(stream.home / "nowhere"))
-        waiting = probe(replace(stream.spec, source=source)).waiting
-        assert waiting is not None
-        assert waiting.count == 0
-
-
-def test_snapshots_and_sizes_of_the_state_are_read(tmp_path: Path, store: Store) -> None:
-    """Versions 1..3 with a snapshot each, version 4 with its changelog alone."""
-    stream = Stream(tmp_path, store)
-    stream.run(range(3), reported=False)
-    stream.plan(3, T0)
-    stream.commit(3, T0 + 1, snapshot=False)
-    (instance,) = probe(stream.spec).state or ()
-    assert (instance.operator, instance.partition) == (0, 0)
-    assert (instance.snapshot, instance.version, instance.size) == (3, 4, 700)
-
-
-class Pair:
-    """A stream `pair` whose driver, this process, runs the queries `left` and `right`, each on its own checkpoint."""
-
-    def __init__(self, home: Path, store: Store) -> None:
-        self.store = store
-        self.left, self.right = Stream(home, store, "left"), Stream(home, store, "right")
-        self.whole = Stream(home, store, "pair", source=SourceSpec())
-        self.whole.drive(me())
-        for name, query in {"left": self.left, "right": self.right}.items():
-            query.name = f"pair/{name}"
-            query.run(range(10))
-            store.queries.started(self.record(name, query))
-
-    def record(self, name: str, query: Stream) -> QueryRecord:
-        return query_record(
-            "pair", name, driver="pair-1", at=T0 - 590, checkpoint=str(query.checkpoint), query_id=QUERY
-        )
-
-    def judge(self) -> dict[str, dict[str, Verdict]]:
-        report = HealthMonitor(self.store).evaluate([self.whole.spec], T0)
-        return {name: by_check(health.verdicts) for name, health in report.streams.items()}
-
-
-def test_each_of_several_queries_is_judged_by_its_own_batches_and_its_own_trigger(tmp_path: Path, store: Store) -> None:
-    """The file's trigger is 10 s, the queries' own is 7 s; the driver is judged once."""
-    found = Pair(tmp_path, store).judge()
-    assert found.keys() == {"pair", "pair/left", "pair/right"}
-    assert "restart_loop" in found["pair"]
-    assert "state_size" not in found["pair"]
-    for name in ("pair/left", "pair/right"):
-        assert "restart_loop" not in found[name]
-        assert found[name]["query_ended"].status is Status.OK
-        assert found[name]["batch_longer_than_trigger"].evidence["trigger_s"] == 7.0
-
-
-def test_a_query_that_failed_is_an_incident_of_this_query_alone(tmp_path: Path, store: Store) -> None:
-    pair = Pair(tmp_path, store)
-    store.queries.ended("pair", "left", pair.record("left", pair.left).run_id, T0 - 60, "ValueError: poison")
-    pair.judge()
-    (incident,) = [each for each in store.incidents.open() if each.check == "query_ended"]
-    assert (incident.stream, incident.status) == ("pair/left", Status.CRITICAL)
-    assert "ValueError: poison" in incident.reason
-
-
-def test_what_is_judged_no_more_leaves_neither_verdict_nor_incident(tmp_path: Path, store: Store) -> None:
-    """The stream had one query, judged under its own name, until its script started two."""
-    pair = Pair(tmp_path, store)
-    old = Verdict(stream="pair", check="state_size", status=Status.CRITICAL, at=T0 - 60, value=9e9, unit="bytes")
-    store.verdicts.save([old])
-    store.incidents.save(
-        Incident(
-            incident_id="old",
-            stream="pair",
-            check="state_size",
-            status=Status.CRITICAL,
-            opened_at=T0 - 60,
-            updated_at=T0 - 60,
-            reason="9 GB",
-            advice="",
-            peak=Status.CRITICAL,
-        )
-    )
-    pair.judge()
-    assert "state_size" not in {each.check for each in store.verdicts.latest("pair")}
-    assert [each.incident_id for each in store.incidents.open("pair")] == []
-    assert {each.stream for each in store.verdicts.latest()} == {"pair", "pair/left", "pair/right"}
-
-
-def test_batches_of_each_query_are_filled_in_from_its_own_logs(tmp_path: Path, store: Store) -> None:
-    pair = Pair(tmp_path, store)
-    pair.right.run(range(10, 13), reported=False)
-    pair.judge()
-    assert sorted(each.batch_id for each in store.batches.window("pair/right")) == list(range(13))
-    assert [each.batch_id for each in store.batches.window("pair/left")] == list(range(10))
