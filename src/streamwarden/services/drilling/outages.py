@@ -36,12 +36,8 @@ class ForkServices:
 
     def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
         """List the topics of a broker, or run `SELECT 1` in a database."""
-        spec = fork.spec
-        if service is OutageService.SOURCE:
-            return _broker(spec.source.connection or "", self._answers_within)
-        if spec.sink.SERVICE == "broker":
-            return _broker(spec.sink.connection or "", self._answers_within)
-        return _database(spec.sink.connection or "", self._answers_within)
+        side = fork.spec.source if service is OutageService.SOURCE else fork.spec.sink
+        return _PROBES[str(side.SERVICE)](str(side.connection), self._answers_within)
 
     def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult:
         """Wait for the command, not for what it leaves running. A command that cannot be started has the status 127."""
@@ -96,3 +92,7 @@ def _database(name: str, within: int) -> ServiceStatus:
     except psycopg.OperationalError as error:
         return ServiceStatus(name=shown, answers=False, detail=" ".join(str(error).split()))
     return ServiceStatus(name=shown, answers=True)
+
+
+_PROBES: Final = {"broker": _broker, "database": _database}
+"""What serves a source or a sink -> how it is asked. `ServiceOutage.require` has refused a side that nothing serves."""
