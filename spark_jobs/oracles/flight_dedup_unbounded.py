@@ -2,8 +2,8 @@
 
 Written from the question, not from the job, and shares no code with it: standard library only, no Spark, no parquet.
 
-The question: which flights were ever reported? Each is wanted once, as it was first reported. A line that is no flight
-is left out: not a JSON object, a field of another type, no id or time.
+The question: which flights were ever reported? Each is wanted once, as it was first reported. A line that is not a
+flight is left out: not a JSON object, a field of another type, no id or time.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Written from the question, not from the job, and shares no code with it: standar
 
 The question: what was the weather at each flight's airport in the hour of its scheduled departure? A flight is wanted
 once: with the observation of its hour if there is one, with nulls if there is none (or not at all, in an inner join).
-The newest flight, less two hours, or the newest observation, less one, whichever is earlier: what comes later than that
-is left out, on both sides. Flights of that very moment, or beyond it, are still waiting for their weather. So is left
-out a line that is no flight or no observation: not a JSON object, a field of another type, no id, time or airport, or a
-flight more than a day, an observation more than an hour ahead of its file.
+The newest flight, less two hours, or the newest observation, less one, whichever is earlier: what comes later than
+that is left out, on both sides. Flights of that very moment, or beyond it, are still waiting for their weather. So is
+left out a line that is neither a flight nor an observation: not a JSON object, a field of another type, no id, time or
+airport, or a flight more than a day, an observation more than an hour ahead of its file.
 """
 
 from __future__ import annotations

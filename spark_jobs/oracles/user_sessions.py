@@ -7,7 +7,7 @@ come to the same.
 The question: which sessions did each id have? An event comes at the time of its batch. A session ends with an event
 that `is_last`, or when no event came for longer than the timeout of the id's client, and then at the end of that
 timeout. It comes out in the batch with its last event, or in the first batch that was planned after its timeout. A line
-that is no event is left out: not a JSON object, a field of another type, or no id or data.
+that is not an event is left out: not a JSON object, a field of another type, or no id or data.
 """
 
 from __future__ import annotations

@@ -205,7 +205,8 @@ class TriggerSpec:
             return
         if self.available_now:
             raise InvalidValue("true", key="available_now", allowed="one of available_now and real_time")
-        if self.processing_time is not None and self.processing_time is not _EACH:  # the default itself: nobody said it
+        # The identity tells the default from a written value: a stream in real-time mode may not write one.
+        if self.processing_time is not None and self.processing_time is not _EACH:
             allowed = "one of processing_time and real_time"
             raise InvalidValue(f"{self.processing_time:g} s", key="processing_time", allowed=allowed)
         object.__setattr__(self, "processing_time", None)
@@ -314,9 +315,9 @@ class HealthSpec:
 
 
 class Manager(StrEnum):
-    """Who gives a stream its executors."""
+    """What gives a stream its executors."""
 
-    LOCAL = "local"  # nobody: tasks run in the driver
+    LOCAL = "local"  # nothing: tasks run in the driver
     STANDALONE = "standalone"
     YARN = "yarn"
     KUBERNETES = "kubernetes"
@@ -376,7 +377,7 @@ class SparkSpec:
 
     @property
     def manager(self) -> Manager | None:
-        """Who `master` names; None if it is no master that Spark knows."""
+        """The manager that `master` names; None if Spark knows no such master."""
         return next((kind for pattern, kind in _MASTERS if pattern.fullmatch(self.master)), None)
 
 

@@ -37,7 +37,7 @@ COMMIT_WITHIN: Final = 10.0
 
 
 def _survey(checkpoint: Location, output: Location | None) -> Survey:
-    """List the origin in the order that makes a copy of a running query whole. `output` None: its sink is no folder."""
+    """List the origin in the order that makes a copy of a running query whole. `output` None: no folder is written."""
     return Survey(
         checkpoint=checkpoint.path,
         commits=frozenset(batch_ids(list_or_empty(checkpoint / COMMITS))),

@@ -135,7 +135,7 @@ def read_messages(
                     return  # what is left of the range are offsets without a record
                 raise _unread(wanted, at, [*problems, error.str()])
             offset = message.offset()
-            assert offset is not None  # it has one if it is no error
+            assert offset is not None  # every message but an error has one
             at = offset + 1
             if offset < wanted.end:
                 yield message
