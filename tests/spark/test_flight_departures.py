@@ -10,7 +10,6 @@ import bz2
 import gzip
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +29,7 @@ from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
+from support.forged_output import copied
 
 pytestmark = pytest.mark.spark
 
@@ -181,15 +181,7 @@ def caught(outcome: Reconciliation) -> tuple[int, int, int, int]:
 @pytest.fixture
 def forged(storm: StreamSpec, tmp_path: Path) -> StreamSpec:
     """The storm with copies of its manifest, checkpoint and input, to be damaged. The data files are the real ones."""
-    shutil.copytree(Path(str(storm.sink.path)) / SINK_LOG, tmp_path / "output" / SINK_LOG)
-    shutil.copytree(storm.checkpoint, tmp_path / "checkpoint")
-    shutil.copytree(str(storm.source.path), tmp_path / "input")
-    return replace(
-        storm,
-        source=replace(storm.source, path=str(tmp_path / "input")),
-        sink=replace(storm.sink, path=str(tmp_path / "output")),
-        checkpoint=str(tmp_path / "checkpoint"),
-    )
+    return copied(storm, tmp_path)
 
 
 def entry_with_rows(spec: StreamSpec) -> Path:

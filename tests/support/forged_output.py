@@ -20,7 +20,8 @@ def copied(spec: StreamSpec, folder: Path) -> StreamSpec:
     """The run, with copies of its manifest, checkpoint and input (of the rate source there is none) below `folder`; the
     data files are the real ones."""
     shutil.copytree(Path(str(spec.sink.path)) / SINK_LOG, folder / "output" / SINK_LOG)
-    shutil.copytree(spec.checkpoint, folder / "checkpoint")
+    # Spark's maintenance may still upload a snapshot: its temporary files come and go.
+    shutil.copytree(spec.checkpoint, folder / "checkpoint", ignore=shutil.ignore_patterns(".*.tmp", ".*.tmp.crc"))
     source = spec.source
     if source.path is not None:
         shutil.copytree(source.path, folder / "input")
