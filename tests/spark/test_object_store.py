@@ -291,4 +291,4 @@ def test_a_wrong_secret_is_said_and_not_tried_again(four: Four) -> None:
 def test_a_store_that_does_not_answer_is_waited_for(four: Four) -> None:
     assert four.alone.kind is ExitKind.FAILED
     assert four.alone.curable
-    assert "does not answer" in four.alone.next_step
+    assert four.alone.cause == "object_store_unavailable"
