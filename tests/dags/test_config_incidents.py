@@ -87,7 +87,7 @@ def test_a_stream_that_runs_and_whose_file_breaks_has_an_incident_until_it_is_me
     assert entry["status"] == "UNKNOWN"
     (incident,) = space.store.incidents.open("counted")
     assert (incident.check, incident.status) == ("configuration", Status.WARNING)
-    assert "no health check looks at it" in incident.reason
+    assert "no health check evaluates it" in incident.reason
     assert "config/streams/counted.yaml" in incident.reason
     assert "streamwarden validate" in incident.advice
     space.store.drivers.exited(running.driver_id, ExitRecord(kind=ExitKind.KILLED, ended_at=time.time()))
