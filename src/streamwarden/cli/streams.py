@@ -63,7 +63,7 @@ def status(context: typer.Context, stream: MaybeQuery = None, json: AsJson = Fal
         as_json({"at": now, "streams": found})
     else:
         table(
-            ("stream", "state", "pid", "since", "last batch", "batches", "rows in", "state", "health", "incidents",
+            ("stream", "state", "pid", "since", "last batch", "batches", "rows in", "state size", "health", "incidents",
              "last exit"),
             [_row(each, now) for each in found],
             empty="No streams: add a file to config/streams.",
