@@ -1,67 +1,28 @@
-"""A real standalone master that is away when a stream starts, and again while it runs: supervision brings it through.
+"""A real standalone master that is unavailable when a stream starts, and again while it runs: supervision keeps it up.
 
-First nothing listens at the master's address: Spark gives up after a minute, and the exit says what was away. Then the
+First nothing listens at the master's address: Spark gives up after a minute, and the exit names the master. Then the
 master comes up, and the stream runs. Then it is killed in mid-stream: driver and executor go on. It comes back with no
 memory of the application, its worker ends the executor, and without a watch the driver would wait for another for ever.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.lifecycle.supervisor import supervise
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Budget, ExecutorsSpec, RestartPolicy, SparkSpec, StreamSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 from support.spark_cluster import cluster
+from support.supervision import supervised
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 SOON = RestartPolicy(initial=1.0, factor=1.0, cap=1.0, budget=Budget(count=20, per=3600.0))
 FILES = 3
 """Published at a time: before the first start, while the master is away, and after it is back."""
-
-
-class Ended(Exception):
-    """The supervisor's thread is to end."""
-
-
-@contextmanager
-def supervised(home: Project, spec: StreamSpec) -> Iterator[None]:
-    """As `streamwarden start --supervise` looks after it."""
-    ended = threading.Event()
-
-    def sleep(seconds: float) -> None:
-        if ended.wait(min(seconds, 1.0)):
-            raise Ended
-
-    def look_after() -> None:
-        with pytest.raises(Ended):
-            supervise(
-                spec,
-                launcher=home.fleet,
-                drivers=home.store.drivers,
-                stops=home.store.stops,
-                launched_by="test",
-                clock=time.time,
-                sleep=sleep,
-                announce=lambda move: None,
-            )
-
-    thread = threading.Thread(target=look_after, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(60)
 
 
 def newest(home: Project, spec: StreamSpec) -> DriverRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,20 +13,16 @@ import pytest
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.heartbeat import JVM_SILENT, silent_since
-from streamwarden.lifecycle.supervisor import supervise
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import RestartPolicy
 from support.drivers import COUNTS, Project, minute_of, project, until
+from support.supervision import supervised
 
 pytestmark = pytest.mark.spark
 
 BOUND = 20.0
 ROWS = 20
 """Rows of each published file."""
-
-
-class Enough(Exception):
-    """Ends the supervisor's loop."""
 
 
 @pytest.fixture
@@ -42,28 +37,7 @@ def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost
     why. 5. The supervisor starts the next driver, and every row is in the output once."""
     spec = made.spec("counts", COUNTS, restart=RestartPolicy(initial=0.2, unresponsive_after=BOUND))
     made.publish(2)
-    over = threading.Event()
-
-    def pause(seconds: float) -> None:
-        if over.wait(seconds):
-            raise Enough
-
-    def keep_running() -> None:
-        with pytest.raises(Enough):
-            supervise(
-                spec,
-                launcher=made.fleet,
-                drivers=made.store.drivers,
-                stops=made.store.stops,
-                launched_by="test",
-                clock=time.time,
-                sleep=pause,
-                announce=lambda move: None,
-            )
-
-    supervisor = threading.Thread(target=keep_running)
-    supervisor.start()
-    try:
+    with supervised(made, spec):
         frozen = until("the first query", lambda: _running(made, None))
         made.await_batches(spec, 2)
         process = files.read_process(Path(frozen.folder))
@@ -76,9 +50,6 @@ def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost
         heir = until("the next driver's query", lambda: _running(made, frozen))
         made.publish(1)
         until("the closed windows", lambda: sum(_counts(made, spec.sink.path).values()) >= 3 * ROWS, poll=0.5)
-    finally:
-        over.set()
-        supervisor.join(60)
     assert made.fleet.observe(heir.driver_id).alive
     ended = made.store.drivers.get(frozen.driver_id)
     assert ended is not None

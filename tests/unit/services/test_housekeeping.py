@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.drills.journal import DrillRun, DrillStatus
@@ -15,12 +12,6 @@ from streamwarden.services.housekeeping import KEEP, RemovedFolders, sweep
 
 NOW = 1_800_000_000.0
 OLD, RECENT = NOW - KEEP - 1, NOW - KEEP + 1
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as it:
-        yield it
 
 
 def drill(store: Store, data: Path, name: str, ended_at: float | None) -> Path:

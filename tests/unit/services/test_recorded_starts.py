@@ -1,6 +1,5 @@
 """What the launcher keeps of the logs before a driver exists, and what a verification reads of it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +14,6 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.starts import Start
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(f"sqlite:///{tmp_path / 'store.db'}") as made:
-        made.migrate()
-        yield made
 
 
 @pytest.fixture
