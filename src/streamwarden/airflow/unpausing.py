@@ -38,11 +38,17 @@ def _server() -> tuple[str, dict[str, Any] | None]:
     try:
         connection = BaseHook.get_connection(CONNECTION)
     except AirflowException:
-        base = conf.get("api", "base_url", fallback="") or ""
-        return base.rstrip("/") or f"http://127.0.0.1:{conf.getint('api', 'port')}", None
+        return _own_server(), None
     scheme = connection.schema or "http"
     port = f":{connection.port}" if connection.port else ""
     url = connection.host if "://" in (connection.host or "") else f"{scheme}://{connection.host}"
     if connection.login is None:
         return f"{url}{port}", None
     return f"{url}{port}", {"username": connection.login, "password": connection.password or ""}
+
+
+def _own_server() -> str:
+    """The API server that this task reports to. `[api] base_url` may be an address for browsers alone."""
+    execution = conf.get("core", "execution_api_server_url", fallback="") or ""
+    base = execution.removesuffix("/").removesuffix("/execution") or conf.get("api", "base_url", fallback="") or ""
+    return base.rstrip("/") or f"http://127.0.0.1:{conf.getint('api', 'port')}"

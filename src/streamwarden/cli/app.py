@@ -13,6 +13,8 @@ import typer
 from streamwarden.cli import (
     advising,
     checking,
+    developing,
+    draining,
     drilling,
     housekeeping,
     inspecting,
@@ -70,11 +72,12 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, streams, inspecting, checking, advising):
+for _part in (validating, linting, streams, draining, inspecting, checking, advising):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
 preparing.register(app)
+developing.register(app)
 housekeeping.register(app)
 
 

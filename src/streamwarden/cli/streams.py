@@ -154,14 +154,14 @@ def _report_start(space: Workspace, spec: StreamSpec, record: DriverRecord, *, r
     for each in starts.running:
         say(f"  query {text(each.name or each.query_id)} runs")
     if not seen.alive:
-        return _report_exit(seen)
+        return report_exit(seen)
     for each in starts.failed:
         say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")
     return Exit.BAD if starts.failed else Exit.OK
 
 
-def _report_exit(seen: Observation) -> int:
-    """Tell how a driver ended. Exit code 1 unless it ended in good order."""
+def report_exit(seen: Observation) -> int:
+    """Say how a driver ended. Exit code 1 unless it ended in good order."""
     from streamwarden.lifecycle.driver import ExitKind
     from streamwarden.lifecycle.restart import describe
 
@@ -200,7 +200,7 @@ def stop(
     if seen is None:
         say(f"{text(stream)}: no driver is alive; the stream stays stopped until you start it")
         return Exit.OK
-    return _report_exit(seen)
+    return report_exit(seen)
 
 
 def restart(
@@ -224,7 +224,7 @@ def restart(
         term_deadline=_maybe(term_deadline, "--term-deadline"),
     )
     if seen is not None:
-        _report_exit(seen)
+        report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
     return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
