@@ -50,6 +50,6 @@ bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
 lock: setup ## resolve requirements.txt from pyproject.toml again
 	$(BIN)/uv pip compile pyproject.toml --group dev --python-version 3.11 --generate-hashes -o requirements.txt
 
-clean: ## remove caches and the demo's data; streams' data in var/ stays
-	rm -rf var/demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
+clean: ## remove caches and the data of every demo; streams' data in var/ stays
+	rm -rf var/demo var/demo-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

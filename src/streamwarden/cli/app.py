@@ -19,6 +19,7 @@ from streamwarden.cli import (
     housekeeping,
     inspecting,
     linting,
+    local,
     preparing,
     replaying,
     streams,
@@ -78,6 +79,7 @@ app.add_typer(drilling.app, name="drill")
 replaying.register(app)
 preparing.register(app)
 developing.register(app)
+local.register(app)
 housekeeping.register(app)
 
 
