@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.supervision import paused_streams
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.verdict import Status
 
@@ -62,7 +63,7 @@ def health_dag(project: Path) -> DAG:
 
         @task(doc_md="Runs every check on every stream; stores verdicts and incidents.")
         def evaluate() -> list[dict[str, Any]]:
-            return evaluate_all(folder)
+            return evaluate_all(folder, paused_streams(get_current_context()))
 
         @task(map_index_template="{{ stream_name }}", doc_md="One stream. Red if one of its verdicts is CRITICAL.")
         def stream(result: dict[str, Any]) -> None:
@@ -84,8 +85,12 @@ def health_dag(project: Path) -> DAG:
     return dag
 
 
-def evaluate_all(project: str) -> list[dict[str, Any]]:
-    """Evaluate all streams, one entry for each, the worst first. A stream with a broken file is UNKNOWN."""
+def evaluate_all(project: str, paused: Callable[[str], bool | None] = lambda _: None) -> list[dict[str, Any]]:
+    """Evaluate all streams, one entry for each, the worst first. A stream with a broken file is UNKNOWN.
+
+    Args:
+        paused: see `HealthMonitor`.
+    """
     from streamwarden.services.monitoring.config_incidents import follow_files
     from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
@@ -94,7 +99,7 @@ def evaluate_all(project: str) -> list[dict[str, Any]]:
     follow_files(space.store.incidents, catalog, partial(_runs, space), time.time())
     needed = {name for spec in catalog.streams.values() for name in spec.connections}
     with published(sorted(needed)):
-        report = HealthMonitor(space.store, thresholds=space.thresholds()).evaluate(
+        report = HealthMonitor(space.store, thresholds=space.thresholds(), paused=paused).evaluate(
             catalog.streams.values(), time.time()
         )
     entries = [_entry(health) for health in report.streams.values()]

@@ -24,8 +24,9 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
-from streamwarden.health.verdict import as_of, worst
-from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
+from streamwarden.health.consequences import grouped
+from streamwarden.health.last_evaluation import last_evaluation
+from streamwarden.lifecycle.queries import Part, StreamPart, owner, stream_parts
 from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
@@ -137,13 +138,22 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
 
 def _judged(space: Workspace, name: str) -> dict[str, Any]:
     """The result of the last evaluation of a stream, or of one of its queries."""
-    verdicts = as_of(space.store.verdicts.latest(name), time.time())
+    stopped = owner(name) in space.store.stops.wanted_stopped()
+    last = last_evaluation(space.store.verdicts.latest(name), time.time(), stopped=stopped)
     return {
-        "health": str(worst(verdicts)),
-        "checks": {verdict.check: str(verdict.status) for verdict in verdicts},
+        "health": str(last.status),
+        "judged_at": last.judged_at,
+        "stale": last.stale,
+        "checks": {verdict.check: str(verdict.status) for verdict in last.verdicts},
         "incidents": [
-            {"check": incident.check, "status": str(incident.status), "reason": incident.reason}
-            for incident in space.store.incidents.open(name)
+            {
+                "check": group.root.check,
+                "status": str(group.status),
+                "reason": group.root.reason,
+                "consequences": [each.check for each in group.consequences],
+            }
+            for group in grouped(space.store.incidents.alarming())
+            if group.root.stream == name and group.root.is_root
         ],
     }
 
