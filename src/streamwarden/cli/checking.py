@@ -40,10 +40,13 @@ def check(
 
     Exit code 1 if a check is CRITICAL, 4 if every check of every stream is UNKNOWN.
     """
+    from streamwarden.services.monitoring.rounds import run_round
+
     space = workspace(context)
-    catalog = space.catalog()
-    specs = [catalog.get(owner(stream))] if stream is not None else list(catalog.streams.values())
-    evaluated = space.health_monitor().evaluate(specs, time.time())
+    if stream is None:
+        evaluated = run_round(space).evaluation
+    else:
+        evaluated = space.health_monitor().evaluate([space.stream(owner(stream))], time.time())
     report = _only(evaluated, stream)
     if json:
         as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})
