@@ -13,7 +13,9 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.incident import Incident, due
+from streamwarden.health.consequences import grouped
+from streamwarden.health.due import due
+from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.notifiers import (
     URLS_VARIABLE,
@@ -162,7 +164,7 @@ def test_two_processes_at_once_send_each_incident_once(inbox: Inbox, store: Stor
 
     def race(line: Line) -> None:
         with Store(store_url, busy_timeout=30) as own:
-            waiting = [compose(each, T0) for each in due(own.incidents.open(), T0, HOUR)]
+            waiting = [compose(each.root, T0) for each in due(grouped(own.incidents.open()), T0, HOUR)]
             line.say(len(waiting))
             line.wait()
             done = deliver(waiting, post, own.incidents, now=T0, resend_interval=HOUR)

@@ -26,6 +26,7 @@ from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.stream_incidents import close_incident, open_incident
 from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervisor import (
     Down,
     Finished,
@@ -253,12 +254,17 @@ class StreamOperator(SparkSubmitOperator):
         raise AirflowFailException(f"{self.stream} stays down: {verdict.reason}; next: {verdict.next_step}")
 
     def _catch_up(self, driver_id: str, space: Workspace) -> None:
-        """Do what the launcher of this driver may have had no time for: a stop request, the end of an incident."""
+        """Do what the launcher of this driver may have had no time for: a stop request, the end of an incident.
+
+        The record that this DAG follows the driver lets the health monitor distinguish it from one that no supervisor
+        restarts.
+        """
         missed = missed_stop(self.stream, driver_id, space.store.stops)
         if missed is not None:
             by, reason = missed.changed_by, missed.reason
             self.log.info("%s requested a stop of %s while it was launched: %s", by, self.stream, reason)
             space.fleet.request_stop(self.stream, requested_by=by, reason=reason)
+        space.store.drivers.event(supervised(driver_id, Supervisor.DAG, time.time()))
         close_incident(space.store.incidents, self.stream, time.time())
 
     def _watch(self, driver_id: str, space: Workspace) -> None:

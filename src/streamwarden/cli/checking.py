@@ -13,11 +13,13 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, workspace
 from streamwarden.cli.words import ago, measured, status_word
+from streamwarden.health.consequences import grouped
 from streamwarden.health.verdict import Status, worst
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
+    from streamwarden.health.incident import Incident
     from streamwarden.services.monitoring.health_monitor import Evaluation
     from streamwarden.services.workspace import Workspace
 
@@ -120,7 +122,7 @@ def incidents(
     limit: Annotated[int, typer.Option(min=1, help="Most incidents to show.")] = 50,
     json: AsJson = False,
 ) -> int:
-    """Show open incidents. Exit code 1 if one of them is CRITICAL."""
+    """Show open incidents, each with its consequences below it. Exit code 1 if one of them is CRITICAL."""
     space = workspace(context)
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
@@ -135,18 +137,25 @@ def incidents(
         table(
             ("stream", "check", "status", "worst", "opened", "lasted", "why"),
             [
-                (
-                    text(each.stream),
-                    text(each.check),
-                    status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
-                    status_word(each.peak),
-                    ago(each.opened_at, now),
-                    format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
-                    text(each.reason) + (f"\n[italic]{text(each.advice)}[/]" if each.advice else ""),
-                )
-                for each in found
+                row
+                for group in grouped(found)
+                for row in (_incident_row(group.root, now), *(_incident_row(each, now) for each in group.consequences))
             ],
             empty="No incidents." if everything else "No open incidents.",
         )
     critical = any(each.resolved_at is None and each.status is Status.CRITICAL for each in found)
     return Exit.BAD if critical else Exit.OK
+
+
+def _incident_row(each: Incident, now: float) -> tuple[str, ...]:
+    """A root incident, or indented below it one of its consequences, whose advice is that of the cause."""
+    advice = f"\n[italic]{text(each.advice)}[/]" if each.advice and each.is_root else ""
+    return (
+        text(each.stream),
+        text(each.check) if each.is_root else f"  └ {text(each.check)}",
+        status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
+        status_word(each.peak),
+        ago(each.opened_at, now),
+        format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
+        text(each.reason) + advice,
+    )

@@ -90,7 +90,9 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
     for verdict in space.store.verdicts.latest():
         verdicts.setdefault(verdict.stream, []).append(verdict)
     incidents: dict[str, int] = {}
-    for incident in space.store.incidents.open():
+    for incident in space.store.incidents.alarming():
+        if not incident.is_root:
+            continue
         incidents[incident.stream] = incidents.get(incident.stream, 0) + 1
     records = space.store.queries.of_many(names)
     found: list[StreamStatus] = []

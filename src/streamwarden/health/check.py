@@ -110,6 +110,7 @@ class Check:
         unknown: when the verdict is UNKNOWN.
         advice: what an operator does about WARNING and CRITICAL.
         source: the origin of limits and formula.
+        consequence_of: the checks and other problems (`health.causes`) that may cause an alarm of this one.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Check:
     source: str
     more_is_worse: bool = True
     judges: frozenset[Part] = QUERIES
+    consequence_of: tuple[str, ...] = ()
 
     def grade(self, value: float, limits: Mapping[str, float]) -> Status:
         """OK below `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""

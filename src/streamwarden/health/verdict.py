@@ -48,7 +48,12 @@ class Verdict:
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
     """The worst status among `verdicts`; UNKNOWN if there are none."""
-    return max((verdict.status for verdict in verdicts), key=lambda status: status.rank, default=Status.UNKNOWN)
+    return worst_of(verdict.status for verdict in verdicts)
+
+
+def worst_of(statuses: Iterable[Status]) -> Status:
+    """The worst of `statuses`; UNKNOWN if there are none."""
+    return max(statuses, key=lambda status: status.rank, default=Status.UNKNOWN)
 
 
 def as_of(verdicts: Iterable[Verdict], now: float) -> tuple[Verdict, ...]:

@@ -225,11 +225,11 @@ def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp
     stopped = DesiredState(
         stream="orders", desired=Desired.STOPPED, changed_by="ann", reason="new schema", changed_at=T0 - 79_000
     )
-    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+    assert critical() == {"driver_down", "progress_stalled", "restart_loop", "backlog"}
     store.stops.set_desired(stopped)
     assert critical() == set()
     store.stops.set_desired(replace(stopped, desired=Desired.RUNNING))
-    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+    assert critical() == {"driver_down", "progress_stalled", "restart_loop", "backlog"}
 
 
 def test_evaluations_at_the_same_moment_open_one_incident_a_check(tmp_path: Path, store: Store) -> None:
@@ -282,7 +282,10 @@ def test_a_broker_that_is_down_blinds_no_other_stream(
     began = time.monotonic()
     result = HealthMonitor(store).evaluate([*(stream.spec for stream in topics), killed.spec], T0)
     assert time.monotonic() - began < 40, "one after the other they take 150 s"
-    assert [each.check for each in store.incidents.open("files")] == ["restart_loop"]
+    down, loop = store.incidents.open("files")
+    assert (down.check, down.is_root, loop.check, loop.consequence_of) == (
+        "driver_down", True, "restart_loop", down.incident_id
+    )  # fmt: skip
     for stream in topics:
         (problem,) = result.streams[stream.name].problems
         assert "orders" in problem

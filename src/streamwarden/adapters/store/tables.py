@@ -311,6 +311,7 @@ incidents: Final = sa.Table(
     _name("notified_status"),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("advice", sa.Text, nullable=False),
+    _name("consequence_of", "the incident that caused this one; empty for a root incident: only root incidents notify"),
     sa.Index("ix_incidents_stream_opened_at", "stream", "opened_at"),
     comment="Open and past problems; at most one open of a stream and a check",
 )

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.health.stream_incidents import CONFIGURATION, open_incident, resolve
+from streamwarden.health.causes import CONFIGURATION
+from streamwarden.health.stream_incidents import open_incident, resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 

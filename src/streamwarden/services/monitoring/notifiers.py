@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streamwarden.errors import ConfigError, StreamwardenError
-from streamwarden.health.incident import Incident, IncidentRepository, due_incidents
+from streamwarden.health.due import due_incidents
+from streamwarden.health.incident import Incident, IncidentRepository
 from streamwarden.health.verdict import Status
 from streamwarden.units import format_duration
 
@@ -50,8 +51,13 @@ class NotificationDelivery:
     failed: tuple[tuple[Notification, str], ...] = ()
 
 
-def compose(incident: Incident, now: float) -> Notification:
-    """The text: which stream, which problem against which limit, since when, what to do, which commands show more."""
+def compose(incident: Incident, now: float, consequences: Sequence[Incident] = ()) -> Notification:
+    """The text: which stream, which problem against which limit, since when, what to do, which commands show more.
+
+    Args:
+        incident: a root incident.
+        consequences: the incidents that it caused; they have no notification of their own.
+    """
     check = incident.check.replace("_", " ")
     if incident.resolved_at is not None:
         lasted = format_duration(max(0.0, incident.resolved_at - incident.opened_at))
@@ -66,13 +72,21 @@ def compose(incident: Incident, now: float) -> Notification:
         lines = [
             f"{incident.stream}: {incident.reason}",
             f"Open for {format_duration(max(0.0, now - incident.opened_at))}, since {_moment(incident.opened_at)}"
-            + (f"; its worst status was {incident.peak}." if incident.peak is not incident.status else "."),
+            + (f"; its worst status was {incident.peak}." if incident.peak.rank > incident.status.rank else "."),
         ]
         if incident.advice:
             lines.append(f"What to do: {incident.advice}")
+        lines += _listed(consequences)
         lines.append(f"Details: streamwarden check {incident.stream}; streamwarden status {incident.stream}")
     lines.append(f"Incident {incident.incident_id}")
     return Notification(title=title, body="\n".join(lines), incident=incident)
+
+
+def _listed(consequences: Sequence[Incident]) -> list[str]:
+    """The consequences, a line for each that is open."""
+    still_open = [each for each in consequences if each.resolved_at is None]
+    lines = [f"- {each.status} {each.stream}: {each.check.replace('_', ' ')}: {each.reason}" for each in still_open]
+    return ["Consequences:", *lines] if lines else []
 
 
 def due_notifications(
@@ -80,7 +94,11 @@ def due_notifications(
 ) -> list[Notification]:
     """Compose what is due of all open incidents and recent ends, or of those of `streams`. Raises StoreError."""
     due = due_incidents(incidents, now, resend_interval)
-    return [compose(incident, now) for incident in due if streams is None or incident.stream in streams]
+    return [
+        compose(replace(each.root, status=each.status), now, each.consequences)
+        for each in due
+        if streams is None or each.root.stream in streams
+    ]
 
 
 def deliver(
