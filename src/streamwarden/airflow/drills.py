@@ -147,7 +147,6 @@ def drill_dags(dag_file: str) -> dict[str, DAG]:
 
 def drill_dag(spec: DrillSpec, project: Path) -> DAG:
     """The steps of `spec`, one task each, in their order."""
-    longest = spec.recovery.deadline + 2 * spec.steady_state.within + spec.fault.attempts * spec.fault.within + SLACK
     with DAG(
         dag_id=f"drill_{spec.name}",
         description=spec.description or f"{spec.fault.kind} of {spec.stream}",
@@ -161,7 +160,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         default_args={
             "owner": spec.owner,
             **RETRY,
-            "execution_timeout": timedelta(seconds=longest),
+            "execution_timeout": timedelta(seconds=spec.longest_step + SLACK),
         },
     ) as dag:
         _add_steps(spec.name, project)

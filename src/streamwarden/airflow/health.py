@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.notifying import report_outages, send_now
 from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.unpausing import server
 from streamwarden.airflow.workspaces import workspace
+from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.round_entries import Entry
 
@@ -60,7 +63,7 @@ def health_dag(project: Path) -> DAG:
         default_args={"owner": "streamwarden", "retries": 0, "execution_timeout": timedelta(seconds=55)},
     ) as dag:
 
-        @task(doc_md="Runs every check on every stream; stores verdicts and incidents.")
+        @task(doc_md="Runs every check on every stream; stores verdicts and incidents.", **report_outages(folder))
         def evaluate() -> list[dict[str, Any]]:
             return evaluate_all(folder)
 
@@ -72,12 +75,10 @@ def health_dag(project: Path) -> DAG:
 
         @task(trigger_rule=TriggerRule.ALL_DONE, doc_md="Sends the notifications that are due.")
         def notify() -> None:
-            from streamwarden.airflow.notifying import send_due
-
-            delivery = send_due(workspace(folder), dict(get_current_context()), time.time())
-            print(f"{len(delivery.sent)} sent, {len(delivery.taken)} by others, {len(delivery.failed)} failed")
-            if delivery.failed:
-                raise AirflowFailException("; ".join(f"{each.title}: {reason}" for each, reason in delivery.failed))
+            report = send_now(workspace(folder), dict(get_current_context()), time.time())
+            print(f"{len(report.sent)} sent, {report.taken} by others, {len(report.refused)} refused")
+            if report.refused:
+                raise AirflowFailException("; ".join(f"{each.channel}: {each.reason}" for each in report.refused))
 
         results = evaluate()
         stream.expand(result=results)
@@ -87,10 +88,27 @@ def health_dag(project: Path) -> DAG:
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:
     """Run one round over all streams of the project; its entries as XCom keeps them, the worst first."""
-    from streamwarden.services.monitoring.rounds import run_round
+    from streamwarden.services.monitoring.rounds import Surroundings, run_round
+    from streamwarden.services.monitoring.watching import usable_settings
 
-    done = run_round(workspace(project), publish=published)
+    space = workspace(project)
+    settings, _ = usable_settings(space.project)
+    around = Surroundings(
+        publish=published,
+        airflow=server()[0],
+        is_paused=_is_paused,
+        heartbeat_url=settings.heartbeat_url,
+    )
+    done = run_round(space, Evaluator.DAG, around)
     return [{**asdict(entry), "status": entry.status.value} for entry in done.entries]
+
+
+def _is_paused(dag_id: str) -> bool | None:
+    """Whether this DAG is paused, as Airflow's execution API answers; None if there is no such DAG, or no answer."""
+    try:
+        return bool(get_current_context()["ti"].get_dag(dag_id).is_paused)
+    except AirflowRuntimeError:
+        return None
 
 
 def label(entry: Entry) -> str:

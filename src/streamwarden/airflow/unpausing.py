@@ -20,7 +20,7 @@ TIMEOUT: Final = 10.0
 
 def unpause(dag_id: str) -> str | None:
     """Unpause `dag_id`. None if that succeeded, else the reason why not."""
-    url, credentials = _server()
+    url, credentials = server()
     try:
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             answer = client.post("/auth/token", json=credentials) if credentials else client.get("/auth/token")
@@ -34,7 +34,8 @@ def unpause(dag_id: str) -> str | None:
     return None
 
 
-def _server() -> tuple[str, dict[str, Any] | None]:
+def server() -> tuple[str, dict[str, Any] | None]:
+    """URL of Airflow's API server as its tasks reach it, and the login of the connection; None: without a login."""
     try:
         connection = BaseHook.get_connection(CONNECTION)
     except AirflowException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.health_monitor import Evaluation, StreamHealth
 from streamwarden.services.monitoring.round_entries import Entry, entries_of, fold
@@ -55,7 +56,7 @@ def test_an_alarm_of_a_stream_that_should_not_run_is_shown() -> None:
 
 
 def test_a_stream_that_never_started_is_listed_as_not_judged(space: Workspace) -> None:
-    (shown,) = run_round(space).entries
+    (shown,) = run_round(space, Evaluator.DAG).entries
     assert shown == Entry(
         title="1 stream: not judged", status=Status.UNKNOWN, lines=("counted: never started",), judged=False
     )
