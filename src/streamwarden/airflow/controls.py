@@ -122,6 +122,7 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         schedule=None,
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,  # a run of a paused DAG is queued for ever, and a stop must not wait
         max_active_runs=16,
         tags=sorted({TAG, "control"}),
         default_args={"owner": "streamwarden", **TRIED_AGAIN},

@@ -54,6 +54,7 @@ def health_dag(project: Path) -> DAG:
         schedule="* * * * *",
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,
         max_active_runs=1,
         dagrun_timeout=timedelta(minutes=5),
         tags=[TAG, "health"],

@@ -30,6 +30,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         schedule="17 * * * *",  # not at the full hour, when most other jobs start
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,
         max_active_runs=1,
         tags=[TAG, "maintenance"],
         default_args={

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import DAG, get_parsing_context
 
 from streamwarden.airflow.operators import REATTACH, StreamOperator
-from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.airflow.projects import PREFIX, START, TAG, data_of, project_of
 from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
 from streamwarden.stream import NAME_PATTERN, StreamSpec
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
-
-PREFIX: Final = "stream_"
-"""What the id of a stream's DAG begins with."""
 
 BROKEN: Final = "broken-config"
 

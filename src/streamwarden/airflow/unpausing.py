@@ -6,12 +6,18 @@ installation is tried, which lets everybody in where the local demo runs it so.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 from airflow.configuration import conf
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
+
+from streamwarden.airflow.projects import PREFIX
+
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 CONNECTION: Final = "streamwarden_airflow"
 TIMEOUT: Final = 10.0
@@ -32,6 +38,22 @@ def unpause(dag_id: str) -> str | None:
     except (httpx.HTTPError, KeyError, ValueError) as error:
         return f"{url}: {type(error).__name__}: {error}"
     return None
+
+
+def paused_streams(streams: Iterable[str], ti: RuntimeTaskInstance) -> frozenset[str]:
+    """Those of `streams` whose DAG is paused: Airflow restarts no driver of theirs.
+
+    Needs no account: the task `ti` asks Airflow's execution API, one request for each stream. A stream whose DAG Airflow
+    does not know, or about which it does not answer, is left out.
+    """
+    return frozenset(stream for stream in streams if _is_paused(f"{PREFIX}{stream}", ti))
+
+
+def _is_paused(dag_id: str, ti: RuntimeTaskInstance) -> bool:
+    try:
+        return ti.get_dag(dag_id).is_paused
+    except AirflowRuntimeError:
+        return False
 
 
 def _server() -> tuple[str, dict[str, Any] | None]:

@@ -207,36 +207,36 @@ CHECK = Check(
     ),
     judge=check,
     reads=(
-        "The checkpoint's `offsets/` and `commits/` (newest number and modification time of each), because a long "
-        "batch emits no progress report; the driver's record; the input folder of a file source compared with "
-        "`sources/0`; otherwise `sources[].latestOffset` compared with `endOffset` of the newest report. A batch "
-        "that is planned and not committed has run since the later of its plan and the driver's launch. If no batch "
-        "runs and no input waits, the stream is idle, not stuck. Otherwise the input has waited since the latest of "
-        "these: the last commit, the launch, the timestamp of the oldest input, and the first evaluation that found "
-        f"input after one that found none. The window is max(trigger, p95 of the last {RECENT_BATCHES} batch "
-        "durations) x (`tolerated` + 2), at least `least`. Batches during which a driver began or ended, or a broker "
-        "or database was unreachable (`broker_unreachable`, `database_unreachable`), are left out of p95 as long as "
-        f"{ENOUGH} others are known. p95 counts as at most `longest_batch` or {MEDIANS:g} median batches, whichever "
-        "is longer: with the defaults a stream of short batches and a short trigger has a window of at most 10 "
-        "minutes. A driver's first batch reads what arrived while no driver ran, so its window is as long as that "
-        "pause, at most `first_batch`. Without a driver only a restart is pending: the window is then at most the "
-        "cap of the restart's back-off. In real-time mode, where both logs are written when a batch ends, the "
-        "trigger is the length of a batch, and records that arrived since the last commit wait for the next one. The "
-        "value is the waiting time in windows. A stream that was stopped on request, or should be stopped, is OK. If "
-        "its driver failed, was killed or vanished, the stream has waited since then."
+        "The checkpoint's `offsets/` and `commits/` (newest number and modification time of each), because a long batch "
+        "emits no progress report; the driver's record; the input folder of a file source compared with `sources/0`; "
+        "otherwise `sources[].latestOffset` compared with `endOffset` of the newest report. A batch that is planned and "
+        "not committed has run since the later of its plan and the driver's launch. If no batch runs and no input "
+        "waits, the stream is idle, not stuck. Otherwise the input has waited since the latest of these: the last "
+        "commit, the launch, the timestamp of the oldest input, and the first evaluation that found input after one "
+        f"that found none. The window is max(trigger, p95 of the last {RECENT_BATCHES} batch durations) x "
+        "(`tolerated` + 2), at least `least`. Batches during which a driver began or ended, or a broker or database "
+        "was unreachable (`broker_unreachable`, `database_unreachable`), are left out of p95 as long as "
+        f"{ENOUGH} others are known. p95 counts as at most `longest_batch` or {MEDIANS:g} median batches, whichever is "
+        "longer: with the defaults a stream of short batches and a short trigger has a window of at most 10 minutes. "
+        "A driver's first batch reads what arrived while no driver ran, so its window is as long as that pause, at "
+        "most `first_batch`. Without a driver only a restart is pending: the window is then at most the cap of the "
+        "restart's back-off. In real-time mode, where both logs are written when a batch ends, the trigger is the "
+        "length of a batch, and records that arrived since the last commit wait for the next one. The value is the "
+        "waiting time in windows. A stream that was stopped on request, or should be stopped, is OK. If its driver "
+        "failed, was killed or vanished, the stream has waited since then."
     ),
     unknown=(
         "The checkpoint cannot be read, the stream never ran, or no batch runs and the source does not show whether "
         "input waits. A report that the source had nothing more is valid for two minutes and a batch."
     ),
     advice=(
-        "See what the driver does: `streamwarden status`, the end of its driver.log, a thread dump (jstack). If a "
-        "batch is only long, use a longer trigger or fewer files for each trigger. If it hangs, restart the stream."
+        "See what the driver does: `streamwarden status`, the end of its driver.log, a thread dump (jstack). If a batch "
+        "is only long, use a longer trigger or fewer files for each trigger. If it hangs, restart the stream."
     ),
     source=(
-        "Design of Streamwarden; the window's factor leaves room for `tolerated` batches and the two at its edges. "
-        "The ceiling is Streamwarden's own. Without it, outages of six minutes gave a stream with a trigger of 5 s a "
-        "window of 29 minutes. Five times two minutes are 10 minutes, after which `topic_lag` and `backlog` warn "
-        "too, and the default cap of a restart's back-off."
+        "Design of Streamwarden; the window's factor leaves room for `tolerated` batches and the two at its edges. The "
+        "ceiling is Streamwarden's own. Without it, outages of six minutes gave a stream with a trigger of 5 s a window "
+        "of 29 minutes. Five times two minutes are 10 minutes, after which `topic_lag` and `backlog` warn too, and the "
+        "default cap of a restart's back-off."
     ),
 )

@@ -137,15 +137,14 @@ CHECK = Check(
     ),
     judge=check,
     reads=(
-        "`stateOperators[].numRowsUpdated` + `numRowsRemoved`, summed over operators, of the batches since the "
-        "oldest of the newest uploaded snapshots of all state store instances. The snapshots come from the "
-        "checkpoint's `state/`, otherwise from `customMetrics.SnapshotLastUploaded.*` (-1 gives no answer, because a "
-        "driver that has uploaded none since its start reports it too). A batch without a report counts as an "
-        "average one. Predicted recovery = start-up (median of the last day's drivers) + snapshot bytes / 100 MB/s + "
-        "rows x 24 us (RocksDB) or 2.4 us (HDFS-backed) + a repeated batch (median; none in real-time mode, where "
-        "rows are written before a batch ends). The cost of a row was measured over the total of rows with all tasks "
-        "running, so it is not divided again. RocksDB without changelog uploads a snapshot with every commit: its "
-        "debt is zero."
+        "`stateOperators[].numRowsUpdated` + `numRowsRemoved`, summed over operators, of the batches since the oldest "
+        "of the newest uploaded snapshots of all state store instances. The snapshots come from the checkpoint's "
+        "`state/`, otherwise from `customMetrics.SnapshotLastUploaded.*` (-1 gives no answer, because a driver that has "
+        "uploaded none since its start reports it too). A batch without a report counts as an average one. Predicted "
+        "recovery = start-up (median of the last day's drivers) + snapshot bytes / 100 MB/s + rows x 24 us (RocksDB) or "
+        "2.4 us (HDFS-backed) + a repeated batch (median; none in real-time mode, where rows are written before a "
+        "batch ends). The cost of a row was measured over the total of rows with all tasks running, so it is not "
+        "divided again. RocksDB without changelog uploads a snapshot with every commit: its debt is zero."
     ),
     unknown="There is no progress report, or nothing shows which snapshot was uploaded last.",
     advice=(

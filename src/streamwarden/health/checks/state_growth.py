@@ -123,8 +123,8 @@ CHECK = Check(
         "the times count from the newest batch."
     ),
     unknown=(
-        "There is less than `least_history`, there are fewer than eight points, or the interval includes both no "
-        "growth and growth that would alarm, so there is no clear trend."
+        "There is less than `least_history`, there are fewer than eight points, or the interval includes both no growth "
+        "and growth that would alarm, so there is no clear trend."
     ),
     advice=(
         "State grows without end: tighten the watermark, set a TTL or a timeout, and look for keys that never expire. "

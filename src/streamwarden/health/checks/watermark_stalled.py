@@ -153,9 +153,9 @@ CHECK = Check(
     ),
     unknown=f"Fewer than five reports have rows. {HISTORY}",
     advice=(
-        "Find the input whose event time does not advance: an idle partition or source holds the watermark back "
-        "(policy `min`), and one event from the future makes it jump and then stay. A rewind means a restored "
-        "checkpoint or a rewritten source."
+        "Find the input whose event time does not advance: an idle partition or source holds the watermark back (policy "
+        "`min`), and one event from the future makes it jump and then stay. A rewind means a restored checkpoint or a "
+        "rewritten source."
     ),
     source="Design of Streamwarden.",
 )
