@@ -22,7 +22,9 @@ import_all_models()
 Base.metadata.create_all(settings.engine)
 from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.db import synchronize_log_template
 from airflow.utils.session import create_session
+synchronize_log_template()
 with create_session() as session:
     session.add(DagBundleModel(name="dags-folder"))
 bag = DagBag(dag_folder=DAGS)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk import DAG, TriggerRule, get_parsing_context
 
 from streamwarden.airflow.operators import REATTACH, StreamOperator
 from streamwarden.airflow.projects import PREFIX, START, TAG, data_of, project_of
+from streamwarden.airflow.stopped import STOPPED, StoppedOperator
 from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
 from streamwarden.stream import NAME_PATTERN, StreamSpec
@@ -100,7 +101,17 @@ def _dag(
         default_args={"owner": owner, **REATTACH},
         dag_display_name=display_name or f"stream_{name}",
     ) as dag:
-        StreamOperator(task_id=TASK_ID, stream=name, project=str(project), doc_md=description)
+        folder = str(project)
+        run = StreamOperator(task_id=TASK_ID, stream=name, project=folder, doc_md=description)
+        run >> StoppedOperator(
+            task_id=STOPPED,
+            stream=name,
+            project=folder,
+            task_display_name="stopped on purpose",
+            doc_md="Deferred while the stream is stopped on purpose. A start ends it, and a new run begins.",
+            # It runs if `run` was skipped. If `run` failed, this task is a leaf that makes the whole run fail.
+            trigger_rule=TriggerRule.NONE_FAILED,
+        )
     return dag
 
 
