@@ -16,8 +16,14 @@ from streamwarden.errors import AirflowError
 CONNECTION: Final = "streamwarden_airflow"
 """The connection (HTTP, with login and password) of the account that unpauses DAGs and writes notes."""
 
+PREFIX: Final = "stream_"
+"""What the id of a stream's DAG begins with."""
+
 NOTE_SIZE: Final = 1000
 """Characters that Airflow keeps of a note."""
+
+_ACCOUNT: Final = f"set the connection {CONNECTION} to an account that may edit DAGs"
+_STEPS: Final = {404: "wait until Airflow has read the DAG's file, and see its import errors"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +70,8 @@ class AirflowServer:
         except httpx.HTTPStatusError as error:
             raise AirflowError(
                 f"{self.url} answered {error.response.status_code}",
-                where=f"{method} {error.request.url.path}",
-                next_step=f"check the connection {CONNECTION}: its login needs the edit permission on DAGs",
+                where=f"{error.request.method} {error.request.url.path}",
+                next_step=_STEPS.get(error.response.status_code, _ACCOUNT),
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL, KeyError, TypeError, ValueError) as error:
             raise AirflowError(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
+from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
@@ -90,7 +91,7 @@ class ControlOperator(BaseOperator):
         )
 
     def _make_sure_it_is_supervised(self, stream: str, context: Any) -> None:
-        dag_id = f"stream_{stream}"
+        dag_id = f"{PREFIX}{stream}"
         if not context["ti"].get_dag(dag_id).is_paused:
             return
         refusal = unpause(dag_id)

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.verdict import Status
 
@@ -63,6 +64,7 @@ def health_dag(project: Path) -> DAG:
 
         @task(doc_md="Runs every check on every stream; stores verdicts and incidents.")
         def evaluate() -> list[dict[str, Any]]:
+            remember_server(workspace(folder))
             return evaluate_all(folder)
 
         @task(map_index_template="{{ stream_name }}", doc_md="One stream. Red if one of its verdicts is CRITICAL.")

@@ -30,6 +30,7 @@ from streamwarden.airflow.notes import down, runs_again, waiting, write_note
 from streamwarden.airflow.stopped import STOPPED
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.stream_incidents import close_incident, open_incident
@@ -88,6 +89,7 @@ class StreamOperator(SparkSubmitOperator):
         self._waited = False
 
     def execute(self, context: Any) -> None:
+        remember_server(workspace(self.project))
         self._go_on(context, watched=None)
 
     def resume(self, context: Any, event: dict[str, Any] | None = None) -> None:

@@ -14,9 +14,6 @@ START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 TAG: Final = "streamwarden"
 
-PREFIX: Final = "stream_"
-"""What the id of a stream's DAG begins with."""
-
 
 def project_of(dag_file: str) -> Path:
     """STREAMWARDEN_PROJECT, or the project around `dag_file`. Raises ConfigError if there is none."""

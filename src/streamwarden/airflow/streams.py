@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import DAG, TriggerRule, get_parsing_context
 
+from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.operators import REATTACH, StreamOperator
-from streamwarden.airflow.projects import PREFIX, START, TAG, data_of, project_of
+from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.stopped import STOPPED, StoppedOperator
 from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.errors import ConfigError

@@ -7,6 +7,7 @@ gives a token to every caller where the local demo runs it so.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -14,13 +15,14 @@ from airflow.configuration import conf
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
-from streamwarden.adapters.airflow_server import CONNECTION, AirflowServer
+from streamwarden.adapters.airflow_server import CONNECTION, PREFIX, AirflowServer
 from streamwarden.adapters.connections import Connection
-from streamwarden.airflow.projects import PREFIX
 from streamwarden.errors import AirflowError
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    from streamwarden.services.workspace import Workspace
 
 NOTE_TIMEOUT: Final = 3.0
 """Seconds for one request about a note: a stream must not wait for it."""
@@ -57,6 +59,11 @@ def own_url() -> str:
     """The address of this installation's API server."""
     base = conf.get("api", "base_url", fallback="") or ""
     return base.rstrip("/") or f"http://127.0.0.1:{conf.getint('api', 'port')}"
+
+
+def remember_server(space: Workspace) -> None:
+    """Record this installation in the store: a shell that starts a stream then finds it. Raises StoreError."""
+    space.store.airflow_servers.seen(own_url(), time.time())
 
 
 def _is_paused(dag_id: str, ti: RuntimeTaskInstance) -> bool:
