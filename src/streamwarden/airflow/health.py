@@ -6,16 +6,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.notifying import report_outages, send_now
 from streamwarden.airflow.projects import START, TAG, project_of
-from streamwarden.airflow.unpausing import server
+from streamwarden.airflow.unpausing import is_paused, own_server, remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status
@@ -57,6 +58,7 @@ def health_dag(project: Path) -> DAG:
         schedule="* * * * *",
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,
         max_active_runs=1,
         dagrun_timeout=timedelta(minutes=5),
         tags=[TAG, "health"],
@@ -65,6 +67,7 @@ def health_dag(project: Path) -> DAG:
 
         @task(doc_md="Runs every check on every stream; stores verdicts and incidents.", **report_outages(folder))
         def evaluate() -> list[dict[str, Any]]:
+            remember_server(workspace(folder))
             return evaluate_all(folder)
 
         @task(map_index_template="{{ label }}", doc_md="All healthy streams, or one stream that is not healthy.")
@@ -95,20 +98,12 @@ def evaluate_all(project: str) -> list[dict[str, Any]]:
     settings, _ = usable_settings(space.project)
     around = Surroundings(
         publish=published,
-        airflow=server()[0],
-        is_paused=_is_paused,
+        airflow=own_server().url,
+        is_paused=partial(is_paused, get_current_context()["ti"]),
         heartbeat_url=settings.heartbeat_url,
     )
     done = run_round(space, Evaluator.DAG, around)
     return [{**asdict(entry), "status": entry.status.value} for entry in done.entries]
-
-
-def _is_paused(dag_id: str) -> bool | None:
-    """Whether this DAG is paused, as Airflow's execution API answers; None if there is no such DAG, or no answer."""
-    try:
-        return bool(get_current_context()["ti"].get_dag(dag_id).is_paused)
-    except AirflowRuntimeError:
-        return None
 
 
 def label(entry: Entry) -> str:

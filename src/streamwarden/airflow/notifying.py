@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
 
+from streamwarden.airflow.unpausing import own_url
+
 if TYPE_CHECKING:
     from streamwarden.health.verdict import Verdict
     from streamwarden.services.monitoring.messages import Notification
@@ -25,15 +27,7 @@ def send_now(
 
     settings, broken = usable_settings(space.project)
     channels = (*apprise_channels(), *airflow_channels(settings, context))
-    return notify(space, channels, settings, now, airflow=base_url(), events=events, broken=broken)
-
-
-def base_url() -> str:
-    """Airflow's URL as its users open it: `[api] base_url`, or this host if that is not set."""
-    from airflow.configuration import conf
-
-    named = conf.get("api", "base_url", fallback="") or f"http://localhost:{conf.getint('api', 'port', fallback=8080)}"
-    return str(named).rstrip("/")
+    return notify(space, channels, settings, now, airflow=own_url(), events=events, broken=broken)
 
 
 def report_failures(project: Path | str) -> dict[str, Any]:
@@ -82,7 +76,7 @@ class FailureNotifier(StreamwardenNotifier):
             follow_drills(space.store, *load_drills(space.project), now)
         if _is_explained(space, ti.dag_id):
             return ()
-        base = base_url()
+        base = own_url()
         links = Links(page=f"{base}/dags/{ti.dag_id}", run=run_url(base, ti.dag_id, ti.run_id), log=ti.log_url)
         return (run_message(ti.dag_id, ti.run_id, _reason(context), links),)
 

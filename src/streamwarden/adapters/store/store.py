@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from streamwarden.adapters.store.airflow_servers import SqlAirflowServerRepository
 from streamwarden.adapters.store.batches import SqlBatchRepository
 from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.deliveries import SqlDeliveryRepository
@@ -63,6 +64,7 @@ class Store:
         self.drivers = SqlDriverRepository(self._database)
         self.queries = SqlQueryRepository(self._database)
         self.stops = SqlStopRepository(self._database)
+        self.airflow_servers = SqlAirflowServerRepository(self._database)
         self.batches = SqlBatchRepository(self._database)
         self.measurements = SqlMeasurementRepository(self._database)
         self.verdicts = SqlVerdictRepository(self._database)

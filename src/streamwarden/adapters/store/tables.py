@@ -262,6 +262,14 @@ desired_states: Final = sa.Table(
     comment="What people want of a stream",
 )
 
+airflow_servers: Final = sa.Table(
+    "airflow_servers",
+    metadata,
+    _name("url", "address of the API server; it holds no account", primary_key=True),
+    _time("seen_at", "when a task of that installation last recorded it", nullable=False),
+    comment="Airflow installations that run the streams of this store",
+)
+
 
 def _verdict_columns() -> tuple[sa.Column[Any], ...]:
     return (
