@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 from airflow.providers.apache.spark.operators import spark_submit as provider_operator
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskDeferred
 
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.operators import StreamOperator
@@ -110,6 +110,8 @@ class Cluster:
             return operator.execute({"ti": ti, "dag_run": self.dag_run, "task_state_store": self.remembered})
         except TaskDeferred as deferred:
             return deferred.trigger
+        except DownstreamTasksSkipped:  # all input is processed
+            return None
 
 
 @pytest.fixture

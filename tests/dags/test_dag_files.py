@@ -121,10 +121,11 @@ def test_a_streams_dag_always_has_one_run_and_retries_only_to_reattach(dags: dic
     assert dag.max_active_runs == 1
     assert dag.max_consecutive_failed_dag_runs == 1
     assert dag.dagrun_timeout is None
-    (task,) = dag.tasks
-    assert task.retries >= 10_000
-    assert task.retry_delay.total_seconds() <= 10
-    assert task.execution_timeout is None
+    assert [task.task_id for task in dag.tasks] == ["run", "stopped"]
+    for task in dag.tasks:
+        assert task.retries >= 10_000
+        assert task.retry_delay.total_seconds() <= 10
+        assert task.execution_timeout is None
 
 
 @pytest.mark.parametrize("dag_id", ["stream_counted", "stream_bad"])
@@ -138,9 +139,9 @@ def test_a_tasks_process_reads_its_own_stream_alone(
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "run")
     (own,) = DagBag(dag_folder=str(project / "dags/streams.py")).dags.values()
     assert own.dag_id == dag_id
-    (task,), (known,) = own.tasks, dags[dag_id].tasks
-    for attribute in ("task_id", "stream", "project", "conn_id", "retries", "retry_delay"):
-        assert getattr(task, attribute, None) == getattr(known, attribute, None), attribute
+    for task, known in zip(own.tasks, dags[dag_id].tasks, strict=True):
+        for attribute in ("task_id", "stream", "project", "conn_id", "retries", "retry_delay", "trigger_rule"):
+            assert getattr(task, attribute, None) == getattr(known, attribute, None), attribute
 
 
 def test_the_task_of_a_stream_without_a_file_finds_no_dag(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

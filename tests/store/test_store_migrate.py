@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -17,6 +18,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import metadata
 from streamwarden.errors import StoreError
+from streamwarden.health.delivery import Delivery
+from streamwarden.health.verdict import Status
 from support.reports import report
 from support.stores import migrate_at_once
 
@@ -106,3 +109,27 @@ def test_the_tables_can_be_said_in_postgresql() -> None:
     dialect = postgresql.dialect()
     statements = [str(sa.schema.CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
     assert any("BIGSERIAL" in statement for statement in statements)
+
+
+def test_what_was_notified_before_channels_had_records_is_not_sent_again(tmp_path: Path) -> None:
+    """The migration of a store with one open incident that was sent, and one that was not."""
+    path = tmp_path / "old.db"
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0004")
+        row = "(?, 'orders', ?, 'WARNING', 'WARNING', 0, 1, 1, ?, ?, '', '')"
+        columns = (
+            "incident_id, stream, check_name, status, peak, good, opened_at, updated_at, notified_at, notified_status"
+        )
+        statement = f"INSERT INTO incidents ({columns}, reason, advice) VALUES {row}"
+        for values in (("sent", "a", 100.0, "WARNING"), ("new", "b", None, None)):
+            connection.exec_driver_sql(statement, values)
+    engine.dispose()
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+        sent = Delivery(subject="sent", channel="slack-1", sent_at=100.0, sent_status=Status.WARNING)
+        assert store.deliveries.of("slack-1") == {"sent": sent}
+        assert {incident.incident_id for incident in store.incidents.open()} == {"sent", "new"}

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
+from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import load_drills
@@ -147,7 +148,6 @@ def drill_dags(dag_file: str) -> dict[str, DAG]:
 
 def drill_dag(spec: DrillSpec, project: Path) -> DAG:
     """The steps of `spec`, one task each, in their order."""
-    longest = spec.recovery.deadline + 2 * spec.steady_state.within + spec.fault.attempts * spec.fault.within + SLACK
     with DAG(
         dag_id=f"drill_{spec.name}",
         description=spec.description or f"{spec.fault.kind} of {spec.stream}",
@@ -161,7 +161,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         default_args={
             "owner": spec.owner,
             **RETRY,
-            "execution_timeout": timedelta(seconds=longest),
+            "execution_timeout": timedelta(seconds=spec.longest_step + SLACK),
         },
     ) as dag:
         _add_steps(spec.name, project)
@@ -173,13 +173,16 @@ def _add_steps(drill: str, project: Path) -> None:
     previous: BaseOperator | None = None
     for step in DrillStep:
         kind = DrillReportOperator if step is DrillStep.REPORT else DrillStepOperator
+        options = HEAL_RETRY if step is DrillStep.HEAL else {}
+        if step is DrillStep.REPORT:  # it always runs, and fails unless the drill passed
+            options = report_failures(project)
         task = kind(
             task_id=step.value,
             drill=drill,
             project=str(project),
             step=step.value,
             trigger_rule=TriggerRule.ALL_DONE,
-            **(HEAL_RETRY if step is DrillStep.HEAL else {}),
+            **options,
         )
         if step in (DrillStep.HEAL, DrillStep.REPORT):
             # Marking the run as failed or successful skips the waiting tasks, but not a teardown. The report is one

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
+from streamwarden.airflow.notifying import report_outages
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.services.housekeeping import sweep
@@ -30,6 +31,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         schedule="17 * * * *",  # not at the full hour, when most other jobs start
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,
         max_active_runs=1,
         tags=[TAG, "maintenance"],
         default_args={
@@ -37,6 +39,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
             "retries": 2,
             "retry_delay": timedelta(minutes=1),
             "execution_timeout": timedelta(minutes=15),
+            **report_outages(project),
         },
     ) as dag:
 

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk import DAG, TriggerRule, get_parsing_context
 
+from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.operators import REATTACH, StreamOperator
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.airflow.stopped import STOPPED, StoppedOperator
 from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
 from streamwarden.stream import NAME_PATTERN, StreamSpec
@@ -20,9 +23,6 @@ if TYPE_CHECKING:
 
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
-
-PREFIX: Final = "stream_"
-"""What the id of a stream's DAG begins with."""
 
 BROKEN: Final = "broken-config"
 
@@ -100,10 +100,20 @@ def _dag(
         # A run fails only when the stream is to stay down: the DAG then pauses itself and stays red.
         max_consecutive_failed_dag_runs=1,
         tags=sorted(tags),
-        default_args={"owner": owner, **REATTACH},
+        default_args={"owner": owner, **REATTACH, **report_failures(project)},
         dag_display_name=display_name or f"stream_{name}",
     ) as dag:
-        StreamOperator(task_id=TASK_ID, stream=name, project=str(project), doc_md=description)
+        folder = str(project)
+        run = StreamOperator(task_id=TASK_ID, stream=name, project=folder, doc_md=description)
+        run >> StoppedOperator(
+            task_id=STOPPED,
+            stream=name,
+            project=folder,
+            task_display_name="stopped on purpose",
+            doc_md="Deferred while the stream is stopped on purpose. A start ends it, and a new run begins.",
+            # It runs if `run` was skipped. If `run` failed, this task is a leaf that makes the whole run fail.
+            trigger_rule=TriggerRule.NONE_FAILED,
+        )
     return dag
 
 

@@ -20,10 +20,12 @@ from streamwarden.cli import (
     inspecting,
     linting,
     local,
+    notifying,
     preparing,
     replaying,
     streams,
     validating,
+    watching,
 )
 from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
@@ -73,8 +75,9 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, streams, draining, inspecting, checking, advising):
+for _part in (validating, linting, streams, draining, inspecting, checking, watching, advising):
     _part.register(app)
+app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
 preparing.register(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -134,7 +135,22 @@ def start(
 
         return supervise_here(space, spec, launched_by=who())
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
+    _report_supervision(space, stream)
     return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
+
+
+def _report_supervision(space: Workspace, stream: str) -> None:
+    """Let Airflow follow the driver, and say whether it does. Without an Airflow there is nothing to say."""
+    from streamwarden.services.fleet.airflow_supervision import hand_over
+
+    found = hand_over(space.store, stream, environ=os.environ, now=time.time())
+    if found is None:
+        return
+    if found.problem is not None:
+        say(f"{text(stream)}: [yellow]{text(found.dag_id)} could not be unpaused in Airflow[/]: {text(found.problem)}")
+        say("  While that DAG is paused, nothing restarts the driver if it fails")
+    elif found.unpaused:
+        say(f"{text(stream)}: unpaused {text(found.dag_id)} in Airflow, which now supervises it")
 
 
 def _report_start(space: Workspace, spec: StreamSpec, record: DriverRecord, *, reattached: bool, within: float) -> int:
@@ -227,6 +243,7 @@ def restart(
         report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
+    _report_supervision(space, stream)
     return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
 
 

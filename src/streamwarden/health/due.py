@@ -13,15 +13,18 @@ OLD_NEWS: Final = 86400.0
 """Seconds for which the end of an incident is still worth a notification."""
 
 
-def due_incidents(repository: IncidentRepository, now: float, resend_interval: float) -> tuple[IncidentGroup, ...]:
-    """All root incidents whose notification is due; of resolved ones, those of the last day. Raises StoreError.
+def notifiable(repository: IncidentRepository, now: float) -> tuple[IncidentGroup, ...]:
+    """The root incidents that a message may be about: the open ones, and those resolved within the last day.
 
-    An open incident of a stream that should be stopped is never due.
+    Incidents of streams that should be stopped are left out while they are open. Raises StoreError.
     """
-    ended = repository.unannounced(now - OLD_NEWS)  # first, so that an incident that ends meanwhile is not in both
-    announced = [IncidentGroup(each, tuple(repository.consequences(each.incident_id))) for each in ended]
-    roots = [each for each in grouped(repository.alarming()) if each.root.is_root]
-    return due((*announced, *roots), now, resend_interval)
+    # The resolved ones are read first, so that an incident that is resolved meanwhile is not missed.
+    ended = {each.incident_id: each for each in repository.ended(now - OLD_NEWS) if each.is_root}
+    current = [each for each in grouped(repository.alarming()) if each.root.is_root]
+    return (
+        *(IncidentGroup(each) for each in ended.values()),
+        *(each for each in current if each.root.incident_id not in ended),
+    )
 
 
 def due(groups: Iterable[IncidentGroup], now: float, resend_interval: float) -> tuple[IncidentGroup, ...]:

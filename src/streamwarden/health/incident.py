@@ -16,7 +16,8 @@ class Incident:
     Args:
         updated_at: when a verdict last changed or confirmed it.
         good: good verdicts in a row since the last bad one; enough of them resolve the incident.
-        notified_status: worst status that was sent at notified_at; OK once the end was announced.
+        notified_at, notified_status: when one channel was sent the last message, and the status in it: OK once the end
+            was sent. The store keeps them for each channel, see `health.delivery`.
         consequence_of: the id of the root incident that caused this one; None for a root incident. Only root incidents
             alarm: they notify, and commands count them. See `health.consequences`.
     """
@@ -52,9 +53,6 @@ class IncidentRepository(Protocol):
     def ended(self, since: float) -> Sequence[Incident]: ...
     def consequences(self, incident_id: str) -> Sequence[Incident]: ...
     def save(self, incident: Incident) -> None: ...
-    def unannounced(self, since: float) -> Sequence[Incident]: ...
-    def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
-        """Atomically set notified_at and notified_status if no process has notified since `before`; True: send it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.cli.exits import Exit
+from streamwarden.health.delivery import Delivery
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -343,10 +344,10 @@ def test_an_open_incident_is_sent_again_after_the_configured_interval(
     cli.project.stream("a")
     (cli.project.root / "config/notifications.yaml").write_text(f"resend_interval: {interval}\n")
     with cli.store() as store:
-        notified_at = time.time() - 60 * minutes
-        store.incidents.save(
-            replace(incident(Status.CRITICAL), notified_at=notified_at, notified_status=Status.CRITICAL)
-        )
+        open_one = incident(Status.CRITICAL)
+        store.incidents.save(open_one)
+        new = Delivery(subject=open_one.incident_id, channel="json-1")
+        store.deliveries.claim(new, Status.CRITICAL, time.time() - 60 * minutes)
     monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
     cli("check", "--notify")
     assert [message["title"] for message in inbox.messages] == ["CRITICAL: a: state size"] * sent

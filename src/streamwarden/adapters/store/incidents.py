@@ -66,8 +66,6 @@ class SqlIncidentRepository:
             "opened_at": incident.opened_at,
             "updated_at": incident.updated_at,
             "resolved_at": incident.resolved_at,
-            "notified_at": incident.notified_at,
-            "notified_status": incident.notified_status and incident.notified_status.value,
             "reason": incident.reason,
             "advice": incident.advice,
             "consequence_of": incident.consequence_of,
@@ -81,8 +79,6 @@ class SqlIncidentRepository:
             if known is None:
                 connection.execute(incidents.insert().values(row))
                 return True
-            if (known.notified_at or 0) > (incident.notified_at or 0):
-                row.update(notified_at=known.notified_at, notified_status=known.notified_status)
             connection.execute(incidents.update().where(this).values(row))
             return True
 
@@ -96,32 +92,6 @@ class SqlIncidentRepository:
     def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
-
-    def unannounced(self, since: float) -> Sequence[Incident]:
-        """Root incidents resolved since `since` (Unix seconds), oldest first, whose opening was notified but whose
-        resolution was not."""
-        query = incidents.select().where(
-            incidents.c.resolved_at >= since,
-            incidents.c.consequence_of.is_(None),
-            incidents.c.notified_at.is_not(None),
-            incidents.c.notified_status != Status.OK.value,
-        )
-        return self._read(query.order_by(incidents.c.resolved_at), None)
-
-    def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
-        """Atomically claim the right to notify: True to exactly one caller.
-
-        Granted if no process notified later than `before`; with None, if no process notified yet.
-        """
-        free: sa.ColumnElement[bool] = incidents.c.notified_at.is_(None)
-        if before is not None:
-            free = sa.or_(free, incidents.c.notified_at <= before)
-        claim = (
-            incidents.update()
-            .where(incidents.c.incident_id == incident.incident_id, free)
-            .values(notified_at=now, notified_status=incident.status.value)
-        )
-        return self._database.write(lambda connection: connection.execute(claim).rowcount) == 1
 
     def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
         if stream is not None:
@@ -153,6 +123,4 @@ def _incident(row: Row[Any]) -> Incident:
         peak=Status(row.peak),
         good=row.good,
         resolved_at=row.resolved_at,
-        notified_at=row.notified_at,
-        notified_status=None if row.notified_status is None else Status(row.notified_status),
     )

@@ -262,6 +262,14 @@ desired_states: Final = sa.Table(
     comment="What people want of a stream",
 )
 
+airflow_servers: Final = sa.Table(
+    "airflow_servers",
+    metadata,
+    _name("url", "address of the API server; it holds no account", primary_key=True),
+    _time("seen_at", "when a task of that installation last recorded it", nullable=False),
+    comment="Airflow installations that run the streams of this store",
+)
+
 
 def _verdict_columns() -> tuple[sa.Column[Any], ...]:
     return (
@@ -307,8 +315,6 @@ incidents: Final = sa.Table(
     _time("opened_at", nullable=False),
     _time("updated_at", nullable=False),
     _time("resolved_at"),
-    _time("notified_at"),
-    _name("notified_status"),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("advice", sa.Text, nullable=False),
     _name("consequence_of", "the incident that caused this one; empty for a root incident: only root incidents notify"),
@@ -352,4 +358,37 @@ journal_entries: Final = sa.Table(
     sa.Column("data", JsonText, nullable=False),
     sa.Index("ix_journal_entries_run_id", "run_id"),
     comment="What a drill saw, in order; only ever added to",
+)
+
+evaluations: Final = sa.Table(
+    "evaluations",
+    metadata,
+    _name("evaluator", "dag, watch or shell", primary_key=True),
+    _name("host", primary_key=True),
+    _time("at", "when the evaluation was completed", nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False, comment="how long it took"),
+    _count("streams", "streams that were judged", nullable=False),
+    _count("failures", "files and services that could not be read", nullable=False),
+    comment="The newest evaluation of each kind of process and host; a round that fails leaves no row",
+)
+
+deliveries: Final = sa.Table(
+    "deliveries",
+    metadata,
+    _name("subject", "an incident's id, or `crash:DRIVER`, `run:DAG:RUN`", primary_key=True),
+    _name("channel", "empty: every channel that has no row itself", primary_key=True),
+    _time("sent_at", "empty if no message was accepted yet"),
+    _name("sent_status", "status of the incident in that message"),
+    _time("failed_at", "when the channel refused the newest message"),
+    _count("attempts", "grows with each claim", nullable=False),
+    comment="What each channel was sent last of each incident and event; a row is claimed before a message is sent",
+)
+
+drill_schedules: Final = sa.Table(
+    "drill_schedules",
+    metadata,
+    _name("drill", primary_key=True),
+    sa.Column("schedule", sa.Text, nullable=False),
+    _time("since", "when this schedule was first seen not paused", nullable=False),
+    comment="The drills that Airflow runs on a schedule; a paused drill has no row",
 )
