@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import DAG, get_parsing_context
 
 from streamwarden.airflow.operators import REATTACH, StreamOperator
-from streamwarden.airflow.projects import START, TAG, data_of, project_of
-from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
+from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
@@ -39,7 +40,7 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
         return {wanted: task_dag(name, project)}
     from streamwarden.services.analysis.linting import lint_declared
 
-    catalog = load_catalog(project, data_of(project))
+    catalog = workspace(str(project)).catalog()
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
     dags = [stream_dag(spec, project, thresholds, lint_declared(spec, drills)) for spec in catalog.streams.values()]

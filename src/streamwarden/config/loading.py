@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from streamwarden.config.collisions import rules_across
 from streamwarden.config.kinds import without_keys_of_others
-from streamwarden.config.rules import name_problems, resolved, rules_across, rules_of_one
+from streamwarden.config.ownership import TenureOf, without_history
+from streamwarden.config.rules import name_problems, resolved, rules_of_one
 from streamwarden.config.schema import load, parse, refusal
 from streamwarden.config.thresholds import overrides
 from streamwarden.config.yaml_document import read_document
@@ -83,8 +85,12 @@ def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds
     return spec
 
 
-def load_catalog(project: Path, data: Path) -> Catalog:
-    """Every stream of `project`. Raises ConfigError only if there is no folder `config/streams`."""
+def load_catalog(project: Path, data: Path, tenure_of: TenureOf = without_history) -> Catalog:
+    """Every stream of `project`. Raises ConfigError only if there is no folder `config/streams`.
+
+    Args:
+        tenure_of: says which of two streams that name one place keeps it.
+    """
     streams: dict[str, StreamSpec] = {}
     broken: dict[str, ConfigError] = {}
     try:
@@ -96,7 +102,7 @@ def load_catalog(project: Path, data: Path) -> Catalog:
             streams[path.stem] = load_stream(path, project=project, data=data, thresholds=thresholds)
         except ConfigError as error:
             broken[path.stem] = error
-    for name, problems in rules_across(streams.values()).items():
+    for name, problems in rules_across(streams.values(), tenure_of).items():
         broken[name] = ConfigFileError(_shown(Path(streams[name].file), project), problems)
     return Catalog({name: spec for name, spec in streams.items() if name not in broken}, broken)
 
