@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import DAG, get_parsing_context
 
 from streamwarden.airflow.operators import REATTACH, StreamOperator
-from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
@@ -43,11 +44,15 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
     catalog = workspace(str(project)).catalog()
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
-    dags = [stream_dag(spec, project, thresholds, lint_declared(spec, drills)) for spec in catalog.streams.values()]
-    for stem, error in catalog.broken.items():
-        # A file that no stream can be named after never had a DAG, so none can be lost.
-        name = stem if NAME_PATTERN.fullmatch(stem) else None
-        dags.append(broken_dag(name or _safe(stem), project, error))
+    dags = [
+        built(
+            lambda spec=spec: stream_dag(spec, project, thresholds, lint_declared(spec, drills)),  # type: ignore[misc]
+            partial(broken_dag, name, project),
+            where=spec.file,
+        )
+        for name, spec in catalog.streams.items()
+    ]
+    dags += [broken_dag(dag_name(stem, NAME_PATTERN), project, error) for stem, error in catalog.broken.items()]
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -120,7 +125,3 @@ def _thresholds(project: Path) -> Thresholds | ConfigError:
         return load_thresholds(project)
     except ConfigError as error:
         return error
-
-
-def _safe(stem: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in stem)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from streamwarden.config.airflow_limits import label_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.paths import resolve
 from streamwarden.config.places import GLOB, Place, locations
@@ -48,7 +49,8 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
     """Problems of one stream. `spec` has resolved paths, `raw` the paths as they were written."""
     return [
         *_name(raw.name, stem),
-        *_job(raw.job, spec.job),
+        *_job(raw.job, spec.job, spec.project),
+        *label_problems(spec.owner, spec.tags),
         *_spelling(raw),
         *_numbers(spec),
         *_queries(spec),
@@ -78,7 +80,8 @@ def _name(name: str, stem: str) -> list[Problem]:
     return problems
 
 
-def _job(written: str, job: str) -> list[Problem]:
+def _job(written: str, job: str, project: str) -> list[Problem]:
+    """A job is executed with the rights of Airflow, so it has to be a file that the project's owners keep there."""
     path = Path(job)
     if path.suffix != ".py":
         return [Problem(key=("job",), observed=show(written), allowed="a Python file, such as spark_jobs/NAME.py")]
@@ -89,6 +92,15 @@ def _job(written: str, job: str) -> list[Problem]:
                 observed=f"{show(written)}: there is no file {job}",
                 allowed="a Python file below the project folder",
                 next_step="create it or correct the path",
+            )
+        ]
+    if not path.resolve().is_relative_to(Path(project).resolve()):
+        return [
+            Problem(
+                key=("job",),
+                observed=f"{show(written)} is the file {path.resolve()}, outside the project",
+                allowed=f"a Python file below the project folder {project}, also after symbolic links are followed",
+                next_step="copy the job and the modules that it imports into the project",
             )
         ]
     return []
