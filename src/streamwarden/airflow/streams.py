@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,9 +12,10 @@ from airflow.sdk import DAG, TriggerRule, get_parsing_context
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.operators import REATTACH, StreamOperator
-from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
 from streamwarden.airflow.stopped import STOPPED, StoppedOperator
-from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
@@ -39,14 +41,18 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
         return {wanted: task_dag(name, project)}
     from streamwarden.services.analysis.linting import lint_declared
 
-    catalog = load_catalog(project, data_of(project))
+    catalog = workspace(str(project)).catalog()
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
-    dags = [stream_dag(spec, project, thresholds, lint_declared(spec, drills)) for spec in catalog.streams.values()]
-    for stem, error in catalog.broken.items():
-        # A file that no stream can be named after never had a DAG, so none can be lost.
-        name = stem if NAME_PATTERN.fullmatch(stem) else None
-        dags.append(broken_dag(name or _safe(stem), project, error))
+    dags = [
+        built(
+            lambda spec=spec: stream_dag(spec, project, thresholds, lint_declared(spec, drills)),  # type: ignore[misc]
+            partial(broken_dag, name, project),
+            where=spec.file,
+        )
+        for name, spec in catalog.streams.items()
+    ]
+    dags += [broken_dag(dag_name(stem, NAME_PATTERN), project, error) for stem, error in catalog.broken.items()]
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -129,7 +135,3 @@ def _thresholds(project: Path) -> Thresholds | ConfigError:
         return load_thresholds(project)
     except ConfigError as error:
         return error
-
-
-def _safe(stem: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in stem)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
 
     from streamwarden.adapters.store import Store
     from streamwarden.config.loading import Catalog
+    from streamwarden.config.ownership import Tenure
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.faults import Fault
     from streamwarden.drills.parts import FaultKind
@@ -93,10 +94,13 @@ class Workspace:
         }
 
     def catalog(self) -> Catalog:
-        """All streams, read again: a file that was added or corrected counts at once."""
+        """All streams, read again: a file that was added or corrected counts at once.
+
+        If two streams name one place, the store says which of them keeps it.
+        """
         from streamwarden.config.loading import load_catalog
 
-        return load_catalog(self.project, self.data)
+        return load_catalog(self.project, self.data, self._tenure)
 
     def stream(self, name: str) -> StreamSpec:
         """One stream. Raises ConfigError if it is not there or its file is broken."""
@@ -122,6 +126,11 @@ class Workspace:
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec
+
+    def _tenure(self, stream: str) -> Tenure | None:
+        from streamwarden.services.fleet.tenure import tenure
+
+        return tenure(self.store, stream, time.time()) if self._has_store() else None
 
     def _has_store(self) -> bool:
         """Whether the store exists yet: reading a checkpoint must not create one."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from streamwarden.lifecycle.location import canonical
 from streamwarden.spark.graceful import terminated
 from streamwarden.spark.listener import ProgressListener, QueryEvent
 from streamwarden.stream import TriggerSpec
@@ -152,7 +153,7 @@ def same_place(actual: str, declared: str) -> bool:
     """Whether Spark's full name of a location is the declared one, which may leave the host out (`hdfs:///a`)."""
     from urllib.parse import urlsplit
 
-    if plain_path(actual) == plain_path(declared):
+    if canonical(plain_path(actual)) == canonical(plain_path(declared)):
         return True
     full, short = urlsplit(actual), urlsplit(declared)
     named = (full.scheme, full.path.rstrip("/")) == (short.scheme, short.path.rstrip("/"))

@@ -149,6 +149,7 @@ def test_a_build_that_returns_no_query_is_the_jobs_fault() -> None:
         ("hdfs://namenode:8020/b", "hdfs:///a", False),
         ("s3a://bucket/a", "hdfs:///a", False),
         ("/a", "hdfs:///a", False),
+        ("s3a://bucket/a/", "s3://bucket//a", True),
     ],
 )
 def test_the_checkpoint_may_be_declared_without_its_host(actual: str, declared: str, same: bool) -> None:
