@@ -1,0 +1,162 @@
+"""Redaction: the one place that decides what a secret is, and that hides secrets in what is stored or shown.
+
+A secret is recognized in three ways:
+
+- by its name: the value of a key such as `kafka.sasl.jaas.config`, in a mapping and in text (`password=X`,
+  `"token": "X"`, `--password X`, an argument after `--password`);
+- by its form: the password in a URL, a bearer token, a private key in PEM;
+- by its value: what this process has read as a secret before, such as the password of a connection (`remember`).
+
+Redacting twice gives the same as redacting once. A redacted value never becomes a value again: `restored` takes the
+real one from the stream's file, and a driver is not launched with a redacted value (`is_redacted`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+REDACTED: Final = "*********(redacted)"
+"""What a secret is replaced by. Spark writes the same text."""
+
+NAMES: Final = (
+    r"secret(?!KeyRef)|password|passwd|passphrase|\bpwd\b|token|credential|authorization|jaas[._-]?config|"
+    r"basic[._-]?auth|(?:access|private|account|api|keystore)[._-]?key\b"
+)
+"""A name of which a part matches this is the name of a secret. Spark reads it too (`spark.redaction.regex`)."""
+
+SHORTEST: Final = 6
+"""Characters of a remembered secret: a shorter one would hide ordinary words."""
+
+_NAME: Final = re.compile(NAMES, re.IGNORECASE)
+_WORD: Final = rf"(?:{NAMES})[\w.-]{{0,64}}"
+_VALUE: Final = (
+    r"""(?:(")(?:[^"\\\n]|\\.)*|(')(?:[^'\\\n]|\\.)*|(\\")(?:[^"\\\n]|\\[^"\n])*"""  # in quotation marks
+    r"""|[^\s,;&"'<>|`\\][^\s,;&"'<>|`]*)"""
+)
+_FLAG: Final = re.compile(rf"--?[\w.-]{{0,64}}?{_WORD}", re.IGNORECASE)
+# Each repetition is bounded or cannot overlap the next part, so that no text takes more than linear time.
+_IN_TEXT: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for pattern in (
+        r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\s\S]*?(?=-----END|\Z)",
+        r"(://[^\s/:@\"']{0,256}:)(?!\*+@)[^\s/\"']{1,1024}(?=@)",
+        r"(\bbearer\s)[\w.~+/=-]{8,}",
+        rf"({_WORD}[^\S\n]{{0,4}}=[^\S\n]{{0,4}}){_VALUE}",
+        rf"({_WORD}\\?[\"'][^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){_VALUE}",
+        rf"(^[^\S\n]{{0,40}}(?:- )?[\w.-]{{0,100}}?{_WORD}:[^\S\n]{{1,4}}){_VALUE}",
+        rf"((?<![\w-])--[\w.-]{{0,64}}?{_WORD}[^\S\n]{{1,4}})(?!-){_VALUE}",
+    )
+)
+_remembered: set[str] = set()
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a setting, an option or a variable of this name is a secret."""
+    return _NAME.search(name) is not None
+
+
+def remember(*values: str | None) -> None:
+    """Redact these values from now on wherever they occur in text of this process. Short ones are left out."""
+    _remembered.update(value for value in values if value is not None and len(value) >= SHORTEST)
+
+
+def redacted(value: Any) -> Any:
+    """JSON-like data without secrets. Numbers and truth values stay, also under the name of a secret."""
+    if isinstance(value, str):
+        return redacted_text(value)
+    if isinstance(value, Mapping):
+        return {key: _hidden(each) if is_secret(str(key)) else redacted(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        items = _arguments(value)
+        return list(items) if isinstance(value, list) else tuple(items)
+    return value
+
+
+def redacted_text(text: str) -> str:
+    """`text` without secrets."""
+    for pattern in _IN_TEXT:
+        text = pattern.sub(_hide, text)
+    for value in sorted(_remembered, key=len, reverse=True):
+        text = text.replace(value, REDACTED)
+    return text
+
+
+def redacted_properties(text: str) -> str:
+    """The lines `key=value` of a properties file without secrets."""
+    return "".join(_property(line) for line in text.splitlines(keepends=True))
+
+
+def is_redacted(value: Any) -> bool:
+    """Whether a redacted value is anywhere in JSON-like data."""
+    return any(REDACTED in text for text in _texts(value))
+
+
+def restored(shown: Any, real: Any) -> Any:
+    """`shown` with the values of `real` in place of those that were redacted.
+
+    A value is taken only from the same place, and only if it looks the same when it is redacted. Otherwise it stays
+    redacted: `real` is another document by now.
+    """
+    return _restored(shown, redacted(real), real)
+
+
+def secrets_of(value: Any) -> list[str]:
+    """Each text of JSON-like data that stands under the name of a secret."""
+    if not isinstance(value, Mapping):
+        return [each for item in value for each in secrets_of(item)] if isinstance(value, list | tuple) else []
+    return [text for key, each in value.items() for text in (_texts(each) if is_secret(str(key)) else secrets_of(each))]
+
+
+def _hide(match: re.Match[str]) -> str:
+    """What introduces the secret, with the quotation mark that opens it."""
+    return "".join(part for part in match.groups() if part) + REDACTED
+
+
+def _hidden(value: Any) -> Any:
+    """`value`, which has the name of a secret, with each text redacted. An empty text is not a secret."""
+    if isinstance(value, str):
+        return REDACTED if value else value
+    if isinstance(value, Mapping):
+        return {key: _hidden(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(each) for each in value]
+    return value
+
+
+def _arguments(values: Sequence[Any]) -> Iterator[Any]:
+    """Items of a list; the one after a flag such as `--password` is its value."""
+    flagged = False
+    for value in values:
+        is_value = flagged and isinstance(value, str) and not value.startswith("--")
+        yield _hidden(value) if is_value else redacted(value)
+        flagged = isinstance(value, str) and _FLAG.fullmatch(value) is not None
+
+
+def _property(line: str) -> str:
+    key, separator, value = line.rstrip("\n").partition("=")
+    if separator and value and is_secret(key):
+        return f"{key}={REDACTED}\n"
+    return redacted_text(line)
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+def _restored(shown: Any, hidden: Any, real: Any) -> Any:
+    if isinstance(shown, str):
+        return real if shown == hidden and REDACTED in shown else shown
+    if isinstance(shown, Mapping) and isinstance(hidden, Mapping):
+        return {key: _restored(each, hidden.get(key), real.get(key)) for key, each in shown.items()}
+    if isinstance(shown, list | tuple) and isinstance(hidden, list | tuple) and len(shown) == len(hidden):
+        return [_restored(*each) for each in zip(shown, hidden, real, strict=True)]
+    return shown
