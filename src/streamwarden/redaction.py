@@ -103,10 +103,9 @@ def restored(shown: Any, real: Any) -> Any:
 
 
 def secrets_of(value: Any) -> list[str]:
-    """Each text of JSON-like data that stands under the name of a secret."""
-    if not isinstance(value, Mapping):
-        return [each for item in value for each in secrets_of(item)] if isinstance(value, list | tuple) else []
-    return [text for key, each in value.items() for text in (_texts(each) if is_secret(str(key)) else secrets_of(each))]
+    """Each secret of JSON-like data that `redacted` hides, for `remember`."""
+    hidden = zip(_texts(redacted(value)), _texts(value), strict=True)
+    return [text[len(before) : len(text) - len(after)] for shown, text in hidden for before, after in _around(shown)]
 
 
 def _hide(match: re.Match[str]) -> str:
@@ -150,6 +149,12 @@ def _texts(value: Any) -> Iterable[str]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _texts(each)
+
+
+def _around(shown: str) -> list[tuple[str, str]]:
+    """What stands before and after the secret of a text that was redacted in one place."""
+    before, *after = shown.split(REDACTED)
+    return [(before, after[0])] if len(after) == 1 else []
 
 
 def _restored(shown: Any, hidden: Any, real: Any) -> Any:

@@ -1,7 +1,8 @@
 """The driver folder: which files a driver's life leaves, and how they are written.
 
-    spec.json          the resolved spec that the driver runs
-    spark.properties   Spark's settings (a file, so that no setting shows in a process list)
+    spec.json          the resolved spec that the driver runs, with its secrets redacted
+    secrets.json       the same spec with its secrets, if it has any; removed after the end
+    spark.properties   Spark's settings (a file, so that no setting shows in a process list); redacted after the end
     driver.log         stdout and stderr of spark-submit
     keeper.json        identity of the supervisor process
     lease.json         the lease that the launcher took for the driver
@@ -32,9 +33,11 @@ from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdenti
 from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.redaction import redacted, redacted_properties
 from streamwarden.stream import TriggerSpec
 
 SPEC: Final = "spec.json"
+SECRETS: Final = "secrets.json"
 PROPERTIES: Final = "spark.properties"
 LOG: Final = "driver.log"
 SUPERVISOR: Final = "keeper.json"
@@ -89,6 +92,29 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 document = json.loads(line)
                 if isinstance(document, dict):
                     yield document
+
+
+def write_spec(folder: Path, document: Mapping[str, Any]) -> None:
+    """The spec that the driver runs. What people and other processes read of it holds no secret."""
+    shown = redacted(document)
+    write_document(folder / SPEC, shown)
+    if shown != document:
+        write_document(folder / SECRETS, document)
+
+
+def read_spec(folder: Path) -> dict[str, Any] | None:
+    """The spec that the driver runs, with its secrets until the driver has ended; None if there is none."""
+    return read_document(folder / SECRETS) or read_document(folder / SPEC)
+
+
+def remove_secrets(folder: Path) -> None:
+    """Remove the secrets from the folder of a driver that has ended. A disk that fails is tried again by the next
+    process that observes the driver."""
+    with contextlib.suppress(OSError):
+        (folder / SECRETS).unlink(missing_ok=True)
+        settings = (folder / PROPERTIES).read_text(encoding="ascii")
+        if (shown := redacted_properties(settings)) != settings:
+            write_text(folder / PROPERTIES, shown)
 
 
 def write_process(folder: Path, process: ProcessIdentity) -> None:

@@ -16,12 +16,13 @@ from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.storage import object_stores
-from streamwarden.errors import ProcessError
+from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
+from streamwarden.redaction import is_redacted
 from streamwarden.services.fleet import class_archive, supervisor_process
 from streamwarden.stream import StreamSpec
 
@@ -77,13 +78,21 @@ def write_folder(
 ) -> None:
     """Write what the driver reads at its start: spec, lease, Spark's properties with `more`. The files are private.
 
-    Raises ProcessError if the stream needs jars that are missing.
+    Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
     """
     from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
 
     (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
     folder.chmod(0o700)
-    files.write_document(folder / files.SPEC, spec_to_dict(spec))
+    document = spec_to_dict(spec)
+    if is_redacted(document):
+        raise ConfigError(
+            "a secret of the stream is not known any more: the stored specification holds only its place",
+            expected=f"the same secret in {spec.file or 'the file of the stream'} as when the run began",
+            where=f"stream {spec.name}",
+            next_step="begin a new run: it reads the stream's file again",
+        )
+    files.write_spec(folder, document)
     files.write_lease(folder, lease)
     archive = class_archive.find(Path(environment["JAVA_HOME"]))
     flags = class_archive.flags(archive) if archive is not None else ()

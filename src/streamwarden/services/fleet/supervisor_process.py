@@ -64,6 +64,7 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
             },
         )
         _record_exit(folder)
+        files.remove_secrets(folder)
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     process = processes.identity(child.pid)
@@ -88,6 +89,7 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
     )
     shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
     _record_exit(folder)
+    files.remove_secrets(folder)
 
 
 def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
