@@ -15,6 +15,25 @@ PRIVATE: Final = 0o600
 SHARED: Final = 0o666
 """Mode of a file that others may read as far as this process's umask lets them."""
 
+PRIVATE_FOLDER: Final = 0o700
+"""Mode of a folder that only its owner opens. What is in it is private, whatever its own mode."""
+
+
+def private_folder(path: Path, *, below: Path) -> None:
+    """Create `path`, and its parents below `below`, each for its owner alone. A folder that exists keeps its mode.
+
+    `below` itself is created with this process's umask: it may hold data for other users too. Raises OSError.
+    """
+    below.mkdir(parents=True, exist_ok=True)
+    inner = path.relative_to(below)
+    for folder in (*reversed(inner.parents), inner):
+        (below / folder).mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def private_file(path: str, flags: int) -> int:
+    """An `opener` for `open`, which creates a file for its owner alone."""
+    return os.open(path, flags, PRIVATE)
+
 
 @contextmanager
 def replacing(path: Path, *, mode: int = SHARED, durable: bool = True, part: Path | None = None) -> Iterator[BinaryIO]:

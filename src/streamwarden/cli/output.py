@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from streamwarden.errors import StreamwardenError
+from streamwarden.redaction import redacted, redacted_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,8 +62,8 @@ def text(value: object) -> str:
 
 
 def as_json(value: object) -> None:
-    """Print `value` to stdout as JSON."""
-    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
+    """Print `value` to stdout as JSON, without secrets."""
+    json.dump(redacted(plain(value)), sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
@@ -84,9 +85,9 @@ def plain(value: Any) -> Any:
 
 
 def error_block(error: StreamwardenError) -> None:
-    """Print one block to stderr: what was observed, where, what was expected, what to do next."""
-    lines = [f"[bold red]Error:[/] {text(error.observed)}"]
+    """Print one block to stderr: what was observed, where, what was expected, what to do next. It shows no secret."""
+    lines = [f"[bold red]Error:[/] {text(redacted_text(error.observed))}"]
     for label, part in (("where", error.where), ("expected", error.expected), ("next", error.next_step)):
         if part:
-            lines.append(f"  [bold]{label}:[/] {text(part)}")
+            lines.append(f"  [bold]{label}:[/] {text(redacted_text(part))}")
     console(sys.stderr).print("\n".join(lines), soft_wrap=True)

@@ -6,9 +6,11 @@ new and empty store without any lease.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sqlite3
+import stat
 import weakref
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +25,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DisconnectionError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import Pool, QueuePool
 
+from streamwarden import disk
 from streamwarden.adapters.store.explain import Explanation, explain
 from streamwarden.errors import StoreError
 
@@ -30,6 +33,8 @@ T = TypeVar("T")
 
 _ATTEMPTS: Final = 5
 """A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
+
+_EARLIER_MODE: Final = 0o644
 
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
@@ -80,7 +85,7 @@ class Database:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644))
+            _make_private(self.path)
             connection = self._open_sqlite(self.path)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -156,6 +161,18 @@ class Database:
             observed = observed.replace(str(self._url.password), "***")
         kind = StoreBusy if explained.busy else StoreError
         return kind(observed, expected=explained.expected, where=f"store {self.where}", next_step=explained.next_step)
+
+
+def _make_private(path: Path) -> None:
+    """Create the file, for its owner alone: SQLite gives its log and its index the mode of the database. A file with
+    the mode that earlier versions gave it becomes private; any other mode is somebody's choice."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, disk.PRIVATE)
+    try:
+        if stat.S_IMODE(os.fstat(handle).st_mode) == _EARLIER_MODE:
+            with contextlib.suppress(PermissionError):  # the file of another user, who let this one write to it
+                os.fchmod(handle, disk.PRIVATE)
+    finally:
+        os.close(handle)
 
 
 def insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:

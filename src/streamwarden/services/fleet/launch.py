@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from streamwarden import disk
 from streamwarden.adapters.connections import PREFIX
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
@@ -82,8 +83,7 @@ def write_folder(
     """
     from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
 
-    (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
-    folder.chmod(0o700)
+    disk.private_folder(folder / files.TEMPORARY, below=data)
     document = spec_to_dict(spec)
     if is_redacted(document):
         raise ConfigError(

@@ -80,7 +80,7 @@ class LogTail:
             return ()
         self._shown = offset + len(data)
         if self._mark is not None:
-            disk.replace(self._mark, str(self._shown), durable=False)
+            disk.replace(self._mark, str(self._shown), mode=disk.PRIVATE, durable=False)
         lines = data.decode("utf-8", errors="replace").splitlines()
         if skipped:
             lines.insert(0, f"… {skipped} bytes were skipped, the whole log is {self._log}")

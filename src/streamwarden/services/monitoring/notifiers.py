@@ -13,6 +13,7 @@ from typing import Final
 from streamwarden.errors import ConfigError, StreamwardenError
 from streamwarden.health.incident import Incident, IncidentRepository, due_incidents
 from streamwarden.health.verdict import Status
+from streamwarden.redaction import redacted_text
 from streamwarden.units import format_duration
 
 URLS_VARIABLE: Final = "STREAMWARDEN_NOTIFY_URLS"
@@ -72,7 +73,7 @@ def compose(incident: Incident, now: float) -> Notification:
             lines.append(f"What to do: {incident.advice}")
         lines.append(f"Details: streamwarden check {incident.stream}; streamwarden status {incident.stream}")
     lines.append(f"Incident {incident.incident_id}")
-    return Notification(title=title, body="\n".join(lines), incident=incident)
+    return Notification(title=title, body=redacted_text("\n".join(lines)), incident=incident)
 
 
 def due_notifications(
