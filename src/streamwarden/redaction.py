@@ -30,7 +30,10 @@ SHORTEST: Final = 6
 """Characters of a remembered secret: a shorter one would hide ordinary words."""
 
 _NAME: Final = re.compile(NAMES, re.IGNORECASE)
-_WORD: Final = rf"(?:{NAMES})[\w.-]{{0,64}}"
+_HARMLESS: Final = ("file", "path", "provider")
+"""How a name ends that says where a secret is, and not the secret."""
+
+_WORD: Final = rf"(?:{NAMES})[\w.-]{{0,64}}" + "".join(f"(?<!{end})" for end in _HARMLESS)
 _VALUE: Final = (
     r"""(?:(")(?:[^"\\\n]|\\.)*|(')(?:[^'\\\n]|\\.)*|(\\")(?:[^"\\\n]|\\[^"\n])*"""  # in quotation marks
     r"""|[^\s,;&"'<>|`\\][^\s,;&"'<>|`]*)"""
@@ -54,7 +57,7 @@ _remembered: set[str] = set()
 
 def is_secret(name: str) -> bool:
     """Whether the value of a setting, an option or a variable of this name is a secret."""
-    return _NAME.search(name) is not None
+    return _NAME.search(name) is not None and not name.lower().endswith(_HARMLESS)
 
 
 def remember(*values: str | None) -> None:

@@ -33,7 +33,7 @@ from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdenti
 from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
-from streamwarden.redaction import redacted, redacted_properties
+from streamwarden.redaction import redacted, redacted_properties, remember, secrets_of
 from streamwarden.stream import TriggerSpec
 
 SPEC: Final = "spec.json"
@@ -107,9 +107,12 @@ def read_spec(folder: Path) -> dict[str, Any] | None:
     return read_document(folder / SECRETS) or read_document(folder / SPEC)
 
 
-def remove_secrets(folder: Path) -> None:
-    """Remove the secrets from the folder of a driver that has ended. A disk that fails is tried again by the next
-    process that observes the driver."""
+def tidy(folder: Path) -> None:
+    """Remove what a driver needs no more after its end: its temporary files and its secrets, which this process redacts
+    from now on. What a failing disk keeps is removed by the next process that observes the driver."""
+    with contextlib.suppress(OSError):
+        disk.remove_folder(folder / TEMPORARY, below=folder.parent)
+    remember(*secrets_of(read_spec(folder) or {}))
     with contextlib.suppress(OSError):
         (folder / SECRETS).unlink(missing_ok=True)
         settings = (folder / PROPERTIES).read_text(encoding="ascii")
@@ -156,7 +159,7 @@ def read_stop(folder: Path) -> StopRequest | None:
 
 def write_outcome(folder: Path, record: ExitRecord) -> None:
     """Why the driver ended, as the runner reports it."""
-    write_document(folder / OUTCOME, dataclasses.asdict(record))
+    write_document(folder / OUTCOME, redacted(dataclasses.asdict(record)))
 
 
 def read_outcome(folder: Path) -> ExitRecord | None:
@@ -167,7 +170,7 @@ def read_outcome(folder: Path) -> ExitRecord | None:
 
 def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
     """The driver's queries, for the process that records its end if the store did not get them."""
-    write_document(folder / QUERIES, {record.query_id: dataclasses.asdict(record) for record in records})
+    write_document(folder / QUERIES, redacted({record.query_id: dataclasses.asdict(record) for record in records}))
 
 
 def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
@@ -178,7 +181,7 @@ def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
 
 def append_event(folder: Path, event: DriverEvent) -> None:
     """Add an event to the driver's own journal."""
-    append_line(folder / EVENTS, dataclasses.asdict(event))
+    append_line(folder / EVENTS, redacted(dataclasses.asdict(event)))
 
 
 def read_events(folder: Path) -> tuple[DriverEvent, ...]:

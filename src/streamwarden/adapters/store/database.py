@@ -28,6 +28,7 @@ from sqlalchemy.pool import Pool, QueuePool
 from streamwarden import disk
 from streamwarden.adapters.store.explain import Explanation, explain
 from streamwarden.errors import StoreError
+from streamwarden.redaction import is_secret, redacted_text, remember
 
 T = TypeVar("T")
 
@@ -55,6 +56,8 @@ class Database:
 
     def __init__(self, url: str, *, busy_timeout: float = 2.0) -> None:
         self._url = _parse(url)
+        if self._url.password not in (self._url.username, self._url.database, self._url.host):
+            remember(self._url.password)
         self.busy_timeout = busy_timeout
         self.where = safe_url(self._url)
         self.path = Path(self._url.database or "") if self._url.get_backend_name() == "sqlite" else None
@@ -156,8 +159,8 @@ class Database:
 
     def _translate(self, error: BaseException) -> StoreError:
         explained: Explanation = explain(error, path=self.path, busy_timeout=self.busy_timeout)
-        observed = explained.observed
-        if self._url.password:
+        observed = redacted_text(explained.observed)
+        if self._url.password:  # however short it is
             observed = observed.replace(str(self._url.password), "***")
         kind = StoreBusy if explained.busy else StoreError
         return kind(observed, expected=explained.expected, where=f"store {self.where}", next_step=explained.next_step)
@@ -202,10 +205,7 @@ def _upsert(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> sa.Inser
 
 def safe_url(url: URL) -> str:
     """The URL with passwords masked, also those in its query."""
-    secret = ("pass", "pwd", "secret", "token", "key")
-    masked = {
-        name: "***" if any(part in name.lower() for part in secret) else value for name, value in url.query.items()
-    }
+    masked = {name: "***" if is_secret(name) else value for name, value in url.query.items()}
     return url.set(query=masked).render_as_string(hide_password=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -107,8 +106,7 @@ class ExitRecorder:
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
             self._store.leases.release(lease, now=self._clock())
         if process_alive(folder, record.process) is False:
-            shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
-            files.remove_secrets(folder)
+            files.tidy(folder)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else found
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -63,8 +62,8 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
                 "errno": error.errno,
             },
         )
+        files.tidy(folder)
         _record_exit(folder)
-        files.remove_secrets(folder)
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     process = processes.identity(child.pid)
@@ -87,9 +86,8 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
         folder / files.EXIT,
         {"exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": ended_at},
     )
-    shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
+    files.tidy(folder)
     _record_exit(folder)
-    files.remove_secrets(folder)
 
 
 def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
