@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from streamwarden import disk
-from streamwarden.adapters.connections import PREFIX
+from streamwarden.adapters.connections import PREFIX, variable
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
@@ -20,11 +20,13 @@ from streamwarden.adapters.storage import object_stores
 from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.environment import declared, inherited
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
-from streamwarden.redaction import is_redacted
+from streamwarden.redaction import is_redacted, is_secret
 from streamwarden.services.fleet import class_archive, supervisor_process
+from streamwarden.services.fleet.addresses import listening_environment
 from streamwarden.stream import StreamSpec
 
 RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"
@@ -37,14 +39,18 @@ SPAWN_TIMEOUT: Final = 20.0
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
 ) -> dict[str, str]:
-    """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java, and
-    ConfigError for a connection to an object store that is missing or cannot be used.
+    """What a driver needs of this process's environment, `more`, and what this package adds. Raises ProcessError if
+    there is no usable Java, and ConfigError for a variable that is missing, or a connection to an object store that is
+    missing or cannot be used.
 
     Args:
         own_spark: the driver runs on the Spark that was installed with this package, not on one that the caller named.
     """
-    merged = {**os.environ, **(more or {})}
-    merged["JAVA_HOME"] = str(find_java(merged))
+    everything = {**os.environ, **(more or {})}
+    variables = {name: variable(name) for name in spec.connections}
+    own_store = _has_own_store(spec, everything)
+    merged = {**inherited(everything, spec, connections=variables, own_store=own_store), **(more or {})}
+    merged["JAVA_HOME"] = str(find_java(everything))
     merged["STREAMWARDEN_STORE_URL"] = store_url
     merged["STREAMWARDEN_DATA"] = str(data)
     if spec.project:
@@ -53,6 +59,7 @@ def driver_environment(
     merged["PYTHONUNBUFFERED"] = "1"
     # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
     merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    merged |= listening_environment(spec.spark, merged)
     if own_spark:
         merged["SPARK_HOME"] = str(spark_home())
     for name, value in _store_environment(spec, merged).items():
@@ -61,6 +68,12 @@ def driver_environment(
         else:
             merged[name] = value
     return merged
+
+
+def _has_own_store(spec: StreamSpec, environ: Mapping[str, str]) -> bool:
+    """Whether the stream is in an object store that it reaches with the credentials of this host."""
+    name = spec.storage.connection
+    return bool(spec.in_object_store) and (name is None or object_stores.access(name, environ).key is None)
 
 
 def _store_environment(spec: StreamSpec, environ: Mapping[str, str]) -> dict[str, str | None]:
@@ -108,12 +121,13 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
 
     Connections, a store URL with a password and the key of an object store are passed as secrets.
     """
-    own = {"STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    asked = declared({**os.environ, **more}, spec)
+    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
     there = _store_environment(spec, {**os.environ, **more})
     own |= {name: value for name, value in there.items() if value is not None}
-    secret = [*object_stores.SECRETS, *(name for name in more if name.startswith(PREFIX))]
+    secret = [*object_stores.SECRETS, *(name for name in (*more, *asked) if name.startswith(PREFIX) or is_secret(name))]
     if urlsplit(store_url).password:
         secret.append("STREAMWARDEN_STORE_URL")
     return cluster_environment(spec, {**more, **own}, secret=secret)
