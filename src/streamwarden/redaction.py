@@ -27,7 +27,9 @@ NAMES: Final = (
 """A name of which a part matches this is the name of a secret. Spark reads it too (`spark.redaction.regex`)."""
 
 SHORTEST: Final = 6
-"""Characters of a remembered secret: a shorter one would hide ordinary words."""
+LONGEST_WORD: Final = 15
+"""A remembered secret has at least this many characters, and more than this many if all of them are letters: any other
+might hide an ordinary word, or a part of a path."""
 
 _NAME: Final = re.compile(NAMES, re.IGNORECASE)
 _HARMLESS: Final = ("file", "path", "provider")
@@ -61,8 +63,8 @@ def is_secret(name: str) -> bool:
 
 
 def remember(*values: str | None) -> None:
-    """Redact these values from now on wherever they occur in text of this process. Short ones are left out."""
-    _remembered.update(value for value in values if value is not None and len(value) >= SHORTEST)
+    """Redact these values from now on wherever they occur in text of this process. What may be a word is left out."""
+    _remembered.update(value for value in values if value is not None and not _may_be_a_word(value))
 
 
 def redacted(value: Any) -> Any:
@@ -109,6 +111,10 @@ def secrets_of(value: Any) -> list[str]:
     """Each secret of JSON-like data that `redacted` hides, for `remember`."""
     hidden = zip(_texts(redacted(value)), _texts(value), strict=True)
     return [text[len(before) : len(text) - len(after)] for shown, text in hidden for before, after in _around(shown)]
+
+
+def _may_be_a_word(value: str) -> bool:
+    return len(value) < SHORTEST or (len(value) <= LONGEST_WORD and value.isalpha())
 
 
 def _hide(match: re.Match[str]) -> str:

@@ -55,10 +55,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str 
 
 
 def text(value: object) -> str:
-    """`value` as text that Rich does not interpret as markup."""
+    """`value` as text without secrets that Rich does not interpret as markup."""
     from rich.markup import escape
 
-    return escape(str(value))
+    return escape(redacted_text(str(value)))
 
 
 def as_json(value: object) -> None:
@@ -86,8 +86,8 @@ def plain(value: Any) -> Any:
 
 def error_block(error: StreamwardenError) -> None:
     """Print one block to stderr: what was observed, where, what was expected, what to do next. It shows no secret."""
-    lines = [f"[bold red]Error:[/] {text(redacted_text(error.observed))}"]
+    lines = [f"[bold red]Error:[/] {text(error.observed)}"]
     for label, part in (("where", error.where), ("expected", error.expected), ("next", error.next_step)):
         if part:
-            lines.append(f"  [bold]{label}:[/] {text(redacted_text(part))}")
+            lines.append(f"  [bold]{label}:[/] {text(part)}")
     console(sys.stderr).print("\n".join(lines), soft_wrap=True)

@@ -139,9 +139,11 @@ def test_numbers_stay_also_under_the_name_of_a_secret() -> None:
 
 def test_a_remembered_value_is_hidden_wherever_it_stands() -> None:
     assert redacted_text(f"login of ann/{SECRET} failed") == f"login of ann/{SECRET} failed"
-    remember(SECRET, None, "abc")
+    remember(SECRET, None, "pw1", "streamwarden", "letteronlypassphrase")
     assert redacted_text(f"login of ann/{SECRET} failed") == f"login of ann/{REDACTED} failed"
-    assert redacted_text("abc") == "abc", "a short value would hide ordinary words"
+    assert redacted_text("letteronlypassphrase") == REDACTED
+    ordinary = "/data/streamwarden/pw1"
+    assert redacted_text(ordinary) == ordinary, "a password that is a word would hide the word everywhere"
 
 
 def test_the_secrets_of_a_document_are_what_redaction_hides() -> None:
