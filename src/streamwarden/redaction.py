@@ -41,17 +41,22 @@ _VALUE: Final = (
     r"""|[^\s,;&"'<>|`\\][^\s,;&"'<>|`]*)"""
 )
 _FLAG: Final = re.compile(rf"--?[\w.-]{{0,64}}?{_WORD}", re.IGNORECASE)
-# Each repetition is bounded or cannot overlap the next part, so that no text takes more than linear time.
+_NAMED: Final = (
+    *("secret", "passw", "passphrase", "pwd", "token", "credential", "authorization", "jaas", "basic"),
+    *("access", "private", "account", "api", "keystore"),
+)
+# A pattern is tried on text that contains one of its words (a log has megabytes). Each repetition is bounded or cannot
+# overlap the next part, so that no text takes more than linear time.
 _IN_TEXT: Final = tuple(
-    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-    for pattern in (
-        r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\s\S]*?(?=-----END|\Z)",
-        r"(://[^\s/:@\"']{0,256}:)(?!\*+@)[^\s/\"']{1,1024}(?=@)",
-        r"(\bbearer\s)[\w.~+/=-]{8,}",
-        rf"({_WORD}[^\S\n]{{0,4}}=[^\S\n]{{0,4}}){_VALUE}",
-        rf"({_WORD}\\?[\"'][^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){_VALUE}",
-        rf"(^[^\S\n]{{0,40}}(?:- )?[\w.-]{{0,100}}?{_WORD}:[^\S\n]{{1,4}}){_VALUE}",
-        rf"((?<![\w-])--[\w.-]{{0,64}}?{_WORD}[^\S\n]{{1,4}})(?!-){_VALUE}",
+    (words, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+    for words, pattern in (
+        (("private key",), r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\s\S]*?(?=-----END|\Z)"),
+        (("@",), r"(://[^\s/:@\"']{0,256}:)(?!\*+@)[^\s/\"']{1,1024}(?=@)"),
+        (("bearer",), r"(\bbearer\s)[\w.~+/=-]{8,}"),
+        (_NAMED, rf"({_WORD}[^\S\n]{{0,4}}=[^\S\n]{{0,4}}){_VALUE}"),
+        (_NAMED, rf"({_WORD}\\?[\"'][^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){_VALUE}"),
+        (_NAMED, rf"(^[^\S\n]{{0,40}}(?:- )?[\w.-]{{0,100}}?{_WORD}:[^\S\n]{{1,4}}){_VALUE}"),
+        (_NAMED, rf"((?<![\w-])--[\w.-]{{0,64}}?{_WORD}[^\S\n]{{1,4}})(?!-){_VALUE}"),
     )
 )
 _remembered: set[str] = set()
@@ -81,8 +86,10 @@ def redacted(value: Any) -> Any:
 
 def redacted_text(text: str) -> str:
     """`text` without secrets."""
-    for pattern in _IN_TEXT:
-        text = pattern.sub(_hide, text)
+    lowered = text.lower()
+    for words, pattern in _IN_TEXT:
+        if any(word in lowered for word in words):
+            text = pattern.sub(_hide, text)
     for value in sorted(_remembered, key=len, reverse=True):
         text = text.replace(value, REDACTED)
     return text
@@ -109,8 +116,7 @@ def restored(shown: Any, real: Any) -> Any:
 
 def secrets_of(value: Any) -> list[str]:
     """Each secret of JSON-like data that `redacted` hides, for `remember`."""
-    hidden = zip(_texts(redacted(value)), _texts(value), strict=True)
-    return [text[len(before) : len(text) - len(after)] for shown, text in hidden for before, after in _around(shown)]
+    return [each for pair in zip(_texts(redacted(value)), _texts(value), strict=True) for each in _between(*pair)]
 
 
 def _may_be_a_word(value: str) -> bool:
@@ -160,10 +166,16 @@ def _texts(value: Any) -> Iterable[str]:
             yield from _texts(each)
 
 
-def _around(shown: str) -> list[tuple[str, str]]:
-    """What stands before and after the secret of a text that was redacted in one place."""
-    before, *after = shown.split(REDACTED)
-    return [(before, after[0])] if len(after) == 1 else []
+def _between(shown: str, text: str) -> Iterator[str]:
+    """The parts of `text` that are redacted in `shown`."""
+    before, *rest = shown.split(REDACTED)
+    at = len(before)
+    for index, after in enumerate(rest, 1):
+        end = len(text) - len(after) if index == len(rest) else text.find(after, at)
+        if end < at or not (after or index == len(rest)):
+            return
+        yield text[at:end]
+        at = end + len(after)
 
 
 def _restored(shown: Any, hidden: Any, real: Any) -> Any:

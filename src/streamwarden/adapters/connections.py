@@ -6,6 +6,7 @@ the drivers that it starts, from wherever its connections are kept; without Airf
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -67,6 +68,14 @@ def connection(name: str, environ: Mapping[str, str] | None = None) -> Connectio
             where=key,
             next_step=f"correct the value of {key}; it is not shown here, because it may hold a password",
         ) from None
+
+
+def remember_all(environ: Mapping[str, str]) -> None:
+    """Redact the secrets of every connection in `environ` from now on. One that cannot be parsed is left out."""
+    for name in environ:
+        if name.startswith(PREFIX):
+            with contextlib.suppress(ConfigError):
+                connection(name.removeprefix(PREFIX).lower(), environ)
 
 
 def _remember(known: Connection) -> None:

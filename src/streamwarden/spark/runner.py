@@ -20,6 +20,7 @@ if __name__ == "__main__":
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.config.loading import spec_from_dict
@@ -71,6 +72,7 @@ class Runner:
                 next_step="start drivers with `streamwarden start`",
             )
         remember(*secrets_of(document))
+        remember_all(os.environ)
         self._spec: StreamSpec = spec_from_dict(document)
         self._jvm: ProcessIdentity = jvm
         self._token = lease.token_of(self._spec.checkpoint)

@@ -147,9 +147,9 @@ def test_a_remembered_value_is_hidden_wherever_it_stands() -> None:
 
 
 def test_the_secrets_of_a_document_are_what_redaction_hides() -> None:
-    options = {"kafka.sasl.jaas.config": SECRET, "topic": "flights", "url": "https://ann:pw1@host/path"}
+    options = {"kafka.sasl.jaas.config": SECRET, "topic": "flights", "url": "https://ann:pw1@host/path?token=pw4"}
     document = {"options": options, "env": [{"token": ["a", "b"]}], "args": ["--password", "pw2", "--token=pw3"]}
-    assert secrets_of(document) == [SECRET, "pw1", "a", "b", "pw2", "pw3"]
+    assert secrets_of(document) == [SECRET, "pw1", "pw4", "a", "b", "pw2", "pw3"]
 
 
 def test_a_redacted_document_is_restored_from_the_real_one() -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from streamwarden import disk
-from streamwarden.adapters.connections import PREFIX, variable
+from streamwarden.adapters.connections import PREFIX, remember_all, variable
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
@@ -59,6 +59,7 @@ def driver_environment(
     merged["PYTHONUNBUFFERED"] = "1"
     # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
     merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    remember_all(merged)
     merged |= listening_environment(spec.spark, merged)
     if own_spark:
         merged["SPARK_HOME"] = str(spark_home())

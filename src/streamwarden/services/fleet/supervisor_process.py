@@ -153,10 +153,12 @@ def _record_exit(folder: Path) -> None:
     url = os.environ.get("STREAMWARDEN_STORE_URL")
     if not url:
         return
+    from streamwarden.adapters.connections import remember_all
     from streamwarden.adapters.store import Store
     from streamwarden.errors import StreamwardenError
     from streamwarden.services.fleet.exit_recorder import ExitRecorder
 
+    remember_all(os.environ)  # the log may repeat one of its secrets
     for attempt in range(5):
         store = Store(url)
         try:
