@@ -62,6 +62,8 @@ class LocalAirflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.url,
+            # There is no login: no other name may stand for this address (DNS rebinding).
+            "STREAMWARDEN_ALLOWED_HOSTS": "127.0.0.1,localhost",
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
