@@ -195,3 +195,44 @@ def test_every_dag_survives_serialization(dags: dict[str, Any]) -> None:
     for dag in dags.values():
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         assert {task.task_id for task in again.tasks} == {task.task_id for task in dag.tasks}
+
+
+SECRETS = {
+    "description": "planted-description-4f1c",
+    "conf": "planted-conf-4f1c",
+    "option": "planted-option-4f1c",
+    "argument": "planted-argument-4f1c",
+    "broken": "planted-broken-4f1c",
+}
+LEAKY = f"""
+name: leaky
+job: spark_jobs/counted.py
+description: "reads https://ann:{SECRETS["description"]}@host and password={SECRETS["description"]}"
+args: [--db-password, {SECRETS["argument"]}]
+source: {{path: input/leaky, options: {{sasl.jaas.config: {SECRETS["option"]}}}}}
+sink: {{path: output/leaky}}
+checkpoint: checkpoints/leaky
+spark: {{conf: {{spark.ssl.keyPassword: {SECRETS["conf"]}}}}}
+"""
+
+
+def test_nothing_that_airflow_stores_or_shows_of_a_stream_holds_a_secret(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the serialized DAG, which Airflow's database keeps, nor its documentation, also of a broken file."""
+    job = next((project / "spark_jobs").glob("*.py"))
+    job.write_text("def build(spark, spec, *args): ...\n")
+    (project / "config/streams/leaky.yaml").write_text(LEAKY.replace("counted.py", job.name))
+    wrong = f"conf: {{my.token: [{SECRETS['broken']}], "
+    broken = LEAKY.replace("name: leaky", "name: spoilt").replace("conf: {", wrong)
+    (project / "config/streams/spoilt.yaml").write_text(broken + "bogus: 1\n")
+    monkeypatch.setenv("STREAMWARDEN_PROJECT", str(project))
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    bag = DagBag(dag_folder=str(project / "dags"))
+    shown = {name: json.dumps(DagSerialization.to_dict(dag), default=str) for name, dag in bag.dags.items()}
+    assert "redacted" in shown["stream_leaky"]
+    assert "spark.ssl.keyPassword" in shown["stream_leaky"]
+    assert "my.token" in shown["stream_spoilt"]
+    assert [(name, secret) for name, text in shown.items() for secret in SECRETS.values() if secret in text] == []

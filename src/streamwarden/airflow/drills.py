@@ -24,6 +24,7 @@ from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DRILL_NAME, DrillSpec
 from streamwarden.drills.state import RunProgress, StepOutcome
 from streamwarden.errors import ConfigError
+from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
 
 SLACK: Final = 600.0
@@ -154,7 +155,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
     """The steps of `spec`, one task each, in their order."""
     with DAG(
         dag_id=f"drill_{spec.name}",
-        description=spec.description or f"{spec.fault.kind} of {spec.stream}",
+        description=redacted_text(spec.description) or f"{spec.fault.kind} of {spec.stream}",
         doc_md=drill_doc(spec),
         # Unpausing a drill must not break anything at once: the first run is the next tick of its schedule.
         # (A start date would make Airflow run the last missed tick whatever run_immediately says.)

@@ -17,6 +17,7 @@ from streamwarden.airflow.stopped import STOPPED, StoppedOperator
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
+from streamwarden.redaction import redacted_text
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def stream_dag(
     return _dag(
         spec.name,
         project,
-        description=spec.description or f"Keeps the stream {spec.name} running",
+        description=redacted_text(spec.description) or f"Keeps the stream {spec.name} running",
         doc=stream_doc(spec, thresholds, findings),
         owner=spec.owner,
         tags={TAG, "stream", *spec.tags},

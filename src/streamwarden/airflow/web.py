@@ -27,6 +27,7 @@ from streamwarden.errors import StreamwardenError
 from streamwarden.health.consequences import grouped
 from streamwarden.health.last_evaluation import last_evaluation
 from streamwarden.lifecycle.queries import Part, StreamPart, owner, stream_parts
+from streamwarden.redaction import redacted, redacted_text
 from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
@@ -84,12 +85,12 @@ def build_app() -> FastAPI:
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
         shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        return JSONResponse({"streams": shown}, headers=_HEADERS)
+        return _answer({"streams": shown})
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
         """The journal of a drill run."""
-        return JSONResponse(document(run, space.store.journals.entries(run.run_id)), headers=_HEADERS)
+        return _answer(document(run, space.store.journals.entries(run.run_id)))
 
     @app.get("/drills/{run_id}")
     def page(run: DrillRunDep, space: SpaceDep) -> HTMLResponse:
@@ -99,15 +100,20 @@ def build_app() -> FastAPI:
 
     @app.exception_handler(StreamwardenError)
     def unavailable(_: Any, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": escape(str(error), quote=False)}, status_code=503, headers=_HEADERS)
+        return _answer({"detail": escape(redacted_text(str(error)), quote=False)}, 503)
 
     @app.exception_handler(HTTPException)
     def refused(_: Any, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
         detail = str(error.detail) if isinstance(error, HTTPException) else "error"
-        return JSONResponse({"detail": escape(detail, quote=False)}, status_code=status, headers=_HEADERS)
+        return _answer({"detail": escape(detail, quote=False)}, status)
 
     return app
+
+
+def _answer(content: Any, status: int = 200) -> JSONResponse:
+    """JSON without secrets: an earlier version may have stored some."""
+    return JSONResponse(redacted(content), status_code=status, headers=_HEADERS)
 
 
 def _names(space: Workspace) -> list[str]:

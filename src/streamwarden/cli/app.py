@@ -31,6 +31,7 @@ from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
 from streamwarden.errors import StreamwardenError
+from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
 _EXITS = "  \n".join(f"{code.value} {code.meaning}" for code in Exit)
@@ -123,7 +124,7 @@ def _defect(error: Exception) -> int:
     import traceback
 
     with tempfile.NamedTemporaryFile("w", prefix="streamwarden-", suffix=".traceback", delete=False) as file:
-        file.write("".join(traceback.format_exception(error)))
+        file.write(redacted_text("".join(traceback.format_exception(error))))
     error_block(
         StreamwardenError(
             f"{type(error).__name__}: {error}",

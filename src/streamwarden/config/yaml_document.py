@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from streamwarden.problems import ConfigFileError, KeyPath, Problem, show
+from streamwarden.redaction import remember, secrets_of
 
 MAX_BYTES: Final = 64 * 1024
 """A file of a stream has about 40 lines; 64 KiB is 40 times that."""
@@ -79,6 +80,7 @@ def read_document(path: Path, *, file: str) -> Document:
     problems: list[Problem] = []
     lines: dict[KeyPath, int] = {}
     value = _construct(node, (), lines, problems)
+    remember(*secrets_of(value))  # no error about this file repeats one of them
     if problems:
         raise ConfigFileError(file, [replace(each, line=each.line or lines.get(each.key)) for each in problems])
     return Document(file, value, lines)

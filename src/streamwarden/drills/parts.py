@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from streamwarden.errors import InvalidValue
+from streamwarden.redaction import redacted
 from streamwarden.units import Seconds
 
 FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
@@ -64,7 +65,7 @@ class OutageSpec:
     Args:
         service: the one that is stopped; the connection of the stream's source or sink names it.
         down, up: program and arguments, run without a shell in the project's folder, with the environment of the drill.
-            `up` may run more than once. Neither holds a secret: the journal shows them.
+            `up` may run more than once. Neither may hold a secret: the journal shows them.
         lasts: shortest time from the moment at which the service stops answering until `up`. The outage lasts longer,
             up to the fault's `within`, until no commit has come for twice as long as a batch takes.
     """
@@ -78,6 +79,8 @@ class OutageSpec:
         for key, command in (("down", self.down), ("up", self.up)):
             whole = bool(command) and bool(command[0].strip()) and not any("\0" in part for part in command)
             require(whole, key, list(command), "a list: a program and its arguments")
+            shown = redacted(list(command))
+            require(shown == list(command), key, shown, "no secret: let the program read it from a file or a variable")
         require(self.lasts > 0, "lasts", self.lasts, "a positive duration")
 
 

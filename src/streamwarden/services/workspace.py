@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
+from streamwarden.redaction import redacted_text
 
 if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to import: only its users import it
     from types import TracebackType
@@ -34,8 +34,6 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
 PROJECT_VARIABLE: Final = "STREAMWARDEN_PROJECT"
 DATA_VARIABLE: Final = "STREAMWARDEN_DATA"
 STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
-
-_PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@/]*@")
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Workspace:
         return cls(home, root, url)
 
     def __repr__(self) -> str:
-        url = _PASSWORD.sub(r"\1***@", self.store_url)
+        url = redacted_text(self.store_url)
         return f"Workspace(project={str(self.project)!r}, data={str(self.data)!r}, store_url={url!r})"
 
     def __enter__(self) -> Self:

@@ -25,6 +25,7 @@ from sqlalchemy.engine import Connection, Row
 from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.rows import process_columns, read_process
 from streamwarden.adapters.store.tables import leases
+from streamwarden.adapters.store.text import storable
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease, Liveness, is_held, resource_of, stream_resource, whereabouts
@@ -233,11 +234,11 @@ def _order(claim: Claim) -> str:
 
 def _current(connection: Connection, resources: Iterable[str], *, lock: bool) -> dict[str, Lease]:
     """The current row of each resource that has one, as a lease of one claim; locked in the order of the keys."""
-    keys = [_key(resource) for resource in resources]
-    query = leases.select().where(leases.c.checkpoint_key.in_(keys), leases.c.superseded_at.is_(None))
+    of = {_key(resource): resource for resource in resources}
+    query = leases.select().where(leases.c.checkpoint_key.in_(of), leases.c.superseded_at.is_(None))
     query = query.order_by(leases.c.checkpoint_key)
     rows = connection.execute(query.with_for_update() if lock else query)
-    return {row.checkpoint: _read(row) for row in rows}
+    return {of[row.checkpoint_key]: _read(row) for row in rows}
 
 
 def _of_stream(connection: Connection, stream: str) -> list[Lease]:
@@ -313,7 +314,7 @@ def _extend(connection: Connection, lease: Lease) -> None:
 
 
 def _key(resource: str) -> str:
-    return hashlib.sha256(resource.encode()).hexdigest()
+    return hashlib.sha256(storable(resource).encode()).hexdigest()
 
 
 def _read(row: Row[Any]) -> Lease:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
 from streamwarden.lifecycle.events import REATTACHED
+from streamwarden.lifecycle.folder import tidy
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
 from streamwarden.services.fleet.cleaning import clean
@@ -97,6 +98,7 @@ class Starter:
             process = spawn(spec, folder, self._data, command, environment)
         except (OSError, StreamwardenError) as error:
             abandon(self._store, record, lease, error, self._clock())
+            tidy(folder)
             if isinstance(error, StreamwardenError):
                 raise
             raise _not_launched(error, folder) from error

@@ -193,6 +193,8 @@ class LocalAirflow:
         }
         programs = f"{Path(sys.executable).parent}:{self.marked.environment({}).get('PATH', '')}"
         airflow = {f"AIRFLOW__{name}": value for name, value in options.items()}
+        # There is no login: no other name may lead to this address (DNS rebinding).
+        airflow["STREAMWARDEN_ALLOWED_HOSTS"] = "127.0.0.1,localhost"
         return self.marked.environment({"PATH": programs, "AIRFLOW_HOME": str(self.home), **airflow, **self.settings})
 
     def _files(self, folder: str, name: str, content: str) -> Path:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.restart import describe
+from streamwarden.redaction import redacted_text
 from streamwarden.services.monitoring.links import Links
 from streamwarden.units import format_duration
 
@@ -25,7 +26,7 @@ TEST: Final = "test"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """Plain text for any channel.
+    """Plain text for any channel, without secrets.
 
     Args:
         subject: id of the incident or event; no channel is sent two messages about one state of it.
@@ -40,6 +41,10 @@ class Notification:
     body: str
     links: Links = field(default_factory=Links)
     incident: Incident | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", redacted_text(self.title))
+        object.__setattr__(self, "body", redacted_text(self.body))
 
 
 def compose(group: IncidentGroup, now: float, links: Links) -> Notification:
