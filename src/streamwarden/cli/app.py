@@ -17,6 +17,7 @@ from streamwarden.cli import (
     housekeeping,
     inspecting,
     linting,
+    overview,
     preparing,
     replaying,
     streams,
@@ -70,7 +71,7 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, streams, inspecting, checking, advising):
+for _part in (validating, linting, overview, streams, inspecting, checking, advising):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
