@@ -14,6 +14,7 @@ from streamwarden.cli import (
     advising,
     checking,
     drilling,
+    history,
     housekeeping,
     inspecting,
     linting,
@@ -71,7 +72,7 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, overview, streams, inspecting, checking, advising):
+for _part in (validating, linting, overview, history, streams, inspecting, checking, advising):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)

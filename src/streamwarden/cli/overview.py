@@ -12,7 +12,7 @@ import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, console, text
-from streamwarden.cli.session import AsJson, MaybeQuery, workspace
+from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
 from streamwarden.cli.status import StreamStatus, gather
 from streamwarden.cli.words import NONE, age, ago, number, rate, short, size, status_word
 from streamwarden.errors import StoreError
@@ -77,14 +77,9 @@ def status(
 
 
 def _interval(given: str, json: bool) -> float:
-    from streamwarden.units import parse_duration
-
     if json:
         raise typer.BadParameter("it draws a table; run `status --json` as often as you need", param_hint="--watch")
-    try:
-        return max(0.2, parse_duration(given))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--every") from None
+    return max(0.2, duration(given, "--every"))
 
 
 def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool, everything: bool) -> int:

@@ -9,7 +9,7 @@ import typer
 
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import say, text
-from streamwarden.cli.session import StreamName, who, workspace
+from streamwarden.cli.session import StreamName, duration, who, workspace
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
@@ -61,7 +61,7 @@ def start(
     """
     space = workspace(context)
     spec = space.stream(stream)
-    limit = _duration(within, "--within")
+    limit = duration(within, "--within")
     space.fleet.set_running(stream, who(), reason)
     if supervise:
         from streamwarden.cli.supervising import supervise_here
@@ -148,7 +148,7 @@ def restart(
     """Stop a stream at a batch boundary and start it again, with its YAML file as it is now."""
     space = workspace(context)
     spec = space.stream(stream)
-    limit = _duration(within, "--within")
+    limit = duration(within, "--within")
     seen = space.fleet.stop(
         stream,
         requested_by=who(),
@@ -207,13 +207,4 @@ def _known(context: typer.Context, stream: str) -> None:
 
 
 def _maybe(given: str | None, option: str) -> float | None:
-    return None if given is None else _duration(given, option)
-
-
-def _duration(given: str, option: str) -> float:
-    from streamwarden.units import parse_duration
-
-    try:
-        return parse_duration(given)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+    return None if given is None else duration(given, option)
