@@ -16,11 +16,13 @@ from streamwarden.cli import (
     developing,
     draining,
     drilling,
+    history,
     housekeeping,
     inspecting,
     linting,
     local,
     notifying,
+    overview,
     preparing,
     replaying,
     streams,
@@ -76,7 +78,7 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, streams, draining, inspecting, checking, watching, advising):
+for _part in (validating, linting, overview, history, streams, draining, inspecting, checking, watching, advising):
     _part.register(app)
 app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")

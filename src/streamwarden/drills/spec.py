@@ -26,26 +26,27 @@ DRILL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillSpec:
-    """One drill: `config/drills/NAME.yaml`, validated.
-
-    Args:
-        stream: name of the stream that is drilled.
-        schedule: when Airflow runs it (cron expression or preset); None: only when asked.
-        file: the YAML file this spec came from.
-    """
+    """One drill: `config/drills/NAME.yaml`, validated. `file`: the YAML file that it came from."""
 
     name: str
+    """the drill's name, which is the file's: also the id of its DAG, a folder and its key in the store"""
     stream: str
+    """name of the stream that is drilled"""
     fault: FaultSpec
     description: str = ""
+    """one or two sentences, shown in Airflow"""
     target: DrillTarget = DrillTarget.FORK
+    """what is broken: a `fork` is a copy of the stream, with its output redirected"""
     fork: ForkSpec = field(default_factory=ForkSpec)
     steady_state: SteadyStateSpec = field(default_factory=SteadyStateSpec)
     recovery: RecoverySpec = field(default_factory=RecoverySpec)
     verification: VerificationSpec = field(default_factory=VerificationSpec)
     schedule: str | None = None
+    """when Airflow runs it: a cron expression or a preset such as `@daily`; null: only when asked"""
     owner: str = "streamwarden"
+    """the person or team to ask, shown in Airflow"""
     tags: tuple[str, ...] = ()
+    """tags of the DAG"""
     file: str = ""
 
     def __post_init__(self) -> None:
