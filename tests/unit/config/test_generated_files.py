@@ -163,7 +163,7 @@ def test_the_file_of_the_thresholds(world: Project, raw: bytes) -> None:
 @given(raw=documents(NOTIFICATIONS))
 def test_the_file_of_the_notifications(world: Project, raw: bytes) -> None:
     (world.root / FILE).write_bytes(raw)
-    parsed(lambda: load_notifications(world.root))
+    parsed(lambda: load_notifications(world.root, is_notifier=lambda _: True))
 
 
 def test_the_documents_that_the_tests_damage_are_correct(world: Project) -> None:
@@ -182,4 +182,4 @@ def test_the_documents_that_the_tests_damage_are_correct(world: Project) -> None
         assert load_thresholds(world.root) != DEFAULTS
     for document in NOTIFICATIONS:
         written(str(FILE), document)
-        assert load_notifications(world.root).airflow
+        assert load_notifications(world.root, is_notifier=lambda _: True).airflow

@@ -16,7 +16,9 @@ from streamwarden.lifecycle.restarter import Supervisor, supervised
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
-from streamwarden.services.monitoring.notifiers import Notification, deliver, due_notifications
+from streamwarden.services.monitoring.messages import Notification
+from streamwarden.services.monitoring.notifiers import Channel
+from streamwarden.services.monitoring.sending import send_due
 from support.monitored import T0, Stream, me
 
 GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)
@@ -41,8 +43,7 @@ class OnCall:
         return self.received[before:]
 
     def notify(self) -> None:
-        due = due_notifications(self.store.incidents, self.now, HOUR)
-        deliver(due, self.received.append, self.store.incidents, now=self.now, resend_interval=HOUR)
+        send_due(self.store, [Channel("pager", self.received.append)], self.now, resend_interval=HOUR)
 
     def want(self, desired: Desired) -> None:
         self.store.stops.set_desired(
@@ -158,7 +159,9 @@ def test_without_airflow_the_cause_is_that_nothing_restarts_the_driver(dead: OnC
 def test_a_supervised_driver_that_is_restarted_in_time_is_no_incident(dead: OnCall) -> None:
     dead.monitor = HealthMonitor(dead.store, paused=lambda _: False)
     dead.store.drivers.event(supervised("orders-1", Supervisor.DAG, T0 - 500))
-    assert [each.incident.check for each in dead.minutes(1)] == ["backlog"]  # the 1,500 files are a fact
+    assert [each.incident.check for each in dead.minutes(1) if each.incident] == [
+        "backlog"
+    ]  # the 1,500 files are a fact
 
 
 def test_when_the_cause_ends_its_consequences_end_with_it(dead: OnCall) -> None:
