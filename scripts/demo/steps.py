@@ -16,13 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-import httpx
 from output import DemoFailed, Output, Updates
 from rich.markup import escape
 from summary import summary
 
 from streamwarden.drills.journal import DrillRun
-from streamwarden.errors import StoreError, StreamwardenError
+from streamwarden.errors import AirflowError, StoreError, StreamwardenError
 from streamwarden.services.local.airflow import FIRST_PORT
 from streamwarden.services.local.installation import Installation
 from streamwarden.services.local.marked import MarkedProcesses
@@ -144,16 +143,16 @@ def _start_airflow(demo: Demo) -> None:
 
 
 def _has_dag(demo: Demo, dag: str, show: Updates) -> bool | None:
-    if demo.installation.api.has_dag(dag):
+    if demo.installation.server.has_dag(dag):
         return True
-    wrong = demo.installation.api.import_errors()
+    wrong = demo.installation.server.import_errors()
     if wrong:
         raise DemoFailed("a DAG file cannot be imported: " + "; ".join(wrong))
     return None
 
 
 def _start_stream(demo: Demo) -> None:
-    demo.installation.api.unpause(STREAM_DAG)
+    demo.installation.server.unpause(STREAM_DAG)
     demo.output.line(f"unpaused [bold]{STREAM_DAG}[/]: it starts a Spark driver and then defers")
     driver = _wait_for(
         demo, "the stream's driver", 300, partial(_running_driver, demo), _explaining_logs(demo, STREAM_DAG)
@@ -207,7 +206,7 @@ def _kill_airflow(demo: Demo) -> None:
     logs = demo.installation.airflow.log_paths()
     _wait_for(demo, "the end of both", 10, lambda show: _restart_dead(demo) or None, logs)
     _wait_for(demo, "the next batch", 300, lambda show: _commits_more_than(demo, batches), logs)
-    _wait_for(demo, "Airflow", 300, lambda show: demo.installation.api.is_healthy() or None, logs)
+    _wait_for(demo, "Airflow", 300, lambda show: demo.installation.is_healthy() or None, logs)
     after = demo.space.store.drivers.latest(STREAM)
     if before is None or after is None or before.driver_id != after.driver_id:
         raise DemoFailed("the stream got another driver when Airflow was killed", logs)
@@ -253,12 +252,12 @@ def _run_drill(demo: Demo) -> DrillRun:
 
 def _trigger(demo: Demo, dag: str) -> str:
     """Unpause the DAG and start a run."""
-    demo.installation.api.unpause(dag)
-    return demo.installation.api.trigger(dag)
+    demo.installation.server.unpause(dag)
+    return demo.installation.server.trigger(dag)
 
 
 def _final_state(demo: Demo, dag: str, run: str) -> str | None:
-    state = demo.installation.api.run_state(dag, run)
+    state = demo.installation.server.run_state(dag, run)
     return state if state in ("success", "failed") else None
 
 
@@ -289,7 +288,7 @@ def _wait_for(
         while True:
             try:
                 result = check(lambda text: update(f"{what}: {text}"))
-            except (StoreError, OSError, httpx.HTTPError):  # locked, or Airflow restarts: the deadline decides
+            except (StoreError, OSError, AirflowError):  # locked, or Airflow restarts: the deadline decides
                 result = None
             if result is not None:
                 return result

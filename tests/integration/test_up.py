@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.airflow_server import AirflowServer
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.services.local.api import AirflowApi
 from streamwarden.services.local.marked import MarkedProcesses
 from support.airflow_harness import free_port, wait_for
 from support.drivers import COUNTS, Project, project
@@ -44,7 +44,7 @@ class Up:
 
     def __init__(self, world: Project, port: int) -> None:
         self.log = world.root / "up.log"
-        self.api = AirflowApi(f"http://127.0.0.1:{port}")
+        self.server = AirflowServer(url=f"http://127.0.0.1:{port}")
         self._before = self.log.stat().st_size if self.log.exists() else 0
         environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
         command = [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), "up", "--port", str(port)]
@@ -89,8 +89,8 @@ def commits_more(world: Project) -> None:
 def test_a_project_from_up_to_its_end(world: Project) -> None:
     port = free_port()
     up = Up(world, port)
-    wait_for("the DAG", lambda: up.api.has_dag("stream_counts"), timeout=LONG)
-    up.api.unpause("stream_counts")
+    wait_for("the DAG", lambda: up.server.has_dag("stream_counts"), timeout=LONG)
+    up.server.unpause("stream_counts")
     driver = wait_for("the driver", lambda: running(world), timeout=LONG, explain=up.text)
     commits_more(world)
 

@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as Streamwarden needs it: pausing of DAGs, and notes that the grid marks.
+"""Airflow's REST API, as far as Streamwarden needs it: DAGs and their runs, and notes that the grid marks.
 
 A task, and every shell, is kept from Airflow's database on purpose. An installation without accounts, as the demo has
 it, gives a token to every caller on this host.
@@ -52,6 +52,30 @@ class AirflowServer:
 
     def unpause(self, dag_id: str) -> None:
         self._call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Whether Airflow has parsed the DAG."""
+        found = self._call("GET", f"/dags?dag_id_pattern={quote(dag_id)}&limit=100")["dags"]
+        return any(each["dag_id"] == dag_id for each in found)
+
+    def import_errors(self) -> list[str]:
+        """The import errors of DAG files, one line each."""
+        found = self._call("GET", "/importErrors")["import_errors"]
+        return [f"{each['filename']}: {each['stack_trace'].strip().splitlines()[-1]}" for each in found]
+
+    def trigger(self, dag_id: str) -> str:
+        """Start a run; returns its id."""
+        return str(self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", {"logical_date": None})["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """`queued`, `running`, `success` or `failed`."""
+        return str(self._call("GET", f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}")["state"])
+
+    def unhealthy(self) -> list[str]:
+        """The components of Airflow that do not report that they are healthy."""
+        health = self._call("GET", "/monitor/health")
+        parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        return [part for part in parts if (health.get(part) or {}).get("status") != "healthy"]
 
     def annotate(self, dag_id: str, run_id: str, task_id: str, note: str) -> None:
         """Set the note of a task instance. Airflow's grid marks its cell, and its page shows the note."""

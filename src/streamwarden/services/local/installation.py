@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from streamwarden.errors import ProcessError, StreamwardenError
+from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
 from streamwarden.services.fleet.draining import drain
 from streamwarden.services.fleet.exit_recorder import Observation
 from streamwarden.services.local.airflow import FIRST_PORT, LocalAirflow, free_port
-from streamwarden.services.local.api import AirflowApi
 from streamwarden.services.local.marked import MarkedProcesses
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Installation:
         self.marked = MarkedProcesses(data, home / "components")
         self.airflow = LocalAirflow(project, home, self.marked, settings, port or free_port(FIRST_PORT))
         self.marked.logs.mkdir(parents=True, exist_ok=True)
-        self.api = AirflowApi(self.airflow.url)
+        self.server = AirflowServer(url=self.airflow.url)
         self._store, self._fleet, self._streams = store, fleet, streams
 
     def end_orphans(self) -> None:
@@ -88,7 +88,7 @@ class Installation:
         """
         self.airflow.start()
         deadline = time.monotonic() + HEALTHY_WITHIN
-        while not self.api.is_healthy():
+        while not self.is_healthy():
             for ended in self.airflow.restart_dead():
                 raise ProcessError(
                     f"Airflow's {ended.name} ended with status {ended.status} before it was healthy",
@@ -101,6 +101,13 @@ class Installation:
                     next_step="read the logs in " + str(self.marked.logs),
                 )
             time.sleep(0.5)
+
+    def is_healthy(self) -> bool:
+        """Whether the API server answers and every component of Airflow is healthy."""
+        try:
+            return not self.server.unhealthy()
+        except AirflowError:
+            return False
 
     def keep_running(self, announce: Callable[[str], None]) -> NoReturn:
         """Start each component of Airflow again that ends, until the handler of a signal raises."""
