@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 LONG = 240.0
 STREAM = """
+name: counts
 job: jobs/counts.py
 source: {path: input, max_files_per_trigger: 1}
 sink: {path: output/counts}

@@ -13,6 +13,9 @@ from streamwarden.cli.session import workspace
 from streamwarden.cli.streams import report_exit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamwarden.config.loading import Catalog
     from streamwarden.services.fleet.exit_recorder import Observation
 
 
@@ -59,8 +62,7 @@ def up(
             installation.end_orphans()
             installation.start()
             say(f"Airflow is up: [bold]{installation.airflow.url}[/]")
-            folder = space.project / "config" / "streams"
-            say(f"{len(streams())} streams in {text(folder)}; unpause the DAG of a stream to start it")
+            _announce(space.catalog(), space.project / "config" / "streams")
             say("Ctrl-C stops Airflow, and the streams' drivers at a batch boundary")
             installation.keep_running(lambda line: say(f"[yellow]{text(line)}[/]"))
         except KeyboardInterrupt:
@@ -68,6 +70,12 @@ def up(
             return Exit.OK
         finally:
             _report(installation.stop())
+
+
+def _announce(catalog: Catalog, folder: Path) -> None:
+    say(f"{text(folder)}: {len(catalog.streams)} streams; unpause the DAG of a stream to start it")
+    for error in catalog.broken.values():
+        say(f"[bold red]{text(error)}[/]")
 
 
 def _report(ended: list[Observation]) -> None:
