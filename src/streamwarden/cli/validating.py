@@ -108,13 +108,10 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
 
 
 def _job_problem(spec: StreamSpec) -> ConfigError | None:
-    """The error of a job that is not valid Python; None if a driver can run it."""
-    from streamwarden.services.analysis.linting import job_facts
+    """The error of a job that a driver would refuse to run; None if it can run."""
+    from streamwarden.services.analysis.linting import job_problem
 
-    job = job_facts(spec)
-    if job.parsed:
-        return None
-    return ConfigError(job.problem, expected="a Python file", where=job.path, next_step="correct the job")
+    return job_problem(spec)
 
 
 def _queries(spec: StreamSpec) -> str:
