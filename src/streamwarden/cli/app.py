@@ -13,6 +13,7 @@ import typer
 from streamwarden.cli import (
     advising,
     checking,
+    creating,
     drilling,
     housekeeping,
     inspecting,
@@ -70,7 +71,7 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, streams, inspecting, checking, advising):
+for _part in (creating, validating, linting, streams, inspecting, checking, advising):
     _part.register(app)
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
