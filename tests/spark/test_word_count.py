@@ -2,7 +2,7 @@
 
 1. `validate` accepts it, and `start` reports its first batch.
 2. Its paths are below the data folder, and its checkpoint and trigger are the declared ones.
-3. It is stopped at a batch boundary, restarted, and goes on where it was.
+3. It is stopped at a batch boundary, started again, and goes on where it was.
 4. A script that only shows at its start that it contradicts its file is refused then, with both values.
 """
 
@@ -94,15 +94,16 @@ def test_word_count_runs_as_it_is(world: Project) -> None:
     assert query.trigger.processing_time == 0.7
     until("the counts in the log", lambda: "|  to|    2|" in log(world), told=lambda: log(world))
 
-    restarted = run(world, "restart", "word_count")
-    assert restarted.code == Exit.OK, (restarted, log(world))
-    assert "no batch yet: it waits for input" in restarted.out
-    write(world, "two.txt", "to do\n")
-    until("the state goes on", lambda: "|  to|    3|" in log(world), told=lambda: log(world))
-    assert "batch 1 is committed" in run(world, "start", "word_count").out
     stopped = run(world, "stop", "word_count")
     assert stopped.code == Exit.OK, (stopped, log(world))
     assert log_position(open_path(query.checkpoint)).gap == 0
+    write(world, "two.txt", "to do\n")
+    again = run(world, "start", "word_count")
+    assert again.code == Exit.OK, (again, log(world))
+    assert "query word_count started; batch 1 is committed" in again.out
+    assert "batch 1 is committed" in run(world, "start", "word_count").out, "a driver that runs is found at once"
+    until("the state goes on", lambda: "|  to|    3|" in log(world), told=lambda: log(world))
+    assert run(world, "stop", "word_count").code == Exit.OK
     assert json.loads(run(world, "inspect", "word_count", "--json").out)["findings"] == []
 
     world.job("word_count", f"import sys\n{ELSEWHERE}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.spark.sessions import trigger_of
 from streamwarden.stream import TriggerSpec
 
@@ -33,6 +34,16 @@ class QueryStart:
     writer: Any
     options: Mapping[str, str | None]
     trigger: TriggerSpec | None
+
+    def inputs(self) -> tuple[NamedInput, ...]:
+        """The streaming sources of the query: of files the folder, of a broker the topic."""
+        leaves = self.writer._df._jdf.queryExecution().analyzed().collectLeaves().iterator()
+        found = []
+        while leaves.hasNext():
+            leaf = leaves.next()
+            if leaf.isStreaming():
+                found.append(_input(leaf))
+        return tuple(found)
 
     def setting(self, name: str) -> str | None:
         """A setting of the query's session; None if it is not set."""
@@ -76,6 +87,15 @@ def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping
     named = {**given.pop("options", {}), **given}
     found = {name.lower(): str(value) for name, value in named.items() if value is not None}
     return {"table" if name == "tablename" else name: value for name, value in found.items()}
+
+
+def _input(relation: Any) -> NamedInput:
+    """What a streaming relation reads; nothing is known of a kind of relation that names neither."""
+    kind = str(relation.getClass().getSimpleName())
+    if kind == "StreamingRelation":
+        path = relation.dataSource().options().get("path")
+        return NamedInput(path=str(path.get()) if path.isDefined() else None)
+    return NamedInput(topic=relation.extraOptions().get("subscribe")) if kind == "StreamingRelationV2" else NamedInput()
 
 
 def _field(writer: Any, name: str) -> Any:

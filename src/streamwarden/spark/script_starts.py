@@ -7,14 +7,17 @@ refused before Spark creates anything, with both values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.script_queries import (
     Contradiction,
+    NamedInput,
     NamedQuery,
     declared_checkpoint,
+    input_contradictions,
     located,
     query_contradictions,
     taken_by,
@@ -41,13 +44,14 @@ class ScriptStarts:
 
     def watch(self) -> None:
         """From now on, examine each start of a query in this process."""
-        watch_starts(lambda start: self.complete(start.writer, named_by(start)))
+        watch_starts(lambda start: self.complete(start.writer, named_by(start), start.inputs()))
 
-    def complete(self, writer: Any, query: NamedQuery) -> None:
+    def complete(self, writer: Any, query: NamedQuery, inputs: Sequence[NamedInput] = ()) -> None:
         """Set on the writer what the query does not name. Raises JobError for a query that the file contradicts."""
         single = not self._spec.queries and self._starts == 1
         written = self._spec.trigger != TriggerSpec()
         found = query_contradictions(self._spec, query, single=single, trigger_written=written)
+        found += input_contradictions(self._spec, inputs) if single else ()
         if found:
             raise _refusal(self._spec, found[0])
         if query.checkpoint is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.script_queries import NamedQuery
+from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
+from streamwarden.sources.files import FilesSource
 from streamwarden.spark.query_starts import QueryStart
 from streamwarden.spark.script_starts import ScriptStarts, named_by
 from streamwarden.stream import StreamSpec, TriggerSpec
@@ -114,3 +116,10 @@ def test_a_root_folder_of_checkpoints_names_those_of_named_queries_only() -> Non
     named = QueryStart(Writer(**root), {"queryname": "q", "format": "parquet"}, None)
     assert named_by(named).checkpoint == "/root/q"
     assert named_by(QueryStart(Writer(**root), {"format": "parquet"}, None)).checkpoint is None
+
+
+def test_an_input_that_only_the_start_shows_is_compared() -> None:
+    spec = replace(SPEC, source=FilesSource(path="/data/input/words"))
+    ScriptStarts(spec, starts=1).complete(Writer(), NamedQuery(), [NamedInput(path="input/words")])
+    with pytest.raises(JobError, match=r"the input folder /data/input/word\b.*declares, /data/input/words"):
+        ScriptStarts(spec, starts=1).complete(Writer(), NamedQuery(), [NamedInput(path="input/word")])

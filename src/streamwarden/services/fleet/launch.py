@@ -138,7 +138,8 @@ def spawn(
         prefix=command,
     )
     launch = subprocess.Popen(
-        [sys.executable, "-m", supervisor_process.__name__, str(folder), "--", *argv],
+        # -P: a module in the working directory must not hide one of the same name.
+        [sys.executable, "-P", "-m", supervisor_process.__name__, str(folder), "--", *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
