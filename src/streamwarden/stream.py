@@ -172,6 +172,11 @@ class SinkSpec:
         return self.place
 
     @property
+    def spark_format(self) -> str | None:
+        """Spark's name of the sink; None if Spark has no name for it, or nothing is declared."""
+        return None
+
+    @property
     def title(self) -> str:
         """What the sink is, in a word or two."""
         return self.kind
@@ -212,6 +217,11 @@ class TriggerSpec:
             allowed = "one of processing_time and real_time"
             raise InvalidValue(f"{self.processing_time:g} s", key="processing_time", allowed=allowed)
         object.__setattr__(self, "processing_time", None)
+
+    @property
+    def written(self) -> bool:
+        """Whether the stream's file names a trigger; known only of a file that was just read."""
+        return self.available_now or self.real_time is not None or self.processing_time is not _EACH
 
     @property
     def interval(self) -> Seconds | None:
@@ -403,7 +413,8 @@ _MASTERS: Final = (
 class StreamSpec:
     """One stream: `config/streams/NAME.yaml`, validated. The text below a field is its entry in the reference page.
 
-    A file cannot set `project`, the folder that holds `config/`, and `file`, the YAML file of this spec.
+    A file cannot set `project`, the folder that holds `config/`, `data`, the data folder, and `file`, the YAML file of
+    this spec.
     """
 
     name: str
@@ -434,6 +445,7 @@ class StreamSpec:
     health: HealthSpec = field(default_factory=HealthSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
     project: str = ""
+    data: str = ""
     file: str = ""
 
     @property

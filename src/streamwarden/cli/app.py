@@ -13,6 +13,7 @@ import typer
 from streamwarden.cli import (
     advising,
     checking,
+    creating,
     developing,
     draining,
     drilling,
@@ -78,7 +79,19 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (validating, linting, overview, history, streams, draining, inspecting, checking, watching, advising):
+for _part in (
+    creating,
+    validating,
+    linting,
+    overview,
+    history,
+    streams,
+    draining,
+    inspecting,
+    checking,
+    watching,
+    advising,
+):
     _part.register(app)
 app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from streamwarden.cli.endings import report_exit
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import who, workspace
-from streamwarden.cli.streams import Reason, report_exit
+from streamwarden.cli.streams import Reason
 
 
 def register(app: typer.Typer) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from streamwarden.cli.endings import report_exit
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import workspace
-from streamwarden.cli.streams import report_exit
 
 if TYPE_CHECKING:
     from pathlib import Path

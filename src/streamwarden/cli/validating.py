@@ -117,19 +117,17 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
 
 
 def _job_problem(spec: StreamSpec, drills: Sequence[DrillSpec]) -> ConfigError | None:
-    """The error of a job that is not valid Python, or that `lint` cannot read; None if a driver can run it."""
+    """The error of a job that a driver would refuse to run, or that `lint` cannot read; None if a driver can run it."""
     from streamwarden.config.fence import fence
-    from streamwarden.services.analysis.linting import job_facts, lint_declared
+    from streamwarden.services.analysis.linting import job_problem, lint_declared
 
     try:
         with fence(spec.job, "the job was read"):
-            job = job_facts(spec)
+            problem = job_problem(spec)
             lint_declared(spec, drills)
     except ConfigError as error:
         return error
-    if job.parsed:
-        return None
-    return ConfigError(job.problem, expected="a Python file", where=job.path, next_step="correct the job")
+    return problem
 
 
 def _queries(spec: StreamSpec) -> str:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.collisions import rules_across
 from streamwarden.config.fence import fence, printable
-from streamwarden.config.kinds import without_keys_of_others
+from streamwarden.config.kinds import leave_to_script, without_keys_of_others
 from streamwarden.config.ownership import TenureOf, without_history
 from streamwarden.config.rules import name_problems, resolved, rules_of_one
 from streamwarden.config.schema import load, parse, refusal
@@ -33,7 +33,7 @@ STREAMS: Final = Path("config/streams")
 DRILLS: Final = Path("config/drills")
 THRESHOLDS: Final = Path("config/thresholds.yaml")
 
-_SET_HERE: Final = ("project", "file")
+_SET_HERE: Final = ("project", "data", "file")
 """Fields of a spec that say where it came from. A file cannot set them."""
 
 
@@ -81,6 +81,7 @@ def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds
         if isinstance(health, dict) and "thresholds" in health:
             at = ("health", "thresholds")
             health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
+        leave_to_script(document.value, project)
         raw = parse(StreamSpec, document, reserved=_SET_HERE, also=limits)
         spec = resolved(raw, project=project, data=data, file=path)
         problems = rules_of_one(spec, raw, stem=path.stem, data=data)

@@ -41,6 +41,7 @@ def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> Stre
         quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
         spark=shipped(spec.spark, project),
         project=str(project),
+        data=str(data),
         file=str(file),
     )
 

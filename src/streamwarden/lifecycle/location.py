@@ -1,4 +1,5 @@
-"""One spelling for each place in storage, so that two names of one folder are recognized as the same folder."""
+"""One spelling for each place in storage, so that two names of one folder are recognized as the same folder, and which
+place a relative path names."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """What a location that is not a local path begins with."""
@@ -38,3 +41,35 @@ def _split(rest: str) -> tuple[str, str]:
         return "", "/" + rest.lstrip("/")
     host, _, path = rest[2:].partition("/")
     return host, "/" + path.lstrip("/")
+
+
+def plain_path(location: str) -> str:
+    """`file:///a/b`, `file:/a/b/` and `/a/b` -> `/a/b`; other URLs stay, without a trailing slash."""
+    parts = urlsplit(location)
+    path = unquote(parts.path) if parts.scheme == "file" else location
+    return path.rstrip("/") or "/"
+
+
+def same_place(actual: str, declared: str) -> bool:
+    """Whether Spark's full name of a location is the declared one, which may leave the host out (`hdfs:///a`)."""
+    if canonical(plain_path(actual)) == canonical(plain_path(declared)):
+        return True
+    full, short = urlsplit(actual), urlsplit(declared)
+    named = (full.scheme, full.path.rstrip("/")) == (short.scheme, short.path.rstrip("/"))
+    return named and not short.netloc and short.scheme not in ("", "file")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one place is the other, or is inside it."""
+    first, second = f"{plain_path(one)}/", f"{plain_path(other)}/"
+    return first.startswith(second) or second.startswith(first)
+
+
+def is_relative(path: str) -> bool:
+    """Whether Spark resolves `path` in its working directory."""
+    return not (path.startswith("/") or URL.match(path))
+
+
+def below(path: str, folder: str) -> str:
+    """`path` as Spark resolves it in the working directory `folder`."""
+    return os.path.normpath(PurePath(folder) / path) if is_relative(path) else path

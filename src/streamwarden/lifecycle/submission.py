@@ -9,6 +9,7 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.location import below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
     DELTAS,
@@ -45,6 +46,9 @@ _JVM_FLAGS: Final = (
 )
 _IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
 """A killed executor leaves RocksDB's library, 15 MB: in its work folder, where the worker's cleanup finds it."""
+
+_FILES: Final = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
+"""Settings that list files to ship."""
 
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTION: Final = "spark.redaction.regex"
@@ -96,7 +100,13 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     else:
         conf |= _EXECUTORS_ARE_SEEN
-    return conf | cluster_conf(spec.spark) | spec.spark.conf
+    return conf | cluster_conf(spec.spark) | _shipped(spec.spark.conf, spec.project)
+
+
+def _shipped(conf: Mapping[str, str], project: str) -> dict[str, str]:
+    """`conf` with the relative paths of files that Spark ships below the project, as the file's own keys have them."""
+    files = {key: conf[key].split(",") for key in _FILES & conf.keys()}
+    return {**conf, **{key: ",".join(below(path.strip(), project) for path in paths) for key, paths in files.items()}}
 
 
 def cluster_conf(spark: SparkSpec) -> dict[str, str]:

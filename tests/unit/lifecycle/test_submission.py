@@ -107,6 +107,13 @@ def test_what_the_streams_file_says_wins() -> None:
     assert own.items() <= driver_properties(spec, Path("/d/f"), python="/venv/bin/python").items()
 
 
+def test_files_that_spark_ships_are_below_the_project_and_not_where_the_driver_runs() -> None:
+    own = {"spark.jars": "jars/a.jar, /lib/b.jar,s3a://lake/c.jar", "spark.eventLog.dir": "events"}
+    conf = spark_conf(stream(spark=SparkSpec(conf=own), project="/p"))
+    assert conf["spark.jars"] == "/p/jars/a.jar,/lib/b.jar,s3a://lake/c.jar"
+    assert conf["spark.eventLog.dir"] == "events"
+
+
 def test_jvm_options_of_the_stream_are_added_to_ours() -> None:
     spec = stream(spark=SparkSpec(conf={"spark.driver.extraJavaOptions": "-Dmine=1"}))
     options = driver_properties(spec, Path("/d/f"), python="python")["spark.driver.extraJavaOptions"].split()

@@ -161,15 +161,15 @@ def spawn(
         spark_submit=str(spark_home() / "bin" / "spark-submit"),
         prefix=command,
     )
-    work = spec.project if spec.project and Path(spec.project).is_dir() else str(data)
     launch = subprocess.Popen(
-        [sys.executable, "-m", supervisor_process.__name__, str(folder), "--", *argv],
+        # -P: a module in the working directory must not hide one of the same name.
+        [sys.executable, "-P", "-m", supervisor_process.__name__, str(folder), "--", *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         close_fds=True,
-        cwd=work,
+        cwd=data,  # relative paths of a job are below the data folder, as those of its stream's file are
         env=dict(environment),
     )
     launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
