@@ -1,36 +1,15 @@
 """The store says which of two streams with one checkpoint is the original: the whole way from a driver's records."""
 
-import os
 import time
-from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
-from streamwarden.config.loading import spec_to_dict
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.services.fleet.claims import claim
 from streamwarden.services.fleet.tenure import tenure
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import StreamSpec
+from support.launches import launch
 from support.projects import Project
-
-
-def launch(store: Store, data: Path, spec: StreamSpec, *, ended: bool = False) -> None:
-    """What the launch of a driver leaves; this test's own process is the driver."""
-    record, lease = claim(store, data, spec, launched_by="a test", ttl=30.0, now=time.time())
-    Path(record.folder).mkdir(parents=True)
-    files.write_document(Path(record.folder) / files.SPEC, spec_to_dict(spec))
-    store.drivers.launched(record)
-    me = identity(os.getpid())
-    assert me is not None
-    store.leases.bind(lease, me, ttl=30.0, now=time.time())
-    store.drivers.bound(record.driver_id, me)
-    if ended:
-        store.drivers.exited(record.driver_id, ExitRecord(kind=ExitKind.STOPPED, ended_at=time.time()))
-        store.leases.release(lease, now=time.time())
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["running", "stopped"])
