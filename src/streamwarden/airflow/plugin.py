@@ -32,7 +32,7 @@ class StreamwardenPlugin(AirflowPlugin):
         hosts = [host for host in os.environ.get(ALLOWED_HOSTS, "").replace(",", " ").split() if host]
         if not hosts:
             return []
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
         options = {"allowed_hosts": hosts, "www_redirect": False}
         return [{"middleware": TrustedHostMiddleware, "kwargs": options, "name": "Streamwarden: allowed hosts"}]
