@@ -195,3 +195,21 @@ def test_every_dag_survives_serialization(dags: dict[str, Any]) -> None:
     for dag in dags.values():
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         assert {task.task_id for task in again.tasks} == {task.task_id for task in dag.tasks}
+
+
+def test_every_dag_reports_its_failure(dags: dict[str, Any], project: Path) -> None:
+    """The report of a drill fails unless the drill passed. A CRITICAL stream is an incident: its task reports nothing."""
+    from streamwarden.airflow.notifying import StreamwardenNotifier
+
+    reporting = {
+        dag_id: {
+            task.task_id
+            for task in dag.tasks
+            if any(isinstance(each, StreamwardenNotifier) for each in task.on_failure_callback or ())
+        }
+        for dag_id, dag in dags.items()
+    }
+    assert {dag_id for dag_id, tasks in reporting.items() if not tasks} == set()
+    assert reporting["health"] == {"evaluate"}
+    assert {tuple(tasks) for dag_id, tasks in reporting.items() if dag_id.startswith("drill_")} <= {("report",)}
+    assert reporting["stop_stream"] == {"stop"}

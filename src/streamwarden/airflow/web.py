@@ -7,6 +7,7 @@ may read the DAG runs of a stream or a drill may read its status and its report.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
+from streamwarden.health.evaluations import last_evaluation
 from streamwarden.health.verdict import as_of, worst
 from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
 from streamwarden.services.workspace import Workspace
@@ -83,7 +85,7 @@ def build_app() -> FastAPI:
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
         shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        return JSONResponse({"streams": shown}, headers=_HEADERS)
+        return JSONResponse({**_last_evaluation(space, user), "streams": shown}, headers=_HEADERS)
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
@@ -107,6 +109,13 @@ def build_app() -> FastAPI:
         return JSONResponse({"detail": escape(detail, quote=False)}, status_code=status, headers=_HEADERS)
 
     return app
+
+
+def _last_evaluation(space: Workspace, user: Any) -> dict[str, Any]:
+    """When the streams were judged last, for a user who may read the runs of the health DAG."""
+    if not may_read("health", user):
+        return {}
+    return {"last_evaluation": asdict(last_evaluation(space.store.evaluations.all(), time.time()))}
 
 
 def _names(space: Workspace) -> list[str]:

@@ -13,6 +13,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, StreamName, who, workspace
 from streamwarden.cli.words import NONE, age, ago, number, size, status_word
+from streamwarden.health.evaluations import last_evaluation
 
 if TYPE_CHECKING:
     from streamwarden.cli.status import StreamStatus
@@ -58,10 +59,11 @@ def status(context: typer.Context, stream: MaybeQuery = None, json: AsJson = Fal
     """
     from streamwarden.cli.status import gather
 
-    now = time.time()
-    found = gather(workspace(context), stream, now=now)
+    now, space = time.time(), workspace(context)
+    found = gather(space, stream, now=now)
+    last = last_evaluation(space.store.evaluations.all(), now)
     if json:
-        as_json({"at": now, "streams": found})
+        as_json({"at": now, "last_evaluation": last, "streams": found})
     else:
         table(
             ("stream", "state", "pid", "since", "last batch", "batches", "rows in", "state size", "health", "incidents",
@@ -69,6 +71,7 @@ def status(context: typer.Context, stream: MaybeQuery = None, json: AsJson = Fal
             [_row(each, now) for each in found],
             empty="No streams: add a file to config/streams.",
         )  # fmt: skip
+        say(f"[yellow]{text(last.text)}[/]" if last.late else text(last.text))
     return Exit.BAD if any(each.in_trouble for each in found) else Exit.OK
 
 

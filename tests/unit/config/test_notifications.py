@@ -61,3 +61,16 @@ def test_two_channels_of_one_name_are_refused(project: Project) -> None:
     project.write(str(FILE), f"airflow:\n  - notifier: {SMTP}\n  - notifier: {SMTP}\n")
     with pytest.raises(ConfigError, match="2 channels have the name 'SmtpNotifier'"):
         load_notifications(project.root)
+
+
+def test_the_examples_of_the_guide_are_correct(project: Project) -> None:
+    """Apprise understands each URL of its table, and its YAML loads."""
+    import apprise
+
+    guide = (REPOSITORY / "docs/how-to/notifications.md").read_text()
+    urls = re.findall(r"^\| .* \| `(\w+://.*)` \|$", guide, flags=re.MULTILINE)
+    assert len(urls) == 4
+    assert [url for url in urls if not apprise.Apprise().add(url)] == []
+    block = guide.partition("    airflow:\n")[2].partition("\n\n")[0]
+    project.write(str(FILE), "airflow:\n" + block.replace("\n    ", "\n").removeprefix("    ") + "\n")
+    assert [channel.shown for channel in load_notifications(project.root).airflow] == ["mail"]
