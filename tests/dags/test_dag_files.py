@@ -198,7 +198,7 @@ def test_every_dag_survives_serialization(dags: dict[str, Any]) -> None:
 
 
 def test_every_dag_reports_its_failure(dags: dict[str, Any], project: Path) -> None:
-    """The report of a drill fails unless the drill passed. A CRITICAL stream is an incident: its task reports nothing."""
+    """A drill: its report, which fails unless the drill passed. Health: not the red task of a CRITICAL stream."""
     from streamwarden.airflow.notifying import StreamwardenNotifier
 
     reporting = {
