@@ -236,3 +236,21 @@ def test_nothing_that_airflow_stores_or_shows_of_a_stream_holds_a_secret(
     assert "spark.ssl.keyPassword" in shown["stream_leaky"]
     assert "my.token" in shown["stream_spoilt"]
     assert [(name, secret) for name, text in shown.items() for secret in SECRETS.values() if secret in text] == []
+
+
+def test_every_dag_reports_its_failure(dags: dict[str, Any], project: Path) -> None:
+    """A drill: its report, which fails unless the drill passed. Health: not the red task of a CRITICAL stream."""
+    from streamwarden.airflow.notifying import StreamwardenNotifier
+
+    reporting = {
+        dag_id: {
+            task.task_id
+            for task in dag.tasks
+            if any(isinstance(each, StreamwardenNotifier) for each in task.on_failure_callback or ())
+        }
+        for dag_id, dag in dags.items()
+    }
+    assert {dag_id for dag_id, tasks in reporting.items() if not tasks} == set()
+    assert reporting["health"] == {"evaluate"}
+    assert {tuple(tasks) for dag_id, tasks in reporting.items() if dag_id.startswith("drill_")} <= {("report",)}
+    assert reporting["stop_stream"] == {"stop"}

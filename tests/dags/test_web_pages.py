@@ -153,7 +153,9 @@ def test_the_journal_can_be_read_by_a_program(server: TestClient) -> None:
 
 def test_the_status_names_each_stream(server: TestClient) -> None:
     """A stream that never ran is wanted running, and nothing is known of its health."""
-    stream, _ = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()["streams"]
+    answer = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()
+    assert answer["last_evaluation"]["late"]
+    stream, _ = answer["streams"]
     assert stream["stream"] == "counted"
     assert stream["desired"] == "running"
     assert stream["driver"] is None

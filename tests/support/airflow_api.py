@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from urllib.parse import parse_qs
 
 
 @dataclass
@@ -17,6 +19,7 @@ class AirflowApi:
 
     Args:
         paused: DAG id -> whether it is paused.
+        runs: id of a run -> when it was due, of the one DAG whose runs a test reads.
         account: login and password; None: every caller gets a token.
     """
 
@@ -24,6 +27,7 @@ class AirflowApi:
     account: tuple[str, str] | None = None
     port: int = 0
     notes: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -39,6 +43,14 @@ class AirflowApi:
         dag_id, _, rest = path.removeprefix("/api/v2/dags/").partition("/")
         if dag_id not in self.paused:
             return 404, {}
+        if rest.startswith("dagRuns?"):
+            before = datetime.fromisoformat(parse_qs(rest.partition("?")[2])["run_after_lt"][0])
+            due = sorted(run for run, at in self.runs.items() if datetime.fromisoformat(at) < before)
+            return 200, {"dag_runs": [{"dag_run_id": run} for run in due[:100]]}
+        if rest == "dagRuns":
+            for run in body["actions"][0]["entities"]:
+                del self.runs[run]
+            return 200, {"delete": {"success": body["actions"][0]["entities"], "errors": []}}
         if rest:
             self.notes[rest.rpartition("/")[2]] = body["note"]
         elif method == "PATCH":

@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as Streamwarden needs it: DAGs and their runs, and notes that the grid marks.
+"""Airflow's REST API, as far as Streamwarden needs it: DAGs, their runs, and notes that the grid marks.
 
 A task, and every shell, is kept from Airflow's database on purpose. An installation without accounts, as the demo has
 it, gives a token to every caller on this host.
@@ -7,8 +7,9 @@ it, gives a token to every caller on this host.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import AirflowError
@@ -21,6 +22,10 @@ PREFIX: Final = "stream_"
 
 NOTE_SIZE: Final = 1000
 """Characters that Airflow keeps of a note."""
+
+_ENDED: Final = ("success", "failed")
+_PAGE: Final = 100
+"""Runs that are deleted with one request."""
 
 _ACCOUNT: Final = f"set the connection {CONNECTION} to an account that may edit DAGs"
 _STEPS: Final = {404: "wait until Airflow has read the DAG's file, and see its import errors"}
@@ -81,6 +86,21 @@ class AirflowServer:
         """Set the note of a task instance. Airflow's grid marks its cell, and its page shows the note."""
         path = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}/taskInstances/{quote(task_id)}"
         self._call("PATCH", path, {"note": note[:NOTE_SIZE]})
+
+    def delete_runs(self, dag_id: str, before: datetime, *, at_most: int = 2000) -> int:
+        """Delete the ended runs of a DAG that were due before this time, the oldest first; returns how many."""
+        found = f"/dags/{quote(dag_id)}/dagRuns?" + urlencode(
+            {"run_after_lt": before.isoformat(), "state": _ENDED, "order_by": "run_after", "limit": _PAGE}, doseq=True
+        )
+        deleted = 0
+        while deleted < at_most and (runs := self._call("GET", found)["dag_runs"]):
+            ids = [run["dag_run_id"] for run in runs]
+            action = {"action": "delete", "entities": ids, "action_on_non_existence": "skip"}
+            done = self._call("PATCH", f"/dags/{quote(dag_id)}/dagRuns", {"actions": [action]})["delete"]["success"]
+            deleted += len(done)
+            if not done:
+                break
+        return deleted
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         import httpx

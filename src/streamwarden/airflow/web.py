@@ -7,6 +7,7 @@ may read the DAG runs of a stream or a drill may read its status and its report.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from typing import Annotated, Any
@@ -25,7 +26,8 @@ from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.consequences import grouped
-from streamwarden.health.last_evaluation import last_evaluation
+from streamwarden.health.current import current_health
+from streamwarden.health.evaluations import last_evaluation
 from streamwarden.lifecycle.queries import Part, StreamPart, owner, stream_parts
 from streamwarden.redaction import redacted, redacted_text
 from streamwarden.services.workspace import Workspace
@@ -85,7 +87,7 @@ def build_app() -> FastAPI:
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
         shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        return _answer({"streams": shown})
+        return _answer({**_last_evaluation(space, user), "streams": shown})
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
@@ -114,6 +116,13 @@ def build_app() -> FastAPI:
 def _answer(content: Any, status: int = 200) -> JSONResponse:
     """JSON without secrets: an earlier version may have stored some."""
     return JSONResponse(redacted(content), status_code=status, headers=_HEADERS)
+
+
+def _last_evaluation(space: Workspace, user: Any) -> dict[str, Any]:
+    """When the streams were judged last, for a user who may read the runs of the health DAG."""
+    if not may_read("health", user):
+        return {}
+    return {"last_evaluation": asdict(last_evaluation(space.store.evaluations.all(), time.time()))}
 
 
 def _names(space: Workspace) -> list[str]:
@@ -145,7 +154,7 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
 def _judged(space: Workspace, name: str) -> dict[str, Any]:
     """The result of the last evaluation of a stream, or of one of its queries."""
     stopped = owner(name) in space.store.stops.wanted_stopped()
-    last = last_evaluation(space.store.verdicts.latest(name), time.time(), stopped=stopped)
+    last = current_health(space.store.verdicts.latest(name), time.time(), stopped=stopped)
     return {
         "health": str(last.status),
         "judged_at": last.judged_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from streamwarden.health.last_evaluation import last_evaluation
+from streamwarden.health.current import current_health
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
@@ -252,7 +252,7 @@ def _done(total: Summary) -> dict[str, Any]:
 
 def _health(verdicts: list[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
     """What the last evaluation found, as far as it says something of `now`."""
-    last = last_evaluation(verdicts, now, stopped=stopped)
+    last = current_health(verdicts, now, stopped=stopped)
     shown, level = last.verdicts, last.status
     values = {each.check: each.value for each in shown}
     bad = [] if level is Status.OK else [each for each in shown if each.status is level]

@@ -1,5 +1,6 @@
 """`status`, `incidents`, `check`, `stop`, `logs`: what the store knows, reported correctly."""
 
+import re
 import subprocess
 import sys
 import time
@@ -66,6 +67,15 @@ def living() -> Iterator[ProcessIdentity]:
     finally:
         child.kill()
         child.wait()
+
+
+def test_the_last_line_says_when_the_streams_were_judged_and_by_which_process(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    assert "No evaluation of the streams' health is recorded" in cli("status").out
+    cli("check")
+    assert re.search(r"Last evaluation [0-9.]+ m?s ago by `streamwarden check` on ", cli("status").out)
+    last = cli("status", "--json").json["last_evaluation"]
+    assert not last["late"]
 
 
 def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None:

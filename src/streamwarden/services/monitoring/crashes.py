@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.events import crashed
 
 RECENT: Final = 3600.0
 """Seconds for which a cured crash is still worth a message: an evaluation that did not run for an hour misses none."""
@@ -18,8 +19,7 @@ _CRASHES: Final = frozenset({ExitKind.FAILED, ExitKind.KILLED})
 class CuredCrash:
     """A driver that crashed, and the restart that cured it. Times are Unix seconds."""
 
-    stream: str
-    driver_id: str
+    driver: DriverRecord
     exit: ExitRecord
     restarted_at: float
 
@@ -29,16 +29,21 @@ class CuredCrash:
         return max(0.0, self.restarted_at - self.exit.ended_at)
 
 
-def cured_crashes(history: Sequence[DriverRecord], now: float) -> Iterator[CuredCrash]:
-    """The crashes of one stream whose next driver started its query within the last `RECENT` seconds.
+def cured_crashes(
+    history: Sequence[DriverRecord], events_of: Callable[[str], Iterable[DriverEvent]], now: float
+) -> Iterator[CuredCrash]:
+    """The crashes of one stream after which a query started within the last `RECENT` seconds.
 
     Args:
         history: the stream's drivers, oldest first.
+        events_of: the events of a driver, by its id: a driver that was stopped by force did not crash.
     """
-    for crashed, following in _pairs(history):
-        end, back = crashed.exit, following.started_at
-        if end is not None and end.kind in _CRASHES and back is not None and now - back <= RECENT:
-            yield CuredCrash(stream=crashed.stream, driver_id=crashed.driver_id, exit=end, restarted_at=back)
+    for driver, following in _pairs(history):
+        end, back = driver.exit, following.started_at
+        if end is None or end.kind not in _CRASHES or back is None or now - back > RECENT:
+            continue
+        if crashed(driver, events_of(driver.driver_id)):
+            yield CuredCrash(driver=driver, exit=end, restarted_at=back)
 
 
 def _pairs(history: Sequence[DriverRecord]) -> Iterable[tuple[DriverRecord, DriverRecord]]:

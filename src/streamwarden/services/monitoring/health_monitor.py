@@ -14,9 +14,9 @@ from streamwarden.adapters.processes import is_alive
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError
 from streamwarden.health.checks.state_growth import HOURLY
+from streamwarden.health.current import silenced
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, IncidentPolicy
-from streamwarden.health.last_evaluation import silenced
 from streamwarden.health.services import measurement
 from streamwarden.health.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds

@@ -101,16 +101,20 @@ def shown_check(incident: Incident) -> str:
 def crash_message(crash: CuredCrash, links: Links) -> Notification:
     """About a crash that a restart has cured."""
     lines = (
-        f"A driver of {crash.stream} crashed at {_moment(crash.exit.ended_at)}: {describe(crash.exit)}",
+        f"A driver of {crash.driver.stream} crashed at {_moment(crash.exit.ended_at)}: {describe(crash.exit)}",
         f"It was restarted, and the query runs again since {_moment(crash.restarted_at)}, "
         f"{format_duration(crash.seconds)} later. Nothing has to be done.",
-        f"Details: streamwarden status {crash.stream}",
+        f"Details: streamwarden status {crash.driver.stream}",
         *links.lines,
-        f"Driver {crash.driver_id}",
+        f"Driver {crash.driver.driver_id}",
     )
-    title = f"CRASHED AND RESTARTED: {crash.stream}"
+    title = f"CRASHED AND RESTARTED: {crash.driver.stream}"
     return Notification(
-        subject=f"crash:{crash.driver_id}", status=Status.WARNING, title=title, body="\n".join(lines), links=links
+        subject=f"crash:{crash.driver.driver_id}",
+        status=Status.WARNING,
+        title=title,
+        body="\n".join(lines),
+        links=links,
     )
 
 

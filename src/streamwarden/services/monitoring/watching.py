@@ -117,6 +117,5 @@ def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> 
     if not streams:
         return
     for stream, history in store.drivers.histories(streams, now - RECENT).items():
-        for crash in cured_crashes(history, now):
-            crashed = next(each for each in history if each.driver_id == crash.driver_id)
-            yield crash_message(crash, stream_links(airflow, stream, crashed))
+        for crash in cured_crashes(history, store.drivers.events, now):
+            yield crash_message(crash, stream_links(airflow, stream, crash.driver))

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
+from streamwarden.health.evaluations import LATE
 from streamwarden.health.verdict import ALARMS, Status, Verdict, worst
-
-INTERVAL: Final = 60.0
-"""Seconds between two evaluations."""
-STALE_AFTER: Final = 3 * INTERVAL
-"""Seconds after which a verdict no longer describes its stream: two evaluations may be late."""
 
 
 @dataclass(frozen=True, slots=True)
-class LastEvaluation:
+class CurrentHealth:
     """Args:
     verdicts: of one stream; a stale OK is UNKNOWN, because no evaluation has judged the stream since. A stale alarm
         stays.
@@ -33,8 +28,8 @@ class LastEvaluation:
         return worst(self.verdicts)
 
 
-def last_evaluation(verdicts: Iterable[Verdict], now: float, *, stopped: bool = False) -> LastEvaluation:
-    """The last evaluation of one stream, as it may be shown at `now`.
+def current_health(verdicts: Iterable[Verdict], now: float, *, stopped: bool = False) -> CurrentHealth:
+    """The last verdicts on one stream, as they may be shown at `now`.
 
     A verdict that the last evaluation did not renew is left out, because its check no longer exists.
 
@@ -43,11 +38,11 @@ def last_evaluation(verdicts: Iterable[Verdict], now: float, *, stopped: bool = 
     """
     given = tuple(verdicts)
     judged_at = max((each.at for each in given), default=None)
-    stale = judged_at is not None and now - judged_at > STALE_AFTER
-    renewed = [each for each in given if judged_at is not None and each.at >= judged_at - STALE_AFTER]
+    stale = judged_at is not None and now - judged_at > LATE
+    renewed = [each for each in given if judged_at is not None and each.at >= judged_at - LATE]
     if stale:
         renewed = [replace(each, status=Status.UNKNOWN) if each.status is Status.OK else each for each in renewed]
-    return LastEvaluation(silenced(renewed) if stopped else tuple(renewed), judged_at, stale)
+    return CurrentHealth(silenced(renewed) if stopped else tuple(renewed), judged_at, stale)
 
 
 def silenced(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
