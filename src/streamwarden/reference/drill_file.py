@@ -15,8 +15,8 @@ _SET_BY_THE_LOADER: Final = "file"
 _HEAD: Final = """\
 # A drill's file
 
-One file `config/drills/NAME.yaml` is one drill. `streamwarden validate` checks all of them and names file, line, key, value
-and what is allowed. [The guide](../how-to/drills.md) explains faults, forks and reports.
+One file `config/drills/NAME.yaml` is one drill. `streamwarden validate` checks all of them and names file, line, key,
+value and what is allowed. [The guide](../how-to/drills.md) explains faults, forks and reports.
 
     name: kill_driver
     stream: flight_departures
