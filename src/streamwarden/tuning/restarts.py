@@ -33,12 +33,9 @@ def restart_seconds(history: History) -> tuple[float, str] | None:
 
     A first batch that had to wait for input says nothing of the restart: of such a wait at most `IDLE` seconds count.
     """
-    taken = [
-        seconds
-        for each in history.drivers
-        if each.run_id in history.first_reports
-        and (seconds := _until_first_batch(each, history.first_reports[each.run_id])) is not None
-    ]
+    firsts = [(each, history.first_reports.get(each.run_id or "")) for each in history.drivers]
+    measured = [_until_first_batch(driver, first) for driver, first in firsts if first is not None]
+    taken = [seconds for seconds in measured if seconds is not None]
     if not taken:
         return None
     return statistics.median(taken), f"median of {len(taken)} drivers, launch to the end of the first batch"

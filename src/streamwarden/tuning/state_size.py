@@ -116,8 +116,8 @@ def _of_growth(growth: Growth, size: str, numbers: tuple[Number, ...]) -> Recomm
     if growth.endless:
         says = (
             f"the state only grows, by {pace}{until}: no row was removed in {format_duration(growth.span)}, and "
-            "nothing seen here ever removes one. Bound it with a watermark, a timeout or a TTL (`streamwarden lint` says "
-            f"where). If something else bounds it, declare that in `state.bounded_by`. Now: {size}"
+            "nothing seen here ever removes one. Bound it with a watermark, a timeout or a TTL (`streamwarden lint` "
+            f"says where). If something else bounds it, declare that in `state.bounded_by`. Now: {size}"
         )
         return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers)
     says = (
