@@ -16,7 +16,8 @@ h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:co
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #dde3ea}
 th{width:14rem;font-weight:600}.verdict{display:inline-block;padding:.1rem .6rem;border-radius:.3rem;color:#fff}
 .PASSED{background:#1a7f37}.DEVIATED,.FAILED{background:#b42318}.ABORTED{background:#9a6700}.RUNNING{background:#0969da}
-.sentence{font-size:1.15rem;max-width:48rem}.time{width:auto;white-space:nowrap;font-variant-numeric:tabular-nums}
+.sentence{font-size:1.15rem;max-width:48rem}.time{width:1%;white-space:nowrap;padding-right:2rem;
+font-variant-numeric:tabular-nums}.what{width:auto}
 td{overflow-wrap:anywhere}details{margin-top:2rem}summary{cursor:pointer}
 @media(prefers-color-scheme:dark){body{color:#d7dee7;background:#12171e}th,td{border-color:#2a3441}a{color:#6cb6ff}}
 """
@@ -47,7 +48,7 @@ def _timeline(moments: Iterable[Moment]) -> str:
         f"<td>{escape(each.text)}</td></tr>"
         for each in moments
     ]
-    head = "<tr><th class='time'>UTC</th><th class='time'>from the fault</th><th>what happened</th></tr>"
+    head = "<tr><th class='time'>UTC</th><th class='time'>from the fault</th><th class='what'>what happened</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
 
 

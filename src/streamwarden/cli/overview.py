@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WIDE: Final = 150
 """Columns of a terminal that has room for everything."""
+REASON_LINES: Final = 2
+"""Lines of a reason on a narrow screen of many streams; `status STREAM` and `--wide` show all of it."""
 NARROWEST: Final = 12
 """Columns of the stream's name at least."""
 
@@ -275,6 +277,7 @@ class _Table:
 
     def __rich_console__(self, at: object, options: object) -> Iterable[RenderableType]:
         from rich.padding import Padding
+        from rich.text import Text
 
         width: int = options.max_width  # type: ignore[attr-defined]
         wide = self.wide or width >= WIDE
@@ -291,7 +294,10 @@ class _Table:
         for each, row in zip(self.lines, cells, strict=True):
             yield _row(columns, widths, row)
             for reason in reasons(each, self.now, wide=wide):
-                yield Padding(reason, (0, 0, 0, 4), style="" if each.in_trouble else "dim")
+                whole = wide or len(self.lines) == 1
+                shown = Text.from_markup(" ".join(reason.split()))
+                shown.truncate(10_000 if whole else REASON_LINES * (width - 8), overflow="ellipsis")
+                yield Padding(shown, (0, 0, 0, 4), style="" if each.in_trouble else "dim")
 
 
 def fitted(headings: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:

@@ -254,5 +254,5 @@ def _steady(steady: SteadyState | None) -> str:
 
 
 def clock(at: float) -> str:
-    """`12:00:00.123`, UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]
+    """`12:00:00`, UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")

@@ -55,7 +55,7 @@ def _steady(steady: SteadyState | None, when: str) -> Iterator[tuple[float, str]
 
 def _steps(state: RunState) -> Iterator[tuple[float, str]]:
     """The ends of the steps that nothing above stands for, and every step that failed."""
-    shown = {DrillStep.VERIFICATION: "The output was compared", DrillStep.HEAL: "The drill's traces were removed"}
+    shown = {DrillStep.VERIFICATION: "The output was compared", DrillStep.HEAL: "The drill was healed"}
     for step, record in state.steps.items():
         if record.outcome is StepOutcome.FAILED and step is not DrillStep.REPORT:
             yield record.at, f"The step {step.value} failed: {record.message}."

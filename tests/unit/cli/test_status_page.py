@@ -81,6 +81,15 @@ def test_trouble_comes_first_and_each_has_its_reason_below() -> None:
     assert below["device_heartbeats"] == "    backlog: 12m of work behind"
 
 
+def test_a_long_reason_takes_two_lines_among_many_streams_and_is_whole_alone() -> None:
+    down = stream("a", "down", problem="because " * 100 + "END")
+    many, alone = shown([down, stream("b")]), shown([down])
+    assert [line.startswith("    ") for line in many[2:6]] == [True, True, False, False]
+    assert many[3].endswith("…")
+    assert "END" in "".join(alone)
+    assert "END" in "".join(shown([down, stream("b")], width=200))
+
+
 def test_a_crash_that_a_restart_cured_is_shown() -> None:
     lines = shown(THIRTEEN)
     assert any("last exit: killed 22:04, restarted after 14s" in line for line in lines)
