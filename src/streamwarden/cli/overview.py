@@ -137,8 +137,7 @@ def page(
     if folded:
         names = ", ".join(text(each.stream) for each in folded)
         parts.append(f"[dim]{len(folded)} never started: {names} (--all shows a line for each)[/]")
-    if lines:
-        parts.append(f"[yellow]{text(last.text)}[/]" if last.late else f"[dim]{text(last.text)}[/]")
+    parts.append(f"[yellow]{text(last.text)}[/]" if last.late else f"[dim]{text(last.text)}[/]")
     return Group(*parts)
 
 
