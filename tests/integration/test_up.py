@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.adapters.processes import commands
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.services.local.marked import MarkedProcesses
 from support.airflow_harness import free_port, wait_for
@@ -97,8 +98,7 @@ def test_a_project_from_up_to_its_end(world: Project) -> None:
 
     scheduler = world.data / "airflow" / "components" / "airflow-scheduler.log"
     starts = len(re.findall("Starting the scheduler", scheduler.read_text()))
-    (pid,) = (each.pid for each in MarkedProcesses(world.data, world.data).living() if _is_scheduler(each.pid))
-    os.kill(pid, signal.SIGKILL)
+    os.kill(scheduler_of(up), signal.SIGKILL)
     wait_for("the news", lambda: "scheduler was killed by SIGKILL" in up.text(), timeout=30, explain=up.text)
     wait_for(
         "its restart",
@@ -130,7 +130,8 @@ def test_a_project_from_up_to_its_end(world: Project) -> None:
     assert desired is None or desired.desired.value == "running"
 
 
-def _is_scheduler(pid: int) -> bool:
-    """The main process: it leads its session."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"scheduler" in command and os.getsid(pid) == pid
+def scheduler_of(up: Up) -> int:
+    """The main process: a child of `up`."""
+    children = subprocess.run(["pgrep", "-P", str(up.process.pid)], capture_output=True, text=True, check=True).stdout
+    (pid,) = (each for each in map(int, children.split()) if "scheduler" in commands()[each])
+    return pid
