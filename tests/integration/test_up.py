@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -44,6 +45,8 @@ spark: {master: "local[1]", driver_memory: 700 MiB}
 class Up:
     """One run of the command."""
 
+    started: ClassVar[list[Up]] = []
+
     def __init__(self, world: Project, port: int) -> None:
         self.log = world.root / "up.log"
         self.server = AirflowServer(url=f"http://127.0.0.1:{port}")
@@ -52,6 +55,7 @@ class Up:
         command = [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), "up", "--port", str(port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+        self.started.append(self)
         wait_for("Airflow", lambda: "Airflow is up" in self.text(), timeout=LONG, explain=self.text)
 
     def text(self) -> str:
@@ -74,6 +78,10 @@ def swept(world: Project) -> Iterator[None]:
     try:
         yield
     finally:
+        for up in Up.started:  # it would start again what is ended below
+            up.process.kill()
+            up.process.wait()
+        Up.started.clear()
         MarkedProcesses(world.data, world.data).stop(patience=2.0)
 
 
