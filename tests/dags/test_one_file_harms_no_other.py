@@ -11,6 +11,7 @@ import pytest
 from streamwarden.airflow import docs
 from streamwarden.airflow.drills import drill_dags
 from streamwarden.airflow.health import evaluate_all
+from streamwarden.airflow.stopped import STOPPED
 from streamwarden.airflow.streams import BROKEN, TASK_ID, stream_dags
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
@@ -44,7 +45,7 @@ def test_a_copied_file_leaves_the_original_built_and_supervised(
     assert BROKEN not in found["stream_counted"].tags
     assert BROKEN in found["stream_a_copy"].tags
     assert "which owns it" in found["stream_a_copy"].doc_md
-    assert [task.task_id for task in found["stream_counted"].tasks] == [TASK_ID]
+    assert [task.task_id for task in found["stream_counted"].tasks] == [TASK_ID, STOPPED]
 
     health = {entry["stream"]: entry["lines"] for entry in evaluate_all(str(space.project))}
     assert any("driver" in line or "progress" in line for line in health["counted"]), "the checks still run"
@@ -83,7 +84,7 @@ def test_a_dag_that_cannot_be_built_is_shown_as_broken_and_the_others_are_built(
     broken = found["stream_counted"]
     assert BROKEN in broken.tags
     assert "KeyError while its DAG was built" in broken.doc_md
-    assert [task.task_id for task in broken.tasks] == [TASK_ID]
+    assert [task.task_id for task in broken.tasks] == [TASK_ID, STOPPED]
     assert {"drill_kill_driver", "drill_another"} <= set(found)
 
 
