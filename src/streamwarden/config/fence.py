@@ -25,7 +25,8 @@ def printable(name: str) -> str:
 def fence(
     where: str, doing: str = "the file was read", *, passes: type[StreamwardenError] = ConfigError
 ) -> Iterator[None]:
-    """Turns an unforeseen exception of the block into an UnforeseenError; the log has the traceback.
+    """Turns an unforeseen exception of the block into an UnforeseenError; the log has the traceback, at the level INFO,
+    which Airflow's processes write and the command line does not.
 
     Args:
         where: the file, for the message.
@@ -37,11 +38,11 @@ def fence(
     except passes:
         raise
     except Exception as error:
-        _LOG.warning("%s: %s while %s", where, type(error).__name__, doing, exc_info=error)
+        _LOG.info("%s: %s while %s", where, type(error).__name__, doing, exc_info=error)
         raise UnforeseenError(
             f"{type(error).__name__} while {doing}: {show(str(error))}",
             expected="no exception, whatever the file holds; other files are not affected",
             where=where,
-            next_step="look for an unusual value in the file and simplify it; the log has the traceback, and a report "
-            "of this defect with the file helps to fix it",
+            next_step="look for an unusual value in the file and simplify it, and report this defect; the log of "
+            "Airflow's dag-processor has the traceback",
         ) from error

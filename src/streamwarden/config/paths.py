@@ -9,6 +9,14 @@ from pathlib import Path
 from streamwarden.lifecycle.location import URL
 
 
+def is_file(path: str) -> bool:
+    """Whether there is such a file that this process can see; False also for a path that no file can have."""
+    try:
+        return Path(path).is_file()
+    except OSError:  # a name that is too long, a folder that this user may not enter
+        return False
+
+
 def resolve(text: str, root: Path) -> str:
     """`text` as an absolute, normalized path below `root`; URLs stay URLs, but `file:` URLs become paths.
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from streamwarden.config.airflow_limits import label_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
-from streamwarden.config.paths import resolve
+from streamwarden.config.paths import is_file, resolve
 from streamwarden.config.places import GLOB, Place, locations
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.lifecycle.heartbeat import SHORTEST_BOUND
@@ -22,6 +22,12 @@ from streamwarden.sources.base import Source
 from streamwarden.stream import CONNECTION_PATTERN, NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
+
+LONGEST_PATH: Final = 1024
+"""Characters of a location: a key of an object store has 1024 bytes, a path on Linux 4096, and Spark appends to it."""
+
+LONGEST_NAME: Final = 255
+"""Bytes of the name of a folder on the usual file systems."""
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
 """Folders of the data folder that Streamwarden itself writes to."""
@@ -86,7 +92,7 @@ def _job(written: str, job: str, project: str) -> list[Problem]:
     path = Path(job)
     if path.suffix != ".py":
         return [Problem(key=("job",), observed=show(written), allowed="a Python file, such as spark_jobs/NAME.py")]
-    if not path.is_file():
+    if not is_file(job):
         return [
             Problem(
                 key=("job",),
@@ -113,6 +119,9 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
         if not path or path != path.strip() or any(ord(letter) < 32 for letter in path):
             allowed = "a path without surrounding blanks and without control characters"
             problems.append(Problem(key=key, observed=show(path), allowed=allowed))
+        elif len(path) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in path.split("/")):
+            allowed = f"at most {LONGEST_PATH} characters, and {LONGEST_NAME} bytes between two slashes"
+            problems.append(Problem(key=key, observed=f"a path of {len(path)} characters", allowed=allowed))
         elif path.startswith("~"):
             observed, allowed = f"{show(path)}: ~ is not expanded", "an absolute path or one below the data folder"
             problems.append(Problem(key=key, observed=observed, allowed=allowed))

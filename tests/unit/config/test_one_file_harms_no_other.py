@@ -32,6 +32,9 @@ DRILL = "name: {name}\nstream: good\nfault: {{kind: kill_driver}}\n"
         (f'spark: {{driver_memory: "{MANY} GB"}}', "spark.driver_memory"),
         (f"health: {{thresholds: {{state_size: {{warning: {MANY}}}}}}}", "health.thresholds.state_size.warning"),
         ("stop: {batch_deadline: 1e300}", "stop.batch_deadline"),
+        (f"quarantine: {'x' * 256}", "quarantine: a path of 256 characters"),
+        (f"quarantine: {'x/' * 600}x", "quarantine: a path of 1201 characters"),
+        (f"spark: {{py_files: [{'x' * 300}.py]}}", "spark.py_files[0]: there is no file"),
     ],
 )
 def test_a_wrong_value_is_the_error_of_its_file_alone(project: Project, line: str, key: str) -> None:
@@ -131,6 +134,12 @@ def test_a_job_outside_the_project_is_refused(project: Project, tmp_path: Path, 
     message = str(inner.error(path))
     assert f"is the file {outside}, outside the project" in message
     assert "next: copy the job and the modules that it imports into the project" in message
+
+
+def test_a_job_with_a_name_that_no_file_can_have_is_not_there(project: Project) -> None:
+    path = project.stream("a")
+    path.write_text(path.read_text().replace("job.py", f"{'x' * 300}.py"))
+    assert "there is no file" in str(project.error(path))
 
 
 def test_text_that_is_not_a_mapping_is_not_shown(project: Project) -> None:

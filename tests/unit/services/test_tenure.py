@@ -43,7 +43,7 @@ def test_a_clash_in_a_project_that_never_ran_a_stream_creates_no_store(project: 
     assert not project.data.exists()
 
 
-def test_a_stream_that_never_ran_has_no_tenure_and_one_whose_folder_is_gone_has_no_last_settings(
+def test_a_stream_that_never_ran_has_no_tenure_and_one_whose_folder_is_damaged_has_no_last_settings(
     store: Store, project: Project
 ) -> None:
     assert tenure(store, "flights", time.time()) is None
@@ -52,8 +52,9 @@ def test_a_stream_that_never_ran_has_no_tenure_and_one_whose_folder_is_gone_has_
     known = tenure(store, "flights", time.time())
     assert known is not None
     assert (known.runs, known.last) == (True, spec)
-    for file in (project.data / "drivers").rglob(files.SPEC):
-        file.unlink()
-    forgotten = tenure(store, "flights", time.time())
-    assert forgotten is not None
-    assert forgotten.last is None
+    (file,) = (project.data / "drivers").rglob(files.SPEC)
+    for damaged in ('{"source": 1}', "no JSON"):
+        file.write_text(damaged)
+        forgotten = tenure(store, "flights", time.time())
+        assert forgotten is not None
+        assert forgotten.last is None
