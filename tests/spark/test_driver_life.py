@@ -105,6 +105,7 @@ def test_neither_settings_nor_secrets_show_in_a_process_list(life: Life) -> None
         assert "hunter2" not in arguments
         assert life.project.url not in arguments
     assert (Path(record.folder) / files.PROPERTIES).stat().st_mode & 0o077 == 0
+    assert "hunter2" not in (Path(record.folder) / files.SPEC).read_text()
     assert Path(record.folder).stat().st_mode & 0o077 == 0
 
 
