@@ -40,8 +40,12 @@ class Life:
 
     def __init__(self, made: Project) -> None:
         self.project = made
-        secret = {"spark.hadoop.fs.s3a.secret.key": "hunter2-secret"}
         self.spec: StreamSpec = made.spec("counts", COUNTS)
+        options = self.spec.spark.conf["spark.driver.extraJavaOptions"]
+        secret = {
+            "spark.hadoop.fs.s3a.secret.key": "hunter2-secret",
+            "spark.driver.extraJavaOptions": f"{options} -Djavax.net.ssl.trustStorePassword=hunter2-option",
+        }
         kept = {"spark.sql.streaming.minBatchesToRetain": "2000"}  # a test counts what is in the folder
         self.spec.spark.conf.update(secret | kept)
         self.store, self.fleet = made.store, made.fleet
