@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from streamwarden import redaction
 from streamwarden.adapters.store import Store
 from support.inbox import Inbox
 
@@ -23,6 +24,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
 settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
 settings.load_profile("thorough")
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """No test redacts what another one read as a secret."""
+    redaction._remembered.clear()
 
 
 @pytest.fixture(scope="session")
