@@ -61,8 +61,9 @@ class Runtime:
         self.stop_processes(patience=5.0)
         if self.root.exists():
             shutil.rmtree(self.root)
+        self.root.mkdir(mode=0o700)  # Airflow keeps its keys there
         for folder in (self.data, self.logs, self.airflow_home):
-            folder.mkdir(parents=True)
+            folder.mkdir()
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a process of the demo: this one's, without any setting for another workspace."""
