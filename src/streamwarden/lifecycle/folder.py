@@ -3,6 +3,7 @@
     spec.json          the resolved spec that the driver runs, with its secrets redacted
     secrets.json       the same spec with its secrets, if it has any; removed after the end
     spark.properties   Spark's settings (a file, so that no setting shows in a process list); redacted after the end
+    jvm.options        the JVM's options, if one of them holds a secret; removed after the end
     driver.log         stdout and stderr of spark-submit
     keeper.json        identity of the supervisor process
     lease.json         the lease that the launcher took for the driver
@@ -39,6 +40,7 @@ from streamwarden.stream import TriggerSpec
 SPEC: Final = "spec.json"
 SECRETS: Final = "secrets.json"
 PROPERTIES: Final = "spark.properties"
+OPTIONS: Final = "jvm.options"
 LOG: Final = "driver.log"
 SUPERVISOR: Final = "keeper.json"
 PROCESS: Final = "process.json"
@@ -114,7 +116,8 @@ def tidy(folder: Path) -> None:
         disk.remove_folder(folder / TEMPORARY, below=folder.parent)
     remember(*secrets_of(read_spec(folder) or {}))
     with contextlib.suppress(OSError):
-        (folder / SECRETS).unlink(missing_ok=True)
+        for name in (SECRETS, OPTIONS):
+            (folder / name).unlink(missing_ok=True)
         settings = (folder / PROPERTIES).read_text(encoding="ascii")
         if (shown := redacted_properties(settings)) != settings:
             write_text(folder / PROPERTIES, shown)
