@@ -40,7 +40,7 @@ class AirflowApi:
         if dag_id not in self.paused:
             return 404, {}
         if rest:
-            self.notes[rest.rpartition("/")[2]] = body["note"]
+            self.notes[rest] = body["note"]
         elif method == "PATCH":
             self.paused[dag_id] = body["is_paused"]
         return 200, {"dag_id": dag_id, "is_paused": self.paused[dag_id]}
