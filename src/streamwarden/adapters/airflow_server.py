@@ -54,8 +54,10 @@ class AirflowServer:
         self._call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
 
     def annotate(self, dag_id: str, run_id: str, note: str, *, task_id: str | None = None) -> None:
-        """Set the note of a DAG run, or of one task of it; an empty note removes it. Airflow's grid marks the bar of the
-        run or the cell of the task, and its page shows the note."""
+        """Set the note of a DAG run, or of one of its tasks; an empty note removes it.
+
+        Airflow's grid marks the bar of the run, or the cell of the task. Its page shows the note.
+        """
         path = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
         task = f"/taskInstances/{quote(task_id)}" if task_id is not None else ""
         self._call("PATCH", path + task, {"note": note[:NOTE_SIZE]})
