@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streamwarden.services.workspace import Workspace
 
 WIDE: Final = 150
-"""Columns of a terminal that has room for everything."""
+"""Columns of a terminal on which every reason is shown whole."""
 REASON_LINES: Final = 2
 """Lines of a reason on a narrow screen of many streams; `status STREAM` and `--wide` show all of it."""
 NARROWEST: Final = 12
@@ -262,15 +262,16 @@ COLUMNS: Final = (
     Column("health", _health),
     Column("restarts", _restarts, right=True),
     Column("last exit", _last_exit),
-    Column("up", lambda each, now: age(each.since, now), right=True, wide=True),
-    Column("batch", _batch, wide=True),
-    Column("batches", lambda each, _: number(each.batches), right=True, wide=True),
-    Column("rows in", _rows, right=True, wide=True),
     Column("state size", lambda each, _: size(each.state_bytes), right=True, wide=True),
+    Column("rows in", _rows, right=True, wide=True),
+    Column("batch", _batch, wide=True),
+    Column("up", lambda each, now: age(each.since, now), right=True, wide=True),
     Column("incidents", _incidents, right=True, wide=True),
+    Column("batches", lambda each, _: number(each.batches), right=True, wide=True),
     Column("executors", _executors, wide=True),
     Column("pid", lambda each, _: NONE if each.pid is None else str(each.pid), right=True, wide=True),
 )
+"""In the order in which they are shown; of the wide ones, the first that there is room for."""
 
 
 @dataclass(frozen=True)
@@ -286,34 +287,45 @@ class _Table:
         from rich.text import Text
 
         width: int = options.max_width  # type: ignore[attr-defined]
-        wide = self.wide or width >= WIDE
-        columns = [each for each in COLUMNS if wide or not each.wide]
+        whole = self.wide or width >= WIDE or len(self.lines) == 1
+        columns = shown_columns(self.lines, self.now, None if self.wide else width)
         cells = [[column.cell(each, self.now) for column in columns] for each in self.lines]
-        used = [
-            at
-            for at, column in enumerate(columns)
-            if not column.wide or any(row[at] not in (NONE, "") for row in cells)
-        ]
-        columns, cells = [columns[at] for at in used], [[row[at] for at in used] for row in cells]
-        widths = fitted([column.heading for column in columns], cells, width)
+        widths = fitted(columns, cells, width)
         yield _row(columns, widths, [f"[bold]{column.heading}[/]" for column in columns])
         for each, row in zip(self.lines, cells, strict=True):
             yield _row(columns, widths, row)
-            for reason in reasons(each, self.now, wide=wide):
-                whole = wide or len(self.lines) == 1
+            for reason in reasons(each, self.now, wide=self.wide or width >= WIDE):
                 shown = Text.from_markup(" ".join(reason.split()))
                 shown.truncate(10_000 if whole else REASON_LINES * (width - 8), overflow="ellipsis")
                 yield Padding(shown, (0, 0, 0, 4), style="" if each.in_trouble else "dim")
 
 
-def fitted(headings: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The width of each column; the first one, the name, is shortened if they are wider than `width` together."""
-    from rich.text import Text
+def shown_columns(lines: Sequence[StreamStatus], now: float, width: int | None) -> list[Column]:
+    """The columns for a screen of `width`: of the wide ones those that a stream fills, as many as fit; None: all."""
+    shown = [column for column in COLUMNS if not column.wide]
+    used = sum(_width(column, [column.cell(each, now) for each in lines]) + 1 for column in shown)
+    for column in COLUMNS:
+        cells = [column.cell(each, now) for each in lines]
+        if not column.wide or all(cell == NONE for cell in cells):
+            continue
+        used += _width(column, cells) + 1
+        if width is not None and used - 1 > width:
+            break
+        shown.append(column)
+    return shown
 
-    columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
-    widths = [max(Text.from_markup(cell).cell_len for cell in column) for column in columns]
+
+def fitted(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The width of each column; the first one, the name, is shortened if they are wider than `width` together."""
+    widths = [_width(column, [row[at] for row in cells]) for at, column in enumerate(columns)]
     over = sum(widths) + len(widths) - 1 - width
     return [max(min(NARROWEST, widths[0]), widths[0] - max(0, over)), *widths[1:]]
+
+
+def _width(column: Column, cells: Sequence[str]) -> int:
+    from rich.text import Text
+
+    return max(Text.from_markup(cell).cell_len for cell in (column.heading, *cells))
 
 
 def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> RenderableType:
