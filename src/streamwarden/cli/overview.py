@@ -14,7 +14,8 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
 from streamwarden.cli.status import StreamStatus, gather
-from streamwarden.cli.words import NONE, age, ago, number, rate, short, size, status_word
+from streamwarden.cli.status_columns import COLUMNS, QUIET, Column, exit_at
+from streamwarden.cli.words import NONE, ago, number, short
 from streamwarden.errors import StoreError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
@@ -31,20 +32,6 @@ REASON_LINES: Final = 2
 """Lines of a reason on a narrow screen of many streams; `status STREAM` and `--wide` show all of it."""
 NARROWEST: Final = 12
 """Columns of the stream's name at least."""
-
-_COLOURS: Final = {"running": "green", "completed": "dim", "stopped": "dim", "new": "dim", "starting": "cyan"}
-_QUIET: Final = ("stopped", "new", "completed")
-"""States in which no driver runs, and none should."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Args: wide: only where there is room; cell: the content, in Rich's markup."""
-
-    heading: str
-    cell: Callable[[StreamStatus, float], str]
-    right: bool = False
-    wide: bool = False
 
 
 def register(app: typer.Typer) -> None:
@@ -137,7 +124,7 @@ def page(found: Sequence[StreamStatus], now: float, *, wide: bool, everything: b
 
 def last_evaluation(found: Iterable[StreamStatus], now: float) -> str:
     """When a stream was judged last: without evaluations every verdict above is old."""
-    judged = [each for each in found if each.state not in _QUIET]
+    judged = [each for each in found if each.state not in QUIET]
     at = max((each.judged_at for each in judged if each.judged_at is not None), default=None)
     if not judged:
         return ""
@@ -160,7 +147,7 @@ def by_trouble(found: Sequence[StreamStatus]) -> list[StreamStatus]:
 _ORDER: Final[tuple[Callable[[StreamStatus], bool], ...]] = (
     lambda each: each.lacks_driver,
     lambda each: each.in_trouble,
-    lambda each: each.state not in _QUIET and each.worst is Status.WARNING,
+    lambda each: each.state not in QUIET and each.worst is Status.WARNING,
     lambda each: each.state == "starting",
     lambda each: each.cured is not None,
     lambda each: each.state == "running",
@@ -179,99 +166,18 @@ def reasons(each: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
     found = []
     if each.problem and (wide or each.lacks_driver):
         found.append(text(each.problem))
-    if each.state not in _QUIET and each.worst in (Status.WARNING, Status.CRITICAL):
+    if each.state not in QUIET and each.worst in (Status.WARNING, Status.CRITICAL):
         others = f" (also {', '.join(each.worst_checks[1:])})" if each.worst_checks[1:] else ""
         found.append(text(f"{each.worst_checks[0]}: {each.worst_reason}{others}"))
     if each.executors_lost:
         found.append(f"executors: {each.executors} alive, {each.executors_lost} lost by this driver")
     if each.cured is not None:
-        what = f"last exit: {_exit_at(each.cured.exit.kind, each.cured.exit.ended_at, now)}"
+        what = f"last exit: {exit_at(each.cured.exit.kind, each.cured.exit.ended_at, now)}"
         again = each.cured.restarted_at - each.cured.exit.ended_at
         found.append(text(f"{what}, restarted after {short(again)}: {describe(each.cured.exit)}"))
     if each.not_kept:
         found.append(f"{number(each.not_kept)} malformed rows were not kept in the quarantine")
     return found
-
-
-def _exit_at(kind: str, at: float, now: float) -> str:
-    """`killed 22:04`; with the day if it is longer ago."""
-    return f"{kind} {datetime.fromtimestamp(at).strftime('%H:%M' if now - at < 86400 else '%b %d')}"
-
-
-def _name(each: StreamStatus, _: float) -> str:
-    return text(each.stream)
-
-
-def _state(each: StreamStatus, _: float) -> str:
-    return f"[{_COLOURS.get(each.state, 'bold red')}]{each.state}[/]"
-
-
-def _rate(each: StreamStatus, _: float) -> str:
-    return rate(each.rows_per_second)
-
-
-def _lag(each: StreamStatus, _: float) -> str:
-    return NONE if each.state in _QUIET or each.backlog_seconds is None else short(each.backlog_seconds)
-
-
-def _health(each: StreamStatus, now: float) -> str:
-    """`WARNING 25s`: the worst verdict, and how long ago it was reached."""
-    if each.state in _QUIET:
-        return NONE
-    since = "" if each.judged_at is None else f" {short(max(0.0, now - each.judged_at))}"
-    return status_word(each.worst) + (f"[bold red]{since}[/]" if each.unjudged else since)
-
-
-def _restarts(each: StreamStatus, _: float) -> str:
-    return f"[yellow]{each.restarts}[/]" if each.restarts else "0"
-
-
-def _last_exit(each: StreamStatus, now: float) -> str:
-    last = each.last_exit or (each.cured.exit if each.cured is not None else None)
-    return NONE if last is None else _exit_at(last.kind, last.ended_at, now)
-
-
-def _batch(each: StreamStatus, now: float) -> str:
-    return NONE if each.last_batch is None else f"{each.last_batch}, {ago(each.last_batch_at, now)}"
-
-
-def _rows(each: StreamStatus, _: float) -> str:
-    """`336,776 (18 malformed, 7 of them not kept)`."""
-    if not each.malformed:
-        return number(each.rows)
-    lost = f", [red]{number(each.not_kept)} of them not kept[/]" if each.not_kept else ""
-    return f"{number(each.rows)} [yellow]({number(each.malformed)} malformed{lost})[/]"
-
-
-def _executors(each: StreamStatus, _: float) -> str:
-    """`2 (1 lost)`, on a cluster."""
-    if each.executors is None:
-        return NONE
-    return f"{each.executors} [yellow]({each.executors_lost} lost)[/]" if each.executors_lost else f"{each.executors}"
-
-
-def _incidents(each: StreamStatus, _: float) -> str:
-    return f"[red]{each.incidents}[/]" if each.incidents else "0"
-
-
-COLUMNS: Final = (
-    Column("stream", _name),
-    Column("state", _state),
-    Column("rows/s", _rate, right=True),
-    Column("lag", _lag, right=True),
-    Column("health", _health),
-    Column("restarts", _restarts, right=True),
-    Column("last exit", _last_exit),
-    Column("state size", lambda each, _: size(each.state_bytes), right=True, wide=True),
-    Column("rows in", _rows, right=True, wide=True),
-    Column("batch", _batch, wide=True),
-    Column("up", lambda each, now: age(each.since, now), right=True, wide=True),
-    Column("incidents", _incidents, right=True, wide=True),
-    Column("batches", lambda each, _: number(each.batches), right=True, wide=True),
-    Column("executors", _executors, wide=True),
-    Column("pid", lambda each, _: NONE if each.pid is None else str(each.pid), right=True, wide=True),
-)
-"""In the order in which they are shown; of the wide ones, the first that there is room for."""
 
 
 @dataclass(frozen=True)
