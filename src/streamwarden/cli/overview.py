@@ -15,8 +15,9 @@ from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
 from streamwarden.cli.status import StreamStatus, gather
 from streamwarden.cli.status_columns import COLUMNS, QUIET, Column, exit_at
-from streamwarden.cli.words import NONE, ago, number, short
+from streamwarden.cli.words import NONE, number, short
 from streamwarden.errors import StoreError
+from streamwarden.health.evaluations import LastEvaluation, last_evaluation
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.restart import describe
@@ -57,11 +58,11 @@ def status(
     if watch:
         return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
     now = time.time()
-    found = gather(space, stream, now=now)
+    found, last = gather(space, stream, now=now), last_evaluation(space.store.evaluations.all(), now)
     if json:
-        as_json({"at": now, "streams": found})
+        as_json({"at": now, "last_evaluation": last, "streams": found})
     else:
-        _screen(wide).print(page(found, now, wide=wide, everything=everything or stream is not None))
+        _screen(wide).print(page(found, last, now, wide=wide, everything=everything or stream is not None))
     return Exit.BAD if any(each.in_trouble for each in found) else Exit.OK
 
 
@@ -77,9 +78,11 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
     from rich.live import Live
 
     found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+    evaluations = space.store.evaluations.all()
 
     def draw() -> RenderableType:
-        shown = page(found, seen_at, wide=wide, everything=everything or stream is not None)
+        last = last_evaluation(evaluations, seen_at)
+        shown = page(found, last, seen_at, wide=wide, everything=everything or stream is not None)
         clock = datetime.fromtimestamp(seen_at).strftime("%H:%M:%S")
         problem = f"; [red]not updated since, because {text(failure)}[/]" if failure else ""
         return Group(shown, f"[dim]{clock}, every {interval:g} s; Ctrl-C ends it[/]{problem}")
@@ -91,6 +94,7 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
                 time.sleep(interval)
                 try:
                     found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+                    evaluations = space.store.evaluations.all()
                 except StoreError as error:
                     failure = str(error)
                 live.update(draw(), refresh=True)
@@ -106,8 +110,10 @@ def _screen(wide: bool) -> Console:
     return found
 
 
-def page(found: Sequence[StreamStatus], now: float, *, wide: bool, everything: bool) -> RenderableType:
-    """The whole screen."""
+def page(
+    found: Sequence[StreamStatus], last: LastEvaluation, now: float, *, wide: bool, everything: bool
+) -> RenderableType:
+    """The whole screen. Without evaluations every verdict on it is old: its last line says when the last one was."""
     from rich.console import Group
 
     if not found:
@@ -118,21 +124,8 @@ def page(found: Sequence[StreamStatus], now: float, *, wide: bool, everything: b
     if folded:
         names = ", ".join(text(each.stream) for each in folded)
         parts.append(f"[dim]{len(folded)} never started: {names} (--all shows a line for each)[/]")
-    evaluated = last_evaluation(found, now)
-    return Group(*parts, *([evaluated] if evaluated else []))
-
-
-def last_evaluation(found: Iterable[StreamStatus], now: float) -> str:
-    """When a stream was judged last: without evaluations every verdict above is old."""
-    judged = [each for each in found if each.state not in QUIET]
-    at = max((each.judged_at for each in judged if each.judged_at is not None), default=None)
-    if not judged:
-        return ""
-    if at is None:
-        return "[yellow]no stream was judged yet: unpause the DAG `health`, or run `streamwarden check`[/]"
-    if all(each.unjudged or each.judged_at is None for each in judged):
-        return f"[bold red]last evaluation {ago(at, now)}: the verdicts are stale; is the DAG `health` paused?[/]"
-    return f"[dim]last evaluation {ago(at, now)}[/]"
+    parts.append(f"[yellow]{text(last.text)}[/]" if last.late else f"[dim]{text(last.text)}[/]")
+    return Group(*parts)
 
 
 def by_trouble(found: Sequence[StreamStatus]) -> list[StreamStatus]:

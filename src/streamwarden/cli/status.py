@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from streamwarden.health.verdict import CURRENT, Status, Verdict, as_of, worst
+from streamwarden.health.current import current_health
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
@@ -123,7 +124,9 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
     for verdict in space.store.verdicts.latest():
         verdicts.setdefault(verdict.stream, []).append(verdict)
     incidents: dict[str, int] = {}
-    for incident in space.store.incidents.open():
+    for incident in space.store.incidents.alarming():
+        if not incident.is_root:
+            continue
         incidents[incident.stream] = incidents.get(incident.stream, 0) + 1
     records = space.store.queries.of_many(names)
     drivers = space.store.drivers.histories(names, now - CRASHES_SINCE)
@@ -220,7 +223,7 @@ def _query(
         executors=None,
         executors_lost=None,
         **_done(total),
-        **_health(verdicts, now),
+        **_health(verdicts, now, stopped=whole.state == "stopped"),
         not_kept=0,
         incidents=incidents,
         restarts=0,
@@ -247,22 +250,20 @@ def _done(total: Summary) -> dict[str, Any]:
     }
 
 
-def _health(verdicts: list[Verdict], now: float) -> dict[str, Any]:
+def _health(verdicts: list[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
     """What the last evaluation found, as far as it says something of `now`."""
-    shown = list(as_of(verdicts, now))
-    level = worst(shown)
-    judged_at = max((each.at for each in shown), default=None)
-    unjudged = judged_at is not None and now - judged_at > CURRENT
+    last = current_health(verdicts, now, stopped=stopped)
+    shown, level = last.verdicts, last.status
     values = {each.check: each.value for each in shown}
     bad = [] if level is Status.OK else [each for each in shown if each.status is level]
     return {
         "state_bytes": values.get("state_size"),
-        "backlog_seconds": None if unjudged else values.get("backlog"),
+        "backlog_seconds": None if last.stale else values.get("backlog"),
         "worst": level,
         "worst_checks": tuple(each.check for each in bad)[:3],
         "worst_reason": bad[0].reason if bad else "",
-        "judged_at": judged_at,
-        "unjudged": unjudged,
+        "judged_at": last.judged_at,
+        "unjudged": last.stale,
     }
 
 
@@ -310,7 +311,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         executors_lost=executors.lost if executors else None,
         **_done(total),
         not_kept=_not_kept(space, name) if total.malformed else 0,
-        **_health(verdicts, now),
+        **_health(verdicts, now, stopped=wanted is not None and wanted.desired is Desired.STOPPED),
         incidents=incidents,
         last_exit=ended,
         problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, now)),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamwarden.cli.endings import report_exit
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import StreamName, duration, who, workspace
 
 if TYPE_CHECKING:
-    from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
-    from streamwarden.services.fleet.exit_recorder import Observation
     from streamwarden.services.workspace import Workspace
-    from streamwarden.stream import StreamSpec
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[
@@ -33,6 +32,7 @@ TermDeadline = Annotated[
 UpWithin = Annotated[
     str, typer.Option("--within", metavar="DURATION", help="How long to wait until the query runs; 0: do not wait.")
 ]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -53,14 +53,18 @@ def start(
         bool, typer.Option("--supervise", help="Stay, show the log, and restart the driver by the stream's policy.")
     ] = False,
     within: UpWithin = "2 minutes",
+    no_wait: NoWait = False,
     reason: Reason = "asked on the command line",
 ) -> int:
     """Start a stream, or find its living driver: there is never a second one.
 
-    The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
+    Waits for the first batch, or for the end of the driver, and reports which of them came. Exit code 1 if the driver
+    ended with an error. The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
     """
+    from streamwarden.cli.starting import report_start, startable
+
     space = workspace(context)
-    spec = space.stream(stream)
+    spec = startable(space, stream)
     limit = duration(within, "--within")
     space.fleet.set_running(stream, who(), reason)
     if supervise:
@@ -68,53 +72,22 @@ def start(
 
         return supervise_here(space, spec, launched_by=who())
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
-    return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
+    _report_supervision(space, stream)
+    return report_start(space, spec, started, within=0.0 if no_wait else limit)
 
 
-def _report_start(space: Workspace, spec: StreamSpec, record: DriverRecord, *, reattached: bool, within: float) -> int:
-    from streamwarden.cli.starting import await_queries
-    from streamwarden.cli.status import shown_error
+def _report_supervision(space: Workspace, stream: str) -> None:
+    """Let Airflow follow the driver, and say whether it does. Without an Airflow there is nothing to say."""
+    from streamwarden.services.fleet.airflow_supervision import hand_over
 
-    fleet = space.fleet
-    what = "runs already" if reattached else "launched"
-    pid = f", pid {record.process.pid}" if record.process else ""
-    say(f"{text(record.stream)}: driver {text(record.driver_id)} {what}{pid}")
-    if reattached and record.process:
-        say(f"  on host {text(record.process.host)}, checkpoint {text(record.checkpoint)}")
-    say(f"  log: {text(fleet.log_path(record.driver_id))}")
-    if within <= 0:
-        return Exit.OK
-    seen, starts = await_queries(space, spec, record.driver_id, within)
-    for each in starts.running:
-        say(f"  query {text(each.name or each.query_id)} runs")
-    if not seen.alive:
-        return _report_exit(seen)
-    for each in starts.failed:
-        say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")
-    return Exit.BAD if starts.failed else Exit.OK
-
-
-def _report_exit(seen: Observation) -> int:
-    """Tell how a driver ended. Exit code 1 unless it ended in good order."""
-    from streamwarden.lifecycle.driver import ExitKind
-    from streamwarden.lifecycle.restart import describe
-
-    ended = seen.exit
-    if ended is None:
-        say(f"{text(seen.record.stream)}: [red]the driver ended and left no record[/]")
-        return Exit.BAD
-    good = ended.kind in (ExitKind.STOPPED, ExitKind.COMPLETED)
-    colour = "green" if good else "bold red"
-    say(f"{text(seen.record.stream)}: [{colour}]{text(describe(ended))}[/]{_cut(ended)}")
-    if ended.next_step and not good:
-        say(f"  next: {text(ended.next_step)}")
-    if not good:
-        say(f"  log: {text(Path(seen.record.folder) / 'driver.log')}")
-    return Exit.OK if good else Exit.BAD
-
-
-def _cut(ended: ExitRecord) -> str:
-    return "; the batch that was running will run again" if ended.cut_batch else ""
+    found = hand_over(space.store, stream, environ=os.environ, now=time.time())
+    if found is None:
+        return
+    if found.problem is not None:
+        say(f"{text(stream)}: [yellow]{text(found.dag_id)} could not be unpaused in Airflow[/]: {text(found.problem)}")
+        say("  While that DAG is paused, nothing restarts the driver if it fails")
+    elif found.unpaused:
+        say(f"{text(stream)}: unpaused {text(found.dag_id)} in Airflow, which now supervises it")
 
 
 def stop(
@@ -134,7 +107,7 @@ def stop(
     if seen is None:
         say(f"{text(stream)}: no driver is alive; the stream stays stopped until you start it")
         return Exit.OK
-    return _report_exit(seen)
+    return report_exit(seen)
 
 
 def restart(
@@ -144,10 +117,13 @@ def restart(
     batch_deadline: BatchDeadline = None,
     term_deadline: TermDeadline = None,
     within: UpWithin = "2 minutes",
+    no_wait: NoWait = False,
 ) -> int:
     """Stop a stream at a batch boundary and start it again, with its YAML file as it is now."""
+    from streamwarden.cli.starting import report_start, startable
+
     space = workspace(context)
-    spec = space.stream(stream)
+    spec = startable(space, stream)
     limit = duration(within, "--within")
     seen = space.fleet.stop(
         stream,
@@ -158,10 +134,11 @@ def restart(
         term_deadline=_maybe(term_deadline, "--term-deadline"),
     )
     if seen is not None:
-        _report_exit(seen)
+        report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
-    return _report_start(space, spec, started.record, reattached=started.reattached, within=limit)
+    _report_supervision(space, stream)
+    return report_start(space, spec, started, within=0.0 if no_wait else limit)
 
 
 def logs(

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from streamwarden.config.paths import URL, resolve
+from streamwarden.config.paths import resolve
+from streamwarden.lifecycle.location import URL
 from streamwarden.problems import Problem, show
 from streamwarden.stream import CONNECTION_PATTERN, DeployMode, Manager, SparkSpec
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field, fields, make_dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Union
 
 from pydantic import Discriminator, Tag
 
 from streamwarden import sinks, sources
+from streamwarden.config.paths import resolve
+from streamwarden.errors import JobError
+from streamwarden.lifecycle.job_files import has_build
 from streamwarden.stream import StreamSpec
 
 SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, "sink": sinks.KINDS}
@@ -41,6 +46,19 @@ def keys_of_others(side: str, value: object) -> frozenset[str]:
     own = SIDES[side].get(kind_of(SIDES[side], value))
     known = {each.name for kind in SIDES[side].values() for each in fields(kind)}
     return frozenset(known - {each.name for each in fields(own)}) if own is not None else frozenset()
+
+
+def leave_to_script(value: dict[str, Any], project: Path) -> None:
+    """Set the kind `script` for the source and the sink that the file of a script leaves out: the script has its own.
+
+    A job with `build` has to declare both. A job that cannot be read is reported by the rules.
+    """
+    job, missing = value.get("job"), [side for side in SIDES if side not in value]
+    if not missing or not isinstance(job, str):
+        return
+    with suppress(JobError, OSError, ValueError):
+        if not has_build(Path(resolve(job, project))):
+            value.update({side: {"kind": "script"} for side in missing})
 
 
 def without_keys_of_others(value: Mapping[str, Any]) -> dict[str, Any]:

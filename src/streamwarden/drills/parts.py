@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from streamwarden.errors import InvalidValue
+from streamwarden.redaction import redacted
 from streamwarden.units import Seconds
 
 FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
@@ -76,6 +77,8 @@ class OutageSpec:
         for key, command in (("down", self.down), ("up", self.up)):
             whole = bool(command) and bool(command[0].strip()) and not any("\0" in part for part in command)
             require(whole, key, list(command), "a list: a program and its arguments")
+            shown = redacted(list(command))
+            require(shown == list(command), key, shown, "no secret: let the program read it from a file or a variable")
         require(self.lasts > 0, "lasts", self.lasts, "a positive duration")
 
 

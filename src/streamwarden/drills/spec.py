@@ -18,6 +18,7 @@ from streamwarden.drills.parts import (
 )
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.units import Seconds
 
 DRILL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A drill's name becomes a DAG id, a folder and a key of the store."""
@@ -63,6 +64,12 @@ class DrillSpec:
     def feed(self) -> Feed:
         """Where the fork has its input from."""
         return FAULTS[self.fault.kind].feed
+
+    @property
+    def longest_step(self) -> Seconds:
+        """The most that a step may take by the deadlines of the drill, without Spark's start-up."""
+        waiting = 2 * self.steady_state.within + self.fault.attempts * self.fault.within
+        return self.recovery.deadline + waiting
 
     @property
     def batches_needed(self) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.location import below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
     DELTAS,
@@ -17,6 +18,7 @@ from streamwarden.lifecycle.settings import (
     STATE_STORE,
     real_time_format,
 )
+from streamwarden.redaction import NAMES
 from streamwarden.stream import Backend, DeployMode, Manager, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
@@ -45,10 +47,13 @@ _JVM_FLAGS: Final = (
 _IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
 """A killed executor leaves RocksDB's library, 15 MB: in its work folder, where the worker's cleanup finds it."""
 
+_FILES: Final = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
+"""Settings that list files to ship."""
+
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTION: Final = "spark.redaction.regex"
-_REDACTED: Final = "(?i:secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv)"
-"""Spark's own words for secrets, and what holds a driver's environment: Spark's UI shows every other setting."""
+_REDACTED: Final = f"(?i:{NAMES}|appMasterEnv|driverEnv)"
+"""The names of secrets, and what holds a driver's environment: Spark's UI and its plans show every other setting."""
 _EXECUTORS_ARE_SEEN: Final = {
     # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
     "spark.ui.enabled": "true",
@@ -56,7 +61,6 @@ _EXECUTORS_ARE_SEEN: Final = {
     "spark.ui.killEnabled": "false",  # the UI has no login: it shows the query, but must not end it
     "spark.executor.processTreeMetrics.enabled": "true",  # resident memory, with Python and RocksDB; not the heap alone
 }
-_SECRET: Final = re.compile(r"(?i)secret|password|passwd|token|access[._-]?key|credential")
 
 
 def spark_conf(spec: StreamSpec) -> dict[str, str]:
@@ -96,7 +100,13 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     else:
         conf |= _EXECUTORS_ARE_SEEN
-    return conf | cluster_conf(spec.spark) | spec.spark.conf
+    return conf | cluster_conf(spec.spark) | _shipped(spec.spark.conf, spec.project)
+
+
+def _shipped(conf: Mapping[str, str], project: str) -> dict[str, str]:
+    """`conf` with the relative paths of files that Spark ships below the project, as the file's own keys have them."""
+    files = {key: conf[key].split(",") for key in _FILES & conf.keys()}
+    return {**conf, **{key: ",".join(below(path.strip(), project) for path in paths) for key, paths in files.items()}}
 
 
 def cluster_conf(spark: SparkSpec) -> dict[str, str]:
@@ -191,8 +201,7 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has its own /tmp
             options.append(_IN_ITS_FOLDER)
         _prepend(conf, "spark.executor.extraJavaOptions", options)
-    if not here:
-        conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
+    conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, "spark.driver.extraJavaOptions", flags)
     return conf
@@ -238,11 +247,6 @@ def submit_command(
     if "--properties-file" not in command:
         command += ["--properties-file", str(folder / files.PROPERTIES)]
     return [*command, str(runner), str(folder)]
-
-
-def redacted(conf: Mapping[str, str]) -> dict[str, str]:
-    """`conf` with the values of settings that hold secrets left out, for people and logs."""
-    return {key: "(hidden)" if _SECRET.search(key) else value for key, value in conf.items()}
 
 
 def _quoted(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream import StreamSpec
 
@@ -83,6 +84,8 @@ class JobFacts:
         module: it has a top-level `build`, so the runner starts its one query.
         queries: how many queries it starts; None if the text does not show that (a loop, a branch, foreign code).
         operators: by the names of methods. Of their bounds only those of a processor are known.
+        named: what each `writeStream` names in constants; inputs: the same of each `readStream`.
+        reads_rows: it calls `read_rows`; None if it uses other code that may call it.
     """
 
     path: str
@@ -93,6 +96,9 @@ class JobFacts:
     queries: int | None = None
     operators: tuple[Operator, ...] = ()
     sinks: tuple[SinkUse, ...] = ()
+    named: tuple[NamedQuery, ...] = ()
+    inputs: tuple[NamedInput, ...] = ()
+    reads_rows: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from streamwarden.lint.chains import WRITER, chains
 from streamwarden.lint.facts import Bound, JobFacts, Operator, OperatorKind, SinkUse
 from streamwarden.lint.finding import FactOrigin
+from streamwarden.lint.named_places import named_inputs, named_queries
 from streamwarden.lint.processors import bound_of
-from streamwarden.lint.query_count import count_queries
+from streamwarden.lint.query_count import TRUSTED, count_queries
 
 _OPERATORS: Final = {
     **dict.fromkeys(("groupBy", "groupby", "rollup", "cube"), OperatorKind.AGGREGATION),
@@ -45,6 +47,9 @@ def read_job(path: str, text: str) -> JobFacts:
             queries=1 if module else count_queries(tree),
             operators=tuple(_operators(tree)),
             sinks=tuple(_sinks(tree)),
+            named=tuple(named_queries(tree)),
+            inputs=tuple(named_inputs(tree)),
+            reads_rows=_reads_rows(tree),
         )
     except (SyntaxError, ValueError, RecursionError) as error:
         return JobFacts(path=path, problem=f"it cannot be parsed: {error}", parsed=False)
@@ -67,20 +72,23 @@ def _operators(tree: ast.Module) -> Iterator[Operator]:
         )
 
 
+def _reads_rows(tree: ast.Module) -> bool | None:
+    """Whether the text uses `read_rows`; None if it does not, and imports code that may use it."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in imports for alias in node.names}
+    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    modules = {(node.module or ".") for node in imports if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    if "read_rows" in names:
+        return True
+    return False if {module.partition(".")[0] for module in modules} <= TRUSTED else None
+
+
 def _sinks(tree: ast.Module) -> Iterator[SinkUse]:
     """One for each `writeStream`."""
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    chains: dict[ast.Attribute, dict[str, ast.Call]] = {}
-    for node in ast.walk(tree):  # from the outside in, so a chain is first met with all its calls
-        calls: dict[str, ast.Call] = {}
-        while isinstance(node, ast.Call | ast.Attribute):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                calls.setdefault(node.func.attr, node)
-            elif isinstance(node, ast.Attribute) and node.attr == "writeStream":
-                chains.setdefault(node, calls)
-            node = node.func if isinstance(node, ast.Call) else node.value
-    for start, calls in sorted(chains.items(), key=lambda item: item[0].lineno):
-        yield _sink(start.lineno, calls, functions)
+    for chain in chains(tree, WRITER):
+        yield _sink(chain.line, dict(chain.calls), functions)
 
 
 def _sink(line: int, calls: Mapping[str, ast.Call], functions: Mapping[str, ast.FunctionDef]) -> SinkUse:

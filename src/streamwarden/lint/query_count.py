@@ -6,7 +6,7 @@ import ast
 import sys
 from typing import Final
 
-_TRUSTED: Final = frozenset({"pyspark", "streamwarden", *sys.stdlib_module_names} - {"importlib", "runpy"})
+TRUSTED: Final = frozenset({"pyspark", "streamwarden", *sys.stdlib_module_names} - {"importlib", "runpy"})
 """Packages whose functions start no query by themselves."""
 
 _CERTAIN: Final = (
@@ -57,7 +57,7 @@ class _Counter(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         package = (node.module or ".") if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
-            if (package or alias.name).partition(".")[0] not in _TRUSTED:
+            if (package or alias.name).partition(".")[0] not in TRUSTED:
                 self._foreign.add(alias.asname or alias.name.partition(".")[0])
         if "*" in self._foreign:
             self.count = None

@@ -11,8 +11,9 @@ from streamwarden.lint.rules import RULES
 _HEAD: Final = """\
 # Rules of `streamwarden lint`
 
-Ten rules of state management, and one for scripts with several queries. `streamwarden lint` checks all streams, or
-one, against them. `validate` and the page of each stream's DAG show the findings that need only its file and its job.
+Ten rules of state management, and three for jobs that do not fit their stream's file. `streamwarden lint` checks all
+streams, or one, against them. `validate` and the page of each stream's DAG show the findings that need only its file
+and its job.
 
 An **error** will fail, lose or duplicate rows, or outgrow its memory. A **warning** works now and will cause trouble
 later. **Unknown** is neither: nothing that was read shows whether the stream follows the rule. `lint` exits with 1 if

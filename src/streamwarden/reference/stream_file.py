@@ -10,7 +10,7 @@ from streamwarden.config.kinds import SIDES
 from streamwarden.reference.fields import Key, keys, table
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
-_SET_BY_THE_LOADER: Final = ("project", "file")
+_SET_BY_THE_LOADER: Final = ("project", "data", "file")
 
 _HEAD: Final = """\
 # A stream's file
@@ -39,15 +39,18 @@ _TAIL: Final = """
 - **Durations** are numbers of seconds, or `250 ms`, `30s`, `2 seconds`, `10m`, `1h`, `7 days`.
 - **Sizes** are numbers of bytes, or `512 MB`, `5 GB` (decimal: 10^9 bytes), `5 GiB` (2^30 bytes).
 - **Budgets** are `COUNT per SPAN`: `5 per hour`, `3 per 30m`.
-- **Paths**: `job`, `spark.keytab`, `spark.py_files` and `spark.archives` are relative to the project folder, all
-  others to the data folder. Absolute paths and URLs stay as they are; `~` is not expanded.
+- **Paths**: `job`, `spark.keytab`, `spark.py_files`, `spark.archives` and the files that `spark.conf` ships
+  (`spark.jars`, `spark.files`, …) are relative to the project folder, all others to the data folder. The data folder is
+  also the working directory of a driver, so relative paths in a job mean the same places. Absolute paths and URLs stay
+  as they are; `~` is not expanded.
 
 ## Scripts with several queries
 
 A script may start any number of queries. One driver runs them; each has a lease on its own checkpoint, and is measured,
 checked, listed and stopped at its own batch boundary under the name `STREAM/QUERY`. QUERY is the name that `queries`
 gives it, else the query's own (`queryName`), else the last folder of its checkpoint with a meaningful name. Its
-trigger is the one that the script sets.
+trigger is the one that the script sets, else the declared one.
+[Jobs and scripts](../how-to/jobs-and-scripts.md#scripts) has the rules that hold for every script.
 
     name: clicks
     job: spark_jobs/clicks.py
@@ -60,10 +63,12 @@ trigger is the one that the script sets.
 
 - With `queries`, the script starts these queries and no others: another one is refused before its first batch, and the
   driver ends with an error. Their checkpoints are claimed before the driver is launched. A query whose checkpoint is
-  null is recognised by its `queryName`, or by the last folder of its checkpoint.
+  null is recognised by its `queryName`, or by the last folder of its checkpoint. A query that names no checkpoint needs
+  a `queryName`; its checkpoint is the declared one, else a folder of that name in `checkpoint`.
 - Without `queries`, each query is found, and its checkpoint claimed, when it starts. A script whose text starts a
   single query has to use the declared `checkpoint`, unless the script hands its session, a frame or a function that
-  starts a query to code outside its own files: the number of its queries is then known only when it runs.
+  starts a query to code outside its own files: the number of its queries is then known only when it runs. Each of
+  several queries that name no checkpoint has a folder in `checkpoint`, by its `queryName`, else by its output.
 - `checkpoint` is that of one of the queries, or the folder that holds theirs.
 - `streamwarden start` waits until every query runs: those of `queries`, or as many as the script's text starts.
 - A query that ends while others go on does not end the driver; the check `query_ended` opens an incident.
@@ -76,8 +81,10 @@ trigger is the one that the script sets.
 - The job's file exists. A file without a top-level `build(spark, spec)` runs as a PySpark script.
 - Checkpoint, output, input and quarantine of a stream are separate folders: none is, contains or is inside another.
 - Between streams, a checkpoint does not overlap any location of another stream, and an output does not overlap another
-  output or quarantine. An input may be another stream's output. If two streams clash, both are broken, because neither
-  is known to be the right one.
+  output or quarantine. An input may be another stream's output. If two streams clash, one of them owns the
+  place: the stream that runs there, or else the one that has run there. Of several, the one whose first driver was
+  launched first owns it. The owner is not affected, and the other stream is broken. If neither has run there, both are
+  broken.
 - Keys of one kind of cluster (`queue`, `image`, …) are refused on every other. Kubernetes needs an `image`, and a
   `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
 - A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.
@@ -112,5 +119,8 @@ def _section(side: str, name: str) -> str:
 
 def _introduction(side: str, kind: type) -> str:
     if kind in (SourceSpec, SinkSpec):
-        return f"The job is a whole PySpark script that brings its own {side}."
+        return (
+            f"The job is a whole PySpark script that brings its own {side}. This is also the kind if the file of a "
+            f"script has no `{side}` at all."
+        )
     return inspect.cleandoc(kind.__doc__ or "")

@@ -7,21 +7,15 @@ that the job passes to foreachBatch writes.
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
 
 from streamwarden.errors import JobError
-from streamwarden.services.fleet.job_files import has_build
+from streamwarden.lifecycle.job_files import has_build
+from streamwarden.lifecycle.location import plain_path, same_place
 from streamwarden.services.forks.spec import SUFFIX
-from streamwarden.spark.sessions import plain_path, same_place
+from streamwarden.spark.query_starts import CHECKPOINT, FORMAT, QueryStart, watch_starts
 from streamwarden.stream import StreamSpec
-
-CHECKPOINT: Final = "checkpointLocation"
-
-FORMAT: Final = "format"
 
 
 def fence_fork(spec: StreamSpec) -> None:
@@ -38,7 +32,7 @@ def fence_fork(spec: StreamSpec) -> None:
             where=spec.job,
             next_step="move the query of the script into build(), or drill another stream",
         )
-    _watch_starts(spec)
+    watch_starts(lambda start: _refuse_outside(spec, start))
 
 
 def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:
@@ -66,51 +60,10 @@ def _within(place: str, own: str) -> bool:
     return same_place(place, own) or plain_path(place).startswith(f"{plain_path(own)}/")
 
 
-def _watch_starts(spec: StreamSpec) -> None:
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    def checked(name: str) -> None:
-        started = getattr(DataStreamWriter, name)
-
-        @functools.wraps(started)
-        def start(writer: Any, *args: Any, **options: Any) -> Any:
-            seen = {**_options(writer), FORMAT: str(_field(writer, "source")), **arguments(started, args, options)}
-            outside = violation(spec, seen)
-            if outside is not None:
-                raise _refusal(spec, outside)
-            return started(writer, *args, **options)
-
-        setattr(DataStreamWriter, name, start)
-
-    checked("start")
-    checked("toTable")
-
-
-def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, str | None]:
-    """What a call of a writer's method `started` sets, with names in lower case, whether a parameter is given by its
-    position or by its name. Raises TypeError for a call that the method does not accept."""
-    given = inspect.signature(started).bind(None, *args, **options).arguments
-    given.pop("self", None)
-    named = {**given.pop("options", {}), **given}
-    found = {name.lower(): str(value) for name, value in named.items() if value is not None}
-    return {"table" if name == "tablename" else name: value for name, value in found.items()}
-
-
-def _field(writer: Any, name: str) -> Any:
-    """A private field of Spark's own writer: no method returns it."""
-    field = writer._jwrite.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(writer._jwrite)
-
-
-def _options(writer: Any) -> dict[str, str | None]:
-    """The options that were set on a writer, with names in lower case."""
-    pairs = _field(writer, "extraOptions").iterator()
-    found: dict[str, str | None] = {}
-    while pairs.hasNext():
-        pair = pairs.next()
-        found[str(pair._1()).lower()] = str(pair._2())
-    return found
+def _refuse_outside(spec: StreamSpec, start: QueryStart) -> None:
+    outside = violation(spec, start.options)
+    if outside is not None:
+        raise _refusal(spec, outside)
 
 
 def _refusal(spec: StreamSpec, outside: str) -> JobError:

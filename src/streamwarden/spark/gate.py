@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Final
 
 from streamwarden.errors import ProcessError, StoreError, StreamwardenError
+from streamwarden.lifecycle.location import same_place
 from streamwarden.spark.listener import QueryEvent, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Roster
-from streamwarden.spark.sessions import Sessions, StartedQuery, same_place
+from streamwarden.spark.sessions import Sessions, StartedQuery
 from streamwarden.spark.store_link import StoreLink
 
 STORE_PATIENCE: Final = 60.0

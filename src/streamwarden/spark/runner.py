@@ -20,6 +20,7 @@ if __name__ == "__main__":
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.config.loading import spec_from_dict
@@ -28,9 +29,10 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.chain import Chain
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
+from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
+from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
-from streamwarden.services.fleet.job_files import has_build
 from streamwarden.spark import failures
 from streamwarden.spark.cluster_manager import what_is_away
 from streamwarden.spark.control import Control, Ending, Reason
@@ -45,6 +47,7 @@ from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.raised import Raised
 from streamwarden.spark.roster import Roster
+from streamwarden.spark.script_starts import ScriptStarts
 from streamwarden.spark.sessions import Sessions
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.store_link import StoreLink
@@ -58,7 +61,7 @@ class Runner:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        document = files.read_document(folder / files.SPEC)
+        document = files.read_spec(folder)
         lease = files.read_lease(folder)
         jvm = processes.identity(os.getppid())
         url = os.environ.get("STREAMWARDEN_STORE_URL")
@@ -69,6 +72,8 @@ class Runner:
                 where=str(folder),
                 next_step="start drivers with `streamwarden start`",
             )
+        remember(*secrets_of(document))
+        remember_all(os.environ)
         self._spec: StreamSpec = spec_from_dict(document)
         self._jvm: ProcessIdentity = jvm
         self._token = lease.token_of(self._spec.checkpoint)
@@ -76,6 +81,7 @@ class Runner:
             files.write_process(folder, jvm)
         self._quarantines = Quarantines(self._spec, report=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
         job = job_facts(self._spec)
+        self._queries = job.queries
         self._roster = Roster(self._spec, folder.name, starts=job.queries, alone=job.module)
         self._link = StoreLink(
             url,
@@ -167,6 +173,7 @@ class Runner:
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
+        ScriptStarts(self._spec, starts=self._queries).watch()
         run_script(job, self._spec.args)
         while self._sessions.active_queries():
             time.sleep(0.25)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from streamwarden.lifecycle.location import plain_path
 from streamwarden.spark.graceful import terminated
 from streamwarden.spark.listener import ProgressListener, QueryEvent
 from streamwarden.stream import TriggerSpec
@@ -137,23 +138,3 @@ def trigger_of(trigger: Any) -> TriggerSpec:
 def is_temporary(checkpoint: str) -> bool:
     """Whether Spark made up this checkpoint for a query that names none."""
     return checkpoint.rpartition("/")[2].startswith("temporary-")
-
-
-def plain_path(location: str) -> str:
-    """`file:///a/b`, `file:/a/b/` and `/a/b` -> `/a/b`; other URLs stay, without a trailing slash."""
-    from urllib.parse import unquote, urlsplit
-
-    parts = urlsplit(location)
-    path = unquote(parts.path) if parts.scheme == "file" else location
-    return path.rstrip("/") or "/"
-
-
-def same_place(actual: str, declared: str) -> bool:
-    """Whether Spark's full name of a location is the declared one, which may leave the host out (`hdfs:///a`)."""
-    from urllib.parse import urlsplit
-
-    if plain_path(actual) == plain_path(declared):
-        return True
-    full, short = urlsplit(actual), urlsplit(declared)
-    named = (full.scheme, full.path.rstrip("/")) == (short.scheme, short.path.rstrip("/"))
-    return named and not short.netloc and short.scheme not in ("", "file")

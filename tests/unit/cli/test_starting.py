@@ -1,6 +1,9 @@
-"""`start` waits for every query: which those are, and what is said when some do not come."""
+"""`start` waits for every query and its first batch: which those are, and what is said when some do not come."""
 
-from streamwarden.cli.starting import not_all, starts_of
+import pytest
+
+from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.cli.starting import COMMITTED_WITHIN, PLANNED_WITHIN, BatchState, first_batch, not_all, starts_of
 from streamwarden.errors import ProcessError
 from streamwarden.stream import StreamSpec
 from support.queries import query_record
@@ -42,3 +45,35 @@ def test_what_did_not_start_is_named() -> None:
     )
     assert "1 of 2 queries started within 2m: left; not started: right" in str(error)
     assert "read /d/driver.log" in error.next_step
+
+
+def position(planned: int | None, committed: int | None, *, at: float = 50.0) -> LogPosition:
+    """The logs of a checkpoint whose newest entries were written at `at`."""
+    ended = None if committed is None else at
+    return LogPosition(query_id="q", planned=planned, planned_at=at, committed=committed, committed_at=ended)
+
+
+@pytest.mark.parametrize(
+    ("logs", "state", "summary"),
+    [
+        (None, BatchState.WAITING, "no batch yet: it waits for input"),
+        (position(4, 4, at=9.0), BatchState.WAITING, "no batch yet: it waits for input"),
+        (position(0, None), BatchState.RUNNING, "batch 0 is running"),
+        (position(5, 4, at=9.0), BatchState.RUNNING, "batch 5 is running"),
+        (position(5, 5), BatchState.COMMITTED, "batch 5 is committed"),
+        (position(6, 5), BatchState.COMMITTED, "batch 5 is committed"),
+    ],
+)
+def test_what_a_query_has_done_since_its_start_at_10(logs: LogPosition | None, state: BatchState, summary: str) -> None:
+    found = first_batch(logs, since=10.0)
+    assert (found.state, found.summary) == (state, summary)
+
+
+def test_a_batch_that_runs_is_waited_for_longer_than_input() -> None:
+    waiting, running = first_batch(None, 10.0), first_batch(position(0, None), 10.0)
+    assert not waiting.settled(PLANNED_WITHIN - 1, COMMITTED_WITHIN)
+    assert waiting.settled(PLANNED_WITHIN, COMMITTED_WITHIN)
+    assert not running.settled(PLANNED_WITHIN, COMMITTED_WITHIN)
+    assert running.settled(COMMITTED_WITHIN, COMMITTED_WITHIN)
+    assert first_batch(position(0, 0), 10.0).settled(0.0, COMMITTED_WITHIN)
+    assert waiting.settled(0.0, 0.0), "a driver that was found running is not waited for"

@@ -30,6 +30,18 @@ def test_a_broken_file_is_2_and_the_good_ones_are_still_listed(cli: CommandLine)
     assert "config/streams/b.yaml:7: color: unknown key" in answer.out
 
 
+def test_a_job_that_no_parser_can_read_is_reported_and_the_others_are_still_listed(cli: CommandLine) -> None:
+    """Python's own parser runs out of stack."""
+    cli.project.stream("a")
+    cli.project.write("spark_jobs/deep.py", f"x = {'-' * 200_000}1\n")
+    path = cli.project.stream("b")
+    path.write_text(path.read_text().replace("job.py", "deep.py"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "✓ stream a" in answer.out
+    assert "✗ stream b" in answer.out
+
+
 def test_programs_get_each_problem_with_its_key_and_line(cli: CommandLine) -> None:
     cli.project.stream("b", "color: red\nstate: {ttl: soon}\n")
     answer = cli("validate", "--json")
@@ -155,8 +167,81 @@ def test_a_job_that_is_no_python_is_2(cli: CommandLine) -> None:
 def test_a_script_with_two_queries_is_valid_and_counted(cli: CommandLine) -> None:
     cli.project.stream("a")
     start = "rows.writeStream.format('parquet').start()\n"
-    cli.project.write("spark_jobs/job.py", f"rows = spark.readStream.json('in')\n{start}{start}")
+    cli.project.write("spark_jobs/job.py", f"rows = spark.readStream.json('input/a')\n{start}{start}")
     answer = cli("validate")
     assert answer.code == Exit.OK
     assert "stream a (2 queries)" in answer.out
     assert "SW111" in answer.out
+
+
+WORDS = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+lines = spark.readStream.text("{source}")
+query = lines.writeStream.option("checkpointLocation", "{checkpoint}").start("{output}")
+query.awaitTermination()
+"""
+
+
+def test_a_script_and_its_file_name_the_same_relative_places(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write(
+        "spark_jobs/job.py", WORDS.format(source="input/a", checkpoint="checkpoints/a", output="output/a")
+    )
+    answer = cli("validate")
+    assert (answer.code, "✓ stream a" in answer.out) == (Exit.OK, True), answer
+
+
+def test_a_script_that_contradicts_its_file_is_reported_with_all_values(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("spark_jobs/job.py", WORDS.format(source="in", checkpoint="cp", output="out"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    for kind, named, declared in (
+        ("checkpoint", "cp", "checkpoints/a"),
+        ("output folder", "out", "output/a"),
+        ("input folder", "in", "input/a"),
+    ):
+        observed = f"the script names the {kind} {cli.project.data / named}; "
+        assert observed in answer.out
+        assert f"expected the {kind} that the stream's file declares, {cli.project.data / declared}" in answer.out
+    assert "job.py" in answer.out
+    assert "SW112" in cli("lint", "a").out
+    refused = cli("start", "a")
+    assert refused.code == Exit.USAGE, "nothing is launched"
+    assert "the script names the checkpoint" in refused.err
+    assert cli.store().drivers.latest("a") is None
+
+
+def test_a_trigger_that_only_one_of_them_names_is_no_contradiction(cli: CommandLine) -> None:
+    path = cli.project.stream("a")
+    text = WORDS.format(source="input/a", checkpoint="checkpoints/a", output="output/a")
+    named = text.replace(".option(", ".trigger(processingTime='2 seconds').option(", 1)
+    cli.project.write("spark_jobs/job.py", named)
+    assert cli("validate").code == Exit.OK
+    cli.project.write("spark_jobs/job.py", named.replace("2 seconds", "10 seconds"))
+    assert cli("validate").code == Exit.OK
+    path.write_text(path.read_text() + "trigger: {processing_time: 2 seconds}\n")
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "the script names the trigger processing_time: 10.0 s" in answer.out
+    assert "declares, processing_time: 2.0 s" in answer.out
+    cli.project.write("spark_jobs/job.py", text)
+    assert cli("validate").code == Exit.OK
+
+
+def test_a_quarantine_that_the_job_does_not_use_is_reported(cli: CommandLine) -> None:
+    cli.project.stream("a", "quarantine: quarantine/a\n")
+    answer = cli("validate")
+    assert answer.code == Exit.OK
+    assert "SW113 warning: the file declares the quarantine" in answer.out
+
+
+def test_a_script_may_leave_out_source_and_sink_and_a_job_with_build_may_not(cli: CommandLine) -> None:
+    path = cli.project.stream("a")
+    path.write_text("name: a\njob: spark_jobs/job.py\ncheckpoint: checkpoints/a\n")
+    cli.project.write("spark_jobs/job.py", WORDS.format(source="in", checkpoint="checkpoints/a", output="out"))
+    assert cli("validate").code == Exit.OK
+    cli.project.write("spark_jobs/job.py", "def build(spark, spec): ...\n")
+    assert "source.path: the required key is missing" in cli("validate").out

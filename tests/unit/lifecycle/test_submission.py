@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from streamwarden.lifecycle.submission import (
     driver_properties,
     executor_tag,
     properties_text,
-    redacted,
     spark_conf,
     submit_command,
 )
@@ -107,6 +107,13 @@ def test_what_the_streams_file_says_wins() -> None:
     assert own.items() <= driver_properties(spec, Path("/d/f"), python="/venv/bin/python").items()
 
 
+def test_files_that_spark_ships_are_below_the_project_and_not_where_the_driver_runs() -> None:
+    own = {"spark.jars": "jars/a.jar, /lib/b.jar,s3a://lake/c.jar", "spark.eventLog.dir": "events"}
+    conf = spark_conf(stream(spark=SparkSpec(conf=own), project="/p"))
+    assert conf["spark.jars"] == "/p/jars/a.jar,/lib/b.jar,s3a://lake/c.jar"
+    assert conf["spark.eventLog.dir"] == "events"
+
+
 def test_jvm_options_of_the_stream_are_added_to_ours() -> None:
     spec = stream(spark=SparkSpec(conf={"spark.driver.extraJavaOptions": "-Dmine=1"}))
     options = driver_properties(spec, Path("/d/f"), python="python")["spark.driver.extraJavaOptions"].split()
@@ -161,6 +168,10 @@ def test_a_key_that_is_not_sparks_is_refused(key: str) -> None:
         properties_text({key: "1"})
 
 
-def test_secrets_are_hidden_from_people() -> None:
-    conf = {"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.ui.enabled": "false"}
-    assert redacted(conf) == {"spark.hadoop.fs.s3a.secret.key": "(hidden)", "spark.ui.enabled": "false"}
+def test_spark_hides_the_same_settings_as_this_package() -> None:
+    """In its UI, its event log and its plans; what the stream's file adds is hidden too."""
+    spec = stream(spark=SparkSpec(conf={"spark.redaction.regex": "flight"}))
+    pattern = driver_properties(spec, Path("/d/f"), python="python3")["spark.redaction.regex"]
+    for name in ("spark.kafka.sasl.jaas.config", "spark.hadoop.fs.s3a.secret.key", "spark.my.flight"):
+        assert re.search(pattern, name)
+    assert re.search(pattern, "spark.sql.shuffle.partitions") is None

@@ -22,7 +22,7 @@ from streamwarden.stream import (
     StreamSpec,
     TriggerSpec,
 )
-from support.lint import built, facts, found, job, plan, spec
+from support.lint import BOUNDED, built, facts, found, job, plan, spec
 
 STORE = "spark.sql.streaming.stateStore"
 DAY = 86400.0
@@ -67,6 +67,11 @@ def processor(text: str, **state: Any) -> Facts:
 
 def drilled(**changes: Any) -> tuple[DrillFacts, ...]:
     return (DrillFacts(**{"name": "kill", "schedule": "@daily", "last_at": NOW - DAY, "last_passed": True, **changes}),)
+
+
+def one_query(writer: str) -> Facts:
+    """A script with this writer of its only query."""
+    return facts(job=job(f"rows = spark.readStream.json('/data/in')\nrows.writeStream{writer}\n"))
 
 
 def several(count: int, of: StreamSpec | None = None) -> Facts:
@@ -401,6 +406,28 @@ CASES = {
         "the job has `build`",
         Severity.ERROR,
     ),
+    "a script with another checkpoint than its stream": Case(
+        "SW112",
+        one_query('.option("checkpointLocation", "/elsewhere").start("/data/out")'),
+        one_query('.option("checkpointLocation", "/data/orders").start("/data/out")'),
+        "the script names the checkpoint /elsewhere, and the file declares",
+        Severity.ERROR,
+        FactOrigin.JOB,
+    ),
+    "a quarantine that the job does not use": Case(
+        "SW113",
+        facts(of=spec(quarantine="/data/bad"), job=job("def build(spark, spec): ...\n")),
+        facts(of=spec(quarantine="/data/bad"), job=built(BOUNDED)),
+        "the job does not use `read_rows`",
+    ),
+    "a quarantine that an imported module may use": Case(
+        "SW113",
+        facts(of=spec(quarantine="/data/bad"), job=job("from rows import events\n\ndef build(spark, spec): ...\n")),
+        facts(job=job("from rows import events\n\ndef build(spark, spec): ...\n")),
+        "which may use `read_rows` or not",
+        Severity.UNKNOWN,
+        FactOrigin.JOB,
+    ),
 }
 
 
@@ -416,7 +443,7 @@ def test_the_bad_example_is_found_and_the_good_one_is_not(name: str) -> None:
 
 def test_every_rule_has_an_example() -> None:
     assert {case.rule for case in CASES.values()} == {rule.id for rule in RULES}
-    assert len(RULES) == 11
+    assert len(RULES) == 13
 
 
 def test_a_good_stream_is_clean() -> None:

@@ -7,7 +7,8 @@ import pytest
 from streamwarden.errors import JobError
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.spark.fork_fence import arguments, fence_fork, violation
+from streamwarden.spark.fork_fence import fence_fork, violation
+from streamwarden.spark.query_starts import arguments
 from streamwarden.stream import StreamSpec
 
 FORK = StreamSpec(

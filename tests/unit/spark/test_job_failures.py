@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import JobError, LeaseLost
-from streamwarden.services.fleet.job_files import has_build
+from streamwarden.lifecycle.job_files import has_build
 from streamwarden.spark.failures import describe, from_spark
 from streamwarden.spark.jobs import run_script
 

@@ -8,10 +8,12 @@ from streamwarden.lint.rule import Rule
 from streamwarden.lint.rules import (
     backend,
     cleanup,
+    contradiction,
     documentation,
     drills,
     encoding,
     metrics,
+    quarantine,
     queries,
     sink,
     snapshots,
@@ -31,4 +33,6 @@ RULES: Final[tuple[Rule, ...]] = (
     sink.RULE,
     documentation.RULE,
     queries.RULE,
+    contradiction.RULE,
+    quarantine.RULE,
 )

@@ -66,6 +66,9 @@ RULE = Rule(
         f"preset), and "
         "not deviated."
     ),
-    remedy="Declare a drill in `config/drills` with a schedule, and run it: `streamwarden drill run NAME`.",
+    remedy=(
+        "Declare a drill in `config/drills` with a schedule, and run it: `streamwarden drill run NAME`. A drill "
+        "needs a job with build(): a fork cannot redirect a script."
+    ),
     judge=judge,
 )

@@ -11,15 +11,17 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.errors import CheckpointMissing, StreamwardenError
+from streamwarden.errors import CheckpointMissing, ConfigError, StreamwardenError
 from streamwarden.health.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
+from streamwarden.lint.contradictions import contradictions
 from streamwarden.lint.facts import CheckpointSummary, DrillFacts, Facts, HistoryFacts, JobFacts, PlanFacts
 from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
+from streamwarden.problems import ConfigFileError, Problem
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -77,6 +79,18 @@ def job_facts(spec: StreamSpec) -> JobFacts:
     except (OSError, UnicodeDecodeError) as error:
         return JobFacts(path=spec.job, problem=f"it cannot be read: {error}")
     return read_job(spec.job, text)
+
+
+def job_problem(spec: StreamSpec) -> ConfigError | None:
+    """Why a driver would refuse the job: it is not Python, or a script that contradicts its stream's file; or None."""
+    job = job_facts(spec)
+    if not job.parsed:
+        return ConfigError(job.problem, expected="a Python file", where=job.path, next_step="correct the job")
+    problems = [
+        Problem(observed=each.observed, allowed=each.expected, next_step=each.next_step, line=each.line)
+        for each in contradictions(spec, job)
+    ]
+    return ConfigFileError(job.path, problems) if problems else None
 
 
 def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSpec]:

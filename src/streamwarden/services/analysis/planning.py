@@ -40,7 +40,7 @@ def logical_plan(spec: StreamSpec) -> str:
             done = subprocess.run(
                 _command(spec, folder, java),
                 env=spark_environment(java),
-                cwd=scratch,
+                cwd=spec.data if spec.data and Path(spec.data).is_dir() else scratch,  # relative paths are below it
                 capture_output=True,
                 text=True,
                 timeout=TIMEOUT,

@@ -7,7 +7,7 @@ from pathlib import Path
 from streamwarden.errors import JobError, VerificationError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.services.fleet.job_files import has_build
+from streamwarden.lifecycle.job_files import has_build
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.stream import StreamSpec

@@ -42,6 +42,10 @@ class KafkaSink(Sink):
     key: tuple[str, ...] = ()
     """columns that identify a row; at least one is required"""
 
+    @property
+    def spark_format(self) -> str:
+        return "kafka"
+
     def problems(self) -> Iterator[Problem]:
         yield from topic_problems("sink", self.topic)
         yield from repeated(self.key)

@@ -1,0 +1,214 @@
+"""What a script names where it starts a query, compared with what its stream's file declares. Pure.
+
+The declared checkpoint and trigger apply where the script names none. Where the script names one, it has to be the
+declared one: the lease, the checks and the verification go by the stream's file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.lifecycle.location import below, is_relative, overlap, same_place
+from streamwarden.lifecycle.queries import name_of
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.units import format_duration
+
+_OWN_CODE: Final = frozenset({"foreachbatch", "foreach"})
+"""Formats of a query whose rows a function of the script writes, into whatever format that function chooses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedQuery:
+    """What a script names of a query; None: it names nothing, or nothing that could be read.
+
+    Args:
+        line: of the script's text; None if the query was seen at its start.
+    """
+
+    name: str | None = None
+    checkpoint: str | None = None
+    format: str | None = None
+    path: str | None = None
+    topic: str | None = None
+    table: str | None = None
+    trigger: TriggerSpec | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedInput:
+    """What a script names of a source; None: nothing that could be read."""
+
+    path: str | None = None
+    topic: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """A value that the script names and another one that the file declares.
+
+    Args:
+        subject: `checkpoint`, `output folder`, …
+        key: of the stream's file.
+        optional: Streamwarden sets the declared value where the script names none.
+    """
+
+    subject: str
+    named: str
+    declared: str
+    key: str
+    line: int | None
+    optional: bool = False
+
+    @property
+    def observed(self) -> str:
+        return f"the script names the {self.subject} {self.named}"
+
+    @property
+    def expected(self) -> str:
+        return f"the {self.subject} that the stream's file declares, {self.declared}"
+
+    @property
+    def next_step(self) -> str:
+        other = f"; without a {self.subject} in the script, Streamwarden sets the declared one" if self.optional else ""
+        return f"make the script and `{self.key}` the same{other}"
+
+
+def query_contradictions(
+    spec: StreamSpec, query: NamedQuery, *, single: bool, trigger_written: bool
+) -> tuple[Contradiction, ...]:
+    """Where the query contradicts the stream's file.
+
+    Args:
+        single: it is known to be the script's only query. Of several, each has its own output and trigger.
+        trigger_written: the file names a trigger. A query's own trigger does not contradict the default.
+    """
+    if spec.queries:
+        return tuple(_declared_checkpoint(spec, query))
+    if not single:
+        return ()
+    return (*_checkpoint(spec, query), *_output(spec, query), *_trigger(spec, query, written=trigger_written))
+
+
+def input_contradictions(spec: StreamSpec, inputs: Iterable[NamedInput]) -> tuple[Contradiction, ...]:
+    """Where the only source of a script is not the declared one. Of several sources none is compared."""
+    only, *others = (*inputs, None)
+    source: SourceSpec = spec.source
+    if only is None or others != [None] or source.parts:
+        return ()
+    return tuple(
+        Contradiction(subject=subject, named=named, declared=declared, key=key, line=only.line)
+        for subject, key, named, declared in (
+            ("input folder", "source.path", located(spec, only.path), source.path),
+            ("topic", "source.topic", only.topic, source.topic),
+        )
+        if named is not None and declared is not None and not same_place(named, declared)
+    )
+
+
+def located(spec: StreamSpec, path: str | None) -> str | None:
+    """The place that a path of the script means: a relative one is below the data folder, as in the stream's file.
+
+    None if that is not known, because the spec was not read from a file.
+    """
+    if path is None or (is_relative(path) and not spec.data):
+        return None
+    return below(path, spec.data)
+
+
+def declared_checkpoint(spec: StreamSpec, query: NamedQuery, *, starts: int | None) -> str | None:
+    """The checkpoint for a query that names none; None if several are declared and its name does not say which.
+
+    The only query of a script has the declared checkpoint. Of several, each has a folder in it, by the query's name or
+    else by its output: the same one in each run.
+
+    Args:
+        starts: how many queries the script starts, by its text; None where the text does not say.
+    """
+    if spec.queries:
+        name = name_of(query.name, "", {}) if query.name else next(iter(spec.queries))
+        if name not in spec.queries or (query.name is None and len(spec.queries) > 1):
+            return None
+        return spec.queries[name] or posixpath.join(spec.checkpoint, name)
+    if (starts or 1) == 1:
+        return spec.checkpoint
+    label = query.name or query.path or query.topic or query.table or query.format
+    return posixpath.join(spec.checkpoint, name_of(query.name, label or "", {}))
+
+
+def taken_by(place: str, used: Iterable[str]) -> str | None:
+    """The used checkpoint that `place` is, contains or is inside of."""
+    return next((each for each in used if overlap(place, each)), None)
+
+
+def _checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
+    place = located(spec, query.checkpoint)
+    if place is not None and not same_place(place, spec.checkpoint):
+        yield Contradiction(
+            subject="checkpoint",
+            named=place,
+            declared=spec.checkpoint,
+            key="checkpoint",
+            line=query.line,
+            optional=True,
+        )
+
+
+def _declared_checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
+    """A query is one of `queries` by its checkpoint, else by its name or the last folder of its checkpoint."""
+    place = located(spec, query.checkpoint)
+    if place is None or any(same_place(place, each) for each in spec.queries.values() if each):
+        return
+    guesses = name_of(query.name, place, {}), name_of(None, place, {})
+    found = next((each for each in guesses if each in spec.queries), None)
+    if found is None or spec.queries[found] is not None:
+        declared = spec.queries[found] if found else None
+        yield Contradiction(
+            subject="checkpoint",
+            named=place,
+            declared=declared or f"one of the declared queries {', '.join(spec.queries)}",
+            key=f"queries.{found}" if found else "queries",
+            line=query.line,
+            optional=found is not None,
+        )
+
+
+def _output(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
+    sink: SinkSpec = spec.sink
+    for subject, key, named, declared in (
+        ("output format", "sink.kind", _format(query), sink.spark_format),
+        ("output folder", "sink.path", located(spec, query.path), sink.path),
+        ("topic", "sink.topic", query.topic, sink.topic),
+    ):
+        if named is not None and declared is not None and not same_place(named, declared):
+            yield Contradiction(subject=subject, named=named, declared=declared, key=key, line=query.line)
+
+
+def _format(query: NamedQuery) -> str | None:
+    name = None if query.format is None else query.format.lower()
+    return None if name in _OWN_CODE else name
+
+
+def _trigger(spec: StreamSpec, query: NamedQuery, *, written: bool) -> Iterator[Contradiction]:
+    if query.trigger is not None and written and shown(query.trigger) != shown(spec.trigger):
+        yield Contradiction(
+            subject="trigger",
+            named=shown(query.trigger),
+            declared=shown(spec.trigger),
+            key="trigger",
+            line=query.line,
+            optional=True,
+        )
+
+
+def shown(trigger: TriggerSpec) -> str:
+    """A trigger as the stream's file names it."""
+    if trigger.available_now:
+        return "available_now: true"
+    if trigger.real_time is not None:
+        return f"real_time: {format_duration(trigger.real_time)}"
+    return f"processing_time: {format_duration(trigger.processing_time or 0.0)}"

@@ -1,0 +1,23 @@
+"""Compares what a script's text names with what its stream's file declares, before anything starts."""
+
+from __future__ import annotations
+
+from streamwarden.lifecycle.script_queries import Contradiction, input_contradictions, query_contradictions
+from streamwarden.lint.facts import JobFacts
+from streamwarden.stream import StreamSpec
+
+
+def contradictions(spec: StreamSpec, job: JobFacts) -> tuple[Contradiction, ...]:
+    """The values in the script's text that a driver would refuse, or that the checks and drills would not know.
+
+    None for a module with `build`: it gets its places from the stream's file.
+    """
+    if job.module or not job.parsed:
+        return ()
+    single = not spec.queries and job.queries == 1
+    found = (
+        each
+        for query in job.named
+        for each in query_contradictions(spec, query, single=single, trigger_written=spec.trigger.written)
+    )
+    return (*found, *input_contradictions(spec, job.inputs))

@@ -1,0 +1,148 @@
+"""A new stream in a project: its job, its YAML file, its oracle, its drill and some input, from templates.
+
+Nothing is overwritten: if anything of that name exists, nothing is written at all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from streamwarden import disk
+from streamwarden.config.loading import DRILLS, STREAMS
+from streamwarden.drills.spec import DRILL_NAME
+from streamwarden.errors import ConfigError
+from streamwarden.services.scaffolding import samples
+from streamwarden.stream import NAME_PATTERN
+
+JOBS: Final = Path("spark_jobs")
+DATA_FOLDERS: Final = ("input", "output", "checkpoints", "quarantine")
+"""Folders of the data folder in which a stream of a template has one of its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A kind of new stream.
+
+    Args:
+        folder: of its templates.
+        files: template -> the file in the project; `{name}` stands for the stream, `{drill}` for its drill.
+        sample: (file name, lines) of its input.
+        last_command: what to try after the start.
+    """
+
+    folder: str
+    files: Mapping[str, str]
+    sample: Callable[[], Iterable[tuple[str, str]]]
+    last_command: str
+
+
+JOB: Final = Template(
+    folder="job",
+    files={
+        "job.py": f"{JOBS}/{{name}}.py",
+        "oracle.py": f"{JOBS}/oracles/{{name}}.py",
+        "stream.yaml": f"{STREAMS}/{{name}}.yaml",
+        "drill.yaml": f"{DRILLS}/{{drill}}.yaml",
+    },
+    sample=samples.orders,
+    last_command="streamwarden drill run {drill}",
+)
+
+SCRIPT: Final = Template(
+    folder="script",
+    files={"job.py": f"{JOBS}/{{name}}.py", "stream.yaml": f"{STREAMS}/{{name}}.yaml"},
+    sample=samples.words,
+    last_command="streamwarden logs {name} --follow",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewStream:
+    """What was written, and what to type next."""
+
+    files: Sequence[Path]
+    input: Path
+    commands: Sequence[str]
+
+
+def new_stream(name: str, template: Template, *, project: Path, data: Path) -> NewStream:
+    """Write the files of a new stream. Raises ConfigError if the name is not usable or not free."""
+    _require_name(name)
+    texts = rendered(name, template)
+    folder = data / "input" / name
+    _require_free([*(project / path for path in texts), *(data / each / name for each in DATA_FOLDERS)])
+    try:
+        for path, text in texts.items():
+            _write(project / path, text)
+        for number, (file, lines) in enumerate(template.sample()):
+            _write(folder / file, lines)
+            os.utime(folder / file, (_FIRST + number, _FIRST + number))
+    except OSError as error:
+        raise ConfigError(
+            f"the files cannot be written: {error.strerror}",
+            expected="a project folder and a data folder that this user may write to",
+            where=str(error.filename or project),
+            next_step="correct the permissions, and remove what was written",
+        ) from error
+    last = template.last_command.format(name=name, drill=drill_name(name))
+    commands = ("streamwarden validate", f"streamwarden start {name}", last)
+    return NewStream([project / path for path in texts], folder, commands)
+
+
+_FIRST: Final = 1_750_000_000
+"""Modification time of the first file of input. Spark reads files in the order of these times: one second apart."""
+
+
+def rendered(name: str, template: Template) -> dict[str, str]:
+    """Path below the project -> text."""
+    drill = drill_name(name)
+    home = resources.files(__package__) / "templates" / template.folder
+    return {
+        path.format(name=name, drill=drill): (home / f"{file}.template")
+        .read_text(encoding="utf-8")
+        .replace("@NAME@", name)
+        .replace("@DRILL@", drill)
+        for file, path in template.files.items()
+    }
+
+
+def drill_name(name: str) -> str:
+    """`kill_NAME`; the bare name where that would be too long."""
+    drill = f"kill_{name}"
+    return drill if DRILL_NAME.fullmatch(drill) else name
+
+
+def _require_name(name: str) -> None:
+    if not NAME_PATTERN.fullmatch(name) or "__" in name:
+        raise ConfigError(
+            f"{name!r} cannot be the name of a stream",
+            expected=f"lower case, digits and `_` ({NAME_PATTERN.pattern}), without `__`",
+            next_step="choose another name",
+        )
+    if importlib.util.find_spec(name) is not None:
+        raise ConfigError(
+            f"{name!r} is the name of a Python module, which the file {JOBS / name}.py would hide in the driver",
+            expected="a name that no installed module has",
+            next_step="choose another name",
+        )
+
+
+def _require_free(paths: Iterable[Path]) -> None:
+    taken = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    if taken:
+        raise ConfigError(
+            f"{', '.join(taken)} exist{'s' if len(taken) == 1 else ''}; nothing was written",
+            expected="a name of which there is no file and no data yet",
+            next_step="choose another name, or move what is there",
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.replace(path, text, durable=False)

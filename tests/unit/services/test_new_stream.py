@@ -1,0 +1,125 @@
+"""`new` writes a stream that validates as it is, and never touches what exists. Run with Spark: tests/spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from streamwarden.cli.app import run
+from streamwarden.cli.exits import Exit
+from streamwarden.config.loading import load_catalog, load_drills
+from streamwarden.errors import ConfigError
+from streamwarden.lint.finding import Severity
+from streamwarden.services.analysis.linting import lint_declared
+from streamwarden.services.drilling.drillable import require_verdict
+from streamwarden.services.scaffolding.new_stream import JOB, SCRIPT, NewStream, Template, new_stream
+from streamwarden.services.scaffolding.samples import FILES, ORDERS_PER_FILE
+
+
+def made(root: Path, name: str = "orders", template: Template = JOB) -> NewStream:
+    return new_stream(name, template, project=root, data=root / "var")
+
+
+def files_in(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("template", [JOB, SCRIPT])
+def test_the_files_of_a_new_stream_are_valid_and_have_no_error(tmp_path: Path, template: Template) -> None:
+    made(tmp_path, template=template)
+    catalog = load_catalog(tmp_path, tmp_path / "var")
+    assert (list(catalog.streams), catalog.broken) == (["orders"], {})
+    drills = tuple(load_drills(tmp_path)[0].values()) if template is JOB else ()
+    found = {each.severity for each in lint_declared(catalog.streams["orders"], drills)}
+    assert Severity.ERROR not in found
+    assert (Severity.WARNING in found) is (template is SCRIPT), "it prints to the console, and has no drill"
+
+
+def test_a_drill_can_judge_a_new_job(tmp_path: Path) -> None:
+    made(tmp_path)
+    (drill,) = load_drills(tmp_path)[0].values()
+    assert (drill.name, drill.stream) == ("kill_orders", "orders")
+    require_verdict(load_catalog(tmp_path, tmp_path / "var").get("orders"))
+    assert drill.verification.min_records <= FILES * ORDERS_PER_FILE
+    assert drill.fork.batches <= FILES
+
+
+@pytest.mark.parametrize("template", [JOB, SCRIPT])
+def test_the_files_follow_the_rules_of_a_linter(tmp_path: Path, template: Template) -> None:
+    made(tmp_path, template=template)
+    ruff = [sys.executable, "-m", "ruff"]
+    rules = ["--isolated", "--line-length", "120", "spark_jobs"]
+    for arguments in (["check", "--select", "E,F,I,UP,B,SIM,RUF"], ["format", "--check"]):
+        done = subprocess.run([*ruff, *arguments, *rules], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_input_is_read_in_the_order_of_its_files(tmp_path: Path) -> None:
+    folder = made(tmp_path).input
+    times = {path.name: path.stat().st_mtime for path in folder.iterdir()}
+    assert sorted(times, key=times.__getitem__) == sorted(times)
+    assert len(set(times.values())) == FILES
+    orders = [json.loads(line) for name in sorted(times) for line in (folder / name).read_text().splitlines()]
+    assert len({order["order_id"] for order in orders}) == FILES * ORDERS_PER_FILE
+    assert [order["event_time"] for order in orders] == sorted(order["event_time"] for order in orders)
+    assert len(Counter(order["shop"] for order in orders)) == 4
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "spark_jobs/orders.py",
+        "spark_jobs/oracles/orders.py",
+        "config/streams/orders.yaml",
+        "config/drills/kill_orders.yaml",
+        "var/input/orders/mine.json",
+        "var/checkpoints/orders/metadata",
+        "var/output/orders/part.parquet",
+    ],
+)
+def test_nothing_is_written_if_anything_of_the_name_exists(tmp_path: Path, taken: str) -> None:
+    (tmp_path / taken).parent.mkdir(parents=True)
+    (tmp_path / taken).write_text("mine")
+    with pytest.raises(ConfigError, match="nothing was written"):
+        made(tmp_path)
+    assert files_in(tmp_path) == {taken}
+    assert (tmp_path / taken).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "name", ["Orders", "orders-2", "../orders", "orders__fork", "", "9", "json", "pyspark", "o" * 64]
+)
+def test_a_name_that_no_stream_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="name"):
+        made(tmp_path, name)
+    assert files_in(tmp_path) == set()
+
+
+def test_a_name_of_63_characters_has_a_drill_too(tmp_path: Path) -> None:
+    made(tmp_path, "o" * 63)
+    assert list(load_drills(tmp_path)[0]) == ["o" * 63]
+
+
+def test_an_empty_folder_becomes_a_project_and_the_next_commands_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("STREAMWARDEN_PROJECT", "STREAMWARDEN_DATA", "STREAMWARDEN_STORE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert run(["new", "orders"]) == Exit.OK
+    shown = capsys.readouterr().out
+    commands = shown.partition("Next:")[2].split("\n")
+    assert [each.strip() for each in commands if each.strip()] == [
+        "streamwarden validate",
+        "streamwarden start orders",
+        "streamwarden drill run kill_orders",
+    ]
+    assert run(["validate"]) == Exit.OK
+    assert run(["new", "orders"]) == Exit.USAGE
+    assert run(["new", "words", "--script"]) == Exit.OK
+    assert "streamwarden logs words --follow" in capsys.readouterr().out
