@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-unit lint types layers docs bench lock clean
+.PHONY: help setup setup-tests demo test test-unit test-nightly lint types layers docs bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,6 +30,9 @@ test: setup-tests lint types layers ## everything that CI runs, on a machine tha
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
 		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t"
+
+test-nightly: setup ## 10,000 generated inputs for each parser of files (20 min)
+	@$(BIN)/python -m pytest tests/unit -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check
