@@ -14,12 +14,15 @@ from streamwarden.checkpoint.layout import (
     chain,
     compactible_ids,
     compactible_name,
+    is_number,
+    is_partition,
     list_or_empty,
     parse_object,
     read_log_file,
     require_version,
 )
 from streamwarden.checkpoint.logs import all_offsets, unreadable
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 
 NEWEST_FORMAT: Final = 1
@@ -61,25 +64,30 @@ def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[Sou
     return {offset: tuple(found[offset]) for offset in sorted(found)}
 
 
-def read_source_log(file: Location, offset: int) -> tuple[SourceFile, ...]:
-    """Entries of one file of the log. Raises Damaged, FileNotFoundError."""
-    log = read_log_file(file)
+def read_source_log(file: Location, offset: int, most: int | None = None) -> tuple[SourceFile, ...]:
+    """Entries of one file of the log. Raises Damaged, Unread beyond `most` bytes, FileNotFoundError."""
+    log = read_log_file(file, most)
     require_version(log, NEWEST_FORMAT)
     return parse_source_log(offset, log.lines)
 
 
 def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, ...]:
     """Entries of one file of the log. Raises Damaged."""
-    entries = []
-    for line in lines:
-        body = parse_object(line)
-        name = body.get("path")
-        if not isinstance(name, str):
-            raise Damaged(f"an entry has no path: {line[:60]!r}")
-        entries.append(
-            SourceFile(path=name, timestamp_ms=int(body.get("timestamp") or 0), offset=int(body.get("batchId", offset)))
-        )
-    return tuple(entries)
+    return tuple(_source_file(offset, line) for line in lines)
+
+
+def _source_file(offset: int, line: str) -> SourceFile:
+    body = parse_object(line)
+    path, timestamp, batch = body.get("path"), body.get("timestamp"), body.get("batchId", offset)
+    if not isinstance(path, str):
+        raise Damaged(f"an entry has no path: {line[:60]!r}")
+    if not is_number(timestamp) or not is_number(batch):
+        raise Damaged(f"an entry has no timestamp or no batch: {line[:60]!r}")
+    try:
+        to_path(path)
+    except ValueError as error:
+        raise Damaged(f"an entry without a valid path: {line[:60]!r}") from error
+    return SourceFile(path=path, timestamp_ms=timestamp, offset=batch)
 
 
 def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[str, ...]]:
@@ -109,7 +117,7 @@ def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[st
 def log_offset(value: Any) -> int | None:
     """The file source's position in its own log; None for another kind of source."""
     offset = value.get("logOffset") if isinstance(value, Mapping) else None
-    return offset if isinstance(offset, int) else None
+    return offset if is_number(offset) else None
 
 
 def describe_offset(value: Any, files: int | None = None) -> str:
@@ -127,7 +135,7 @@ def describe_offset(value: Any, files: int | None = None) -> str:
 
 
 def _is_topic(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(str(key).isdigit() and isinstance(at, int) for key, at in value.items())
+    return isinstance(value, Mapping) and all(is_partition(key) and is_number(at) for key, at in value.items())
 
 
 def _partitions(parts: Mapping[str, int]) -> str:
