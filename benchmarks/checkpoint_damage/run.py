@@ -26,8 +26,6 @@ from typing import Any
 
 TESTS = Path(__file__).parents[2] / "tests"
 RECORDED = TESTS / "data" / "damage_judgements.json"
-OTHER = ("output",)
-"""Places that `inspect` does not promise to read, counted apart."""
 
 
 def main() -> int:
@@ -53,6 +51,7 @@ def main() -> int:
 
 
 def _judged(folder: Path, seeds: list[int]) -> Iterator[tuple[int, dict[str, str]]]:
+    from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
     from support.damage_cases import STATE
     from support.damage_judge import ORIGINS, Judgement, RandomDamage, judge
     from support.spark_worker import SparkWorker
@@ -61,16 +60,20 @@ def _judged(folder: Path, seeds: list[int]) -> Iterator[tuple[int, dict[str, str
         spark: Any = None
         for seed in seeds:
             if spark is None:
-                spark = SparkWorker(folder / f"worker{seed}", {f"{STATE}.maintenanceInterval": "100ms"})
+                conf = {f"{STATE}.maintenanceInterval": "100ms", CHECKPOINT_FILES: RENAMED_AT_ONCE}
+                spark = SparkWorker(folder / f"worker{seed}", conf)
                 stack.callback(spark.close)
             given = RandomDamage(seed=seed)
             with _folder(folder / f"damage{seed}") as root:
                 what = given.make(root)
                 try:
                     judgement, why = judge(spark, root, ORIGINS[given.archive])
-                except (AssertionError, OSError) as error:  # the worker was killed after its time limit
-                    judgement, why, spark = Judgement.FAILS, f"no answer: {error}"[:200], None
-                yield seed, {"what": what, "spark": judgement.value, "why": why.replace(str(root), "")}
+                except AssertionError:  # the worker was killed after its time limit
+                    judgement, why, spark = Judgement.FAILS, "no answer", None
+                except OSError:  # it died while it read the output of the damage before
+                    spark = None
+                    continue
+                yield seed, {"what": what, "spark": judgement.value, "why": why}
 
 
 def _compared(recorded: dict[str, dict[str, str]], seeds: list[int]) -> list[tuple[str, bool, bool]]:

@@ -84,8 +84,14 @@ def remove(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
+def rewrite(path: Path, content: bytes) -> None:
+    """Replace a shared file by another one that is as valid for Hadoop: without a checksum file."""
+    remove(path)
+    path.write_bytes(content)
+
+
 def replace(path: Path, content: bytes) -> None:
-    """Replace a shared file by the test's own copy."""
+    """Replace a shared file by the test's own copy. Its checksum file stays, and no longer matches."""
     path.unlink()
     path.write_bytes(content)
 

@@ -37,6 +37,9 @@ class Judgement(StrEnum):
     FAILS = "fails"  # it did not start, or failed in its first batches
 
 
+_HEAD = re.compile(r"\[STREAM_FAILED\] Query .*? terminated with exception: ", re.DOTALL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomDamage:
     """A damage by its seed, which also chooses the archive and whether there are checksum files."""
@@ -53,10 +56,14 @@ class RandomDamage:
         return self.seed // len(ORIGINS) % 3 == 0
 
     def make(self, root: Path) -> str:
-        """Lay out the damaged checkpoint and its output below `root`; returns what was damaged, and how."""
+        """Lay out the damaged checkpoint, its output and its input, with one more file, below `root`; returns what was
+        damaged, and how."""
         tree, times = load(self.archive, checksums=self.checksums)
         what = damage(tree, self.seed)
         lay_out(tree, times, self.archive, root)
+        kind = ORIGINS[self.archive]
+        for index in range(kind.files + AFTER):
+            publish(root / "input", index, minute_of(kind, index))
         return what
 
 
@@ -75,12 +82,10 @@ def is_false_alarm(said: Consequence | None, judgement: Judgement) -> bool:
 
 def judge(spark: SparkWorker, root: Path, kind: Kind) -> tuple[Judgement, str]:
     """Let Spark continue the query below `root`. The text is the error, or what is wrong with the output."""
-    for index in range(kind.files + AFTER):
-        publish(root / "input", index, minute_of(kind, index))
     places = {name: str(root / name) for name in ("input", "output", "checkpoint")}
-    failure = spark.run(root.name, **places, **arguments(kind))
+    failure = spark.run(root.name, timeout=60, **places, **arguments(kind))
     if failure is not None:
-        return Judgement.FAILS, re.sub(r"\s+", " ", failure)[:200]
+        return Judgement.FAILS, re.sub(r"\s+", " ", _HEAD.sub("", failure).replace(str(root), ""))[:160]
     rows = read_output(spark, places["output"])
     if rows == rows_of(kind):
         return Judgement.RIGHT, ""

@@ -58,7 +58,7 @@ def load(archive: str, *, checksums: bool) -> tuple[Tree, dict[str, float]]:
 
 def damage(tree: Tree, seed: int) -> str:
     """Damage the tree at random; returns what was done. The same seed does the same to the same tree."""
-    rng = random.Random(seed)  # noqa: S311  # reproducible on purpose
+    rng = random.Random(seed)  # reproducible on purpose
     while True:
         place = rng.choice(sorted(_PLACES))
         found = sorted((path for path in tree if re.fullmatch(_PLACES[place], path)), key=_natural)
@@ -79,7 +79,9 @@ def lay_out(tree: Tree, times: Mapping[str, float], archive: str, into: Path) ->
     for path, content in tree.items():
         target = into / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_moved(tree, path, made_in, here) if path.endswith(".crc") else content.replace(made_in, here))
+        target.write_bytes(
+            _moved(tree, path, made_in, here) if path.endswith(".crc") else content.replace(made_in, here)
+        )
         os.utime(target, (times.get(path, 0),) * 2)
 
 
@@ -179,7 +181,7 @@ def _extra(rng: random.Random, tree: Tree, path: str) -> str:
     names = ["stray", ".hidden", "tmp.123.tmp", f"{name}.bak"]
     if number:
         next_one = int(number.group()) + 1
-        names += [f"{next_one}{name[number.end():]}", f"0{name}", f"{next_one * 10**7}{name[number.end():]}"]
+        names += [f"{next_one}{name[number.end() :]}", f"0{name}", f"{next_one * 10**7}{name[number.end() :]}"]
     added = f"{folder}/{rng.choice(names)}"
     tree[added] = rng.choice((tree[path], b"", b"v1\n"))
     return f"{added}, {len(tree[added])} bytes"

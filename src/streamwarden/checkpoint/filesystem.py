@@ -26,13 +26,11 @@ class TooLarge(OSError):
 
 
 class FileSystem(Protocol):
-    """A missing path raises FileNotFoundError; every other failure is an OSError. Readers never call `write`.
+    """A missing path raises FileNotFoundError; every other failure is an OSError. Readers never call `write`."""
 
-    Attributes:
-        checksums: whether Hadoop keeps a checksum file `.NAME.crc` beside each file that it writes here.
-    """
-
-    checksums: bool
+    @property
+    def checksums(self) -> bool:
+        """Whether Hadoop keeps a checksum file `.NAME.crc` beside each file that it writes here."""
 
     def names(self, path: str) -> Sequence[str]:
         """Names in a folder, in no order. Cheaper than `entries`."""

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain as concatenate
 from itertools import islice
 from typing import Any, Final, TypeGuard
 
@@ -28,6 +29,10 @@ COMPACT: Final = ".compact"
 
 MOST_GAPS: Final = 1000
 """Missing batches that are listed: a stray file with a huge number would make them billions."""
+MOST_BATCHES: Final = 1000
+"""Batches of a log that the inspector reads, newest first; Spark keeps 100 by default."""
+LARGE: Final = 64 << 20
+"""Bytes of a compact file that the inspector reads: the names of about 250,000 files."""
 SMALL: Final = 16 << 20
 """Bytes up to which a log file is read. Spark writes some kB, for thousands of partitions a few hundred."""
 
@@ -85,17 +90,21 @@ def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, b
     base = max((batch for batch, compact in known if compact and batch <= upto), default=None)
     first = 0 if base is None else base + 1
     single = sorted(batch for batch, compact in known if not compact and first <= batch <= upto)
-    missing = list(islice(gaps(single, first, upto), MOST_GAPS))
+    missing = list(islice(concatenate.from_iterable(gaps(single, first, upto)), MOST_GAPS))
     return ([(base, True)] if base is not None else []) + [(batch, False) for batch in single], missing
 
 
-def gaps(known: Iterable[int], first: int, last: int) -> Iterator[int]:
-    """The numbers from `first` to `last` that `known` (ascending) lacks, ascending."""
+def gaps(known: Iterable[int], first: int, last: int) -> Iterator[range]:
+    """The numbers from `first` to `last` that `known` (ascending) lacks, as ranges, ascending."""
     expected = first
     for number in known:
-        yield from range(expected, min(number, last + 1))
+        if number > last:
+            break
+        if number > expected:
+            yield range(expected, number)
         expected = max(expected, number + 1)
-    yield from range(expected, last + 1)
+    if expected <= last:
+        yield range(expected, last + 1)
 
 
 def runs(numbers: Iterable[int]) -> list[range]:
@@ -189,8 +198,8 @@ def parse_object(line: str) -> Mapping[str, Any]:
 
 
 def is_number(value: Any) -> TypeGuard[int]:
-    """Whether it is an integer of JSON that fits Java's long; `true` is none."""
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    """Whether it is an integer of JSON; `true` is none. Spark takes numbers that are too large for a long."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_partition(text: Any) -> bool:

@@ -328,7 +328,7 @@ def _is_strings(value: Any) -> bool:
 
 def _count(body: Mapping[str, Any], key: str) -> int:
     value = body.get(key, 0)
-    if not is_number(value):
+    if not is_number(value) or not -(2**63) <= value < 2**63:
         raise Damaged(f"{key} is {str(value)[:40]!r}, not a number")
     return value
 

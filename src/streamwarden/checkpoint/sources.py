@@ -117,7 +117,7 @@ def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[st
 def log_offset(value: Any) -> int | None:
     """The file source's position in its own log; None for another kind of source."""
     offset = value.get("logOffset") if isinstance(value, Mapping) else None
-    return offset if is_number(offset) else None
+    return offset if is_number(offset) and -1 <= offset < 2**63 else None
 
 
 def describe_offset(value: Any, files: int | None = None) -> str:

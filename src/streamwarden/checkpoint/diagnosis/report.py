@@ -23,6 +23,7 @@ from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.folder import require_checkpoint
 from streamwarden.checkpoint.layout import (
     COMMITS,
+    LARGE,
     OFFSETS,
     SINK_LOG,
     batch_ids,
@@ -205,9 +206,10 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
     """Read once. What Spark writes first is listed last, so that a running query never seems to lack a file."""
     commit_ids = batch_ids(list_or_empty(checkpoint / COMMITS))
     written = None if output is None else newest_entry(output)
-    logs = read_logs(checkpoint, commit_ids, batch_ids(list_or_empty(checkpoint / OFFSETS)), written)
+    offset_ids = batch_ids(list_or_empty(checkpoint / OFFSETS))
+    logs = read_logs(checkpoint, commit_ids, offset_ids, written)
     stores = state_stores(checkpoint)
-    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores))
+    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores), most=LARGE)
     latest = logs.latest_offsets()
     operators, findings = operators_of(checkpoint, stores, logs)
     schemas, wrong = diagnose_schemas(checkpoint, stores, operators)
@@ -234,7 +236,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
             committed=logs.committed,
             committed_at=committed_at.get(-1 if logs.committed is None else logs.committed),
         ),
-        retained=(min(logs.offsets), max(logs.offsets)) if logs.offsets else None,
+        retained=(offset_ids[0], offset_ids[-1]) if offset_ids else None,
         batches=_batches(checkpoint, logs, planned_at, committed_at),
         watermark_ms=_watermark(logs),
         conf=conf,
