@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from streamwarden.checkpoint.filesystem import FileSystem, Location
+from streamwarden.checkpoint.filesystem import FileSystem, Location, NotAFile
 from streamwarden.checkpoint.layout import Damaged, checked
 
 _MOST_FILES: Final = 1000
@@ -36,6 +36,8 @@ def damaged_files(fs: FileSystem, named: dict[str, int | None]) -> Iterator[tupl
                 _check_parquet(file)
         except Damaged as error:
             yield path, str(error)
+        except (IsADirectoryError, NotAFile):
+            yield path, "it is not a regular file"
         except FileNotFoundError:
             continue  # named as lost
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -106,11 +107,13 @@ def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[st
     if all(end < 0 for end in ends.values()):
         return {}
     entries = source_entries(checkpoint, source)
+    known = list(entries)
     found: dict[int, tuple[str, ...]] = {}
     for batch, end in ends.items():
         start = -1 if batch == 0 else ends.get(batch - 1)
         if start is not None:
-            found[batch] = tuple(file.path for at in range(start + 1, end + 1) for file in entries.get(at, ()))
+            read = known[bisect_right(known, start) : bisect_right(known, end)]
+            found[batch] = tuple(file.path for at in read for file in entries[at])
     return found
 
 

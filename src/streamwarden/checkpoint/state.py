@@ -197,7 +197,7 @@ def _stores(checkpoint: Location, operator: int, partition: int) -> list[StateSt
     folder = join(STATE, str(operator), str(partition))
     entries = _entries(checkpoint / folder)
     named = [entry.name for entry in entries if entry.is_dir and _is_store(entry.name)]
-    if not named:
+    if not named or any(_VERSIONED.fullmatch(entry.name) for entry in entries if not entry.is_dir):
         return [_store(checkpoint, operator, partition, DEFAULT_STORE, folder, entries)]
     stores = []
     for name in sorted(named):

@@ -214,6 +214,6 @@ def test_the_fields_of_the_state_have_the_batch_that_added_them(unpack: Unpack, 
     assert {"seconds"} <= {name.partition(".")[0] for name in fields[1]}
     assert state_fields(open_path(unpack("spark-4.3.0-rocksdb", tmp_path / "other"))) == {}
     (file,) = [path for path in (checkpoint / "state/0/_stateSchema/default").iterdir() if path.name.startswith("0_")]
-    replace(file, file.read_bytes()[:-9])
+    rewrite(file, file.read_bytes()[:-9])
     with pytest.raises(Damaged, match="it is cut off"):
         state_fields(open_path(checkpoint))

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, recovers
-from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.filesystem import Location, NotAFile, join
 from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lineage import read_lineage
@@ -147,6 +147,8 @@ def _unreadable(checkpoint: Location, store: StateStore, file: StateFile | None,
         check_state_file(checkpoint, store, file, codec)
     except Damaged as error:
         return str(error)
+    except (IsADirectoryError, NotAFile):
+        return "it is not a regular file"
     return None
 
 

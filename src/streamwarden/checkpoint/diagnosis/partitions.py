@@ -52,7 +52,7 @@ def expected_layout(
         known_schemas = schemas.get(operator, ())
         single = single_partition(known_schemas) or (not known_schemas and not any(each.partition for each in own))
         named = record.shuffle_partitions or (known and known.partitions) or 1 + max(each.partition for each in own)
-        there = tuple(sorted({store.name for store in own}))
+        there = tuple(sorted({store.name for store in own if store.files} or {store.name for store in own}))
         names = known.stores if known and set(known.stores) >= set(there) else there
         found[operator] = OperatorLayout(1 if single else named, names)
     return found
