@@ -102,7 +102,8 @@ def _print(found: list[tuple[str, bool, bool]]) -> None:
     counts = Counter(place for place, _, _ in found)
     print("| damaged | damages | wrong fine | false alarms |\n|---|---|---|---|")
     for place, count in sorted(counts.items()):
-        fine, alarms = (sum(each[at] for each in found if each[0] == place) for at in (1, 2))
+        fine = sum(wrong for where, wrong, _ in found if where == place)
+        alarms = sum(false for where, _, false in found if where == place)
         print(f"| {place} | {count} | {fine} | {alarms} |")
 
 

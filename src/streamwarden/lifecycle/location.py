@@ -45,16 +45,21 @@ def _split(rest: str) -> tuple[str, str]:
 
 def plain_path(location: str) -> str:
     """`file:///a/b`, `file:/a/b/` and `/a/b` -> `/a/b`; other URLs stay, without a trailing slash."""
-    parts = urlsplit(location)
-    path = unquote(parts.path) if parts.scheme == "file" else location
-    return path.rstrip("/") or "/"
+    scheme, _, rest = location.partition(":")
+    if scheme.lower() == "file":
+        _, _, below_host = rest.removeprefix("//").partition("/")
+        location = unquote("/" + below_host if rest.startswith("//") else rest)
+    return location.rstrip("/") or "/"
 
 
 def same_place(actual: str, declared: str) -> bool:
     """Whether Spark's full name of a location is the declared one, which may leave the host out (`hdfs:///a`)."""
     if canonical(plain_path(actual)) == canonical(plain_path(declared)):
         return True
-    full, short = urlsplit(actual), urlsplit(declared)
+    try:
+        full, short = urlsplit(actual), urlsplit(declared)
+    except ValueError:  # a URL that nothing can read
+        return False
     named = (full.scheme, full.path.rstrip("/")) == (short.scheme, short.path.rstrip("/"))
     return named and not short.netloc and short.scheme not in ("", "file")
 

@@ -7,7 +7,7 @@ declared one: the lease, the checks and the verification go by the stream's file
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import eq
 from typing import Final
@@ -95,12 +95,12 @@ def query_contradictions(
     return (*_checkpoint(spec, query), *_output(spec, query), *_trigger(spec, query, written=trigger_written))
 
 
-def input_contradictions(spec: StreamSpec, inputs: Iterable[NamedInput]) -> tuple[Contradiction, ...]:
+def input_contradictions(spec: StreamSpec, inputs: Sequence[NamedInput]) -> tuple[Contradiction, ...]:
     """Where the only source of a script is not the declared one. Of several sources none is compared."""
-    only, *others = (*inputs, None)
     source: SourceSpec = spec.source
-    if only is None or others != [None] or source.parts:
+    if len(inputs) != 1 or source.parts:
         return ()
+    only = inputs[0]
     pairs = (
         ("input folder", "source.path", located(spec, only.path), source.path, same_place),
         ("topic", "source.topic", only.topic, source.topic, eq),

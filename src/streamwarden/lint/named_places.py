@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Final
 
 from streamwarden.errors import InvalidValue
@@ -105,11 +106,12 @@ def _settings(method: str, call: ast.Call, texts: Texts) -> Iterator[tuple[str, 
 
 
 def text_of(node: ast.expr | None, texts: Texts) -> str | None:
-    """The text of an expression; None if it is not a constant."""
+    """The text of an expression; None if it is not a constant, or no name that a person would write."""
     try:
-        return _text(node, texts)
+        found = _text(node, texts)
     except RecursionError:  # a sum of several hundred terms is valid Python
         return None
+    return found if found is not None and found.isprintable() else None
 
 
 def _text(node: ast.expr | None, texts: Texts) -> str | None:
@@ -146,4 +148,6 @@ def _timed(text: str | None, *, real: bool) -> TriggerSpec | None:
     if text is None:
         return None
     seconds = parse_duration(text)
+    if not isfinite(seconds):
+        return None
     return TriggerSpec(processing_time=None, real_time=seconds) if real else TriggerSpec(processing_time=seconds)

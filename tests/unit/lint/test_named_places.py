@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
+from streamwarden.lint.contradictions import contradictions
+from streamwarden.lint.job_reader import read_job
 from streamwarden.stream import TriggerSpec
-from support.lint import job
+from support.lint import JOB, job, spec
 
 WORDS = """
     from pyspark.sql import SparkSession
@@ -113,3 +117,21 @@ def test_whether_a_job_reads_its_rows_through_read_rows(text: str, reads: bool |
 def test_a_sum_of_hundreds_of_terms_is_unknown() -> None:
     text = " + ".join(['"a"'] * 1200)
     assert [each.path for each in job(f"frame.writeStream.start({text})\n").named] in ([None], [])
+
+
+TEXTS = st.text() | st.sampled_from(
+    ["file://[", "s3a://b/../c", "//[", "9" * 400, "1 minute 30 seconds", "\0", "\ud800"]
+)
+
+
+@given(checkpoint=TEXTS, path=TEXTS, format=TEXTS, every=TEXTS, source=TEXTS)
+def test_whatever_a_script_names_is_compared_without_an_error(
+    checkpoint: str, path: str, format: str, every: str, source: str
+) -> None:
+    text = (
+        f"rows = spark.readStream.json({source!r})\n"
+        f"rows.writeStream.format({format!r}).option('checkpointLocation', {checkpoint!r})"
+        f".trigger(processingTime={every!r}).start({path!r})\n"
+    )
+    found = contradictions(spec(data="/data", trigger=TriggerSpec(processing_time=7.0)), read_job(JOB, text))
+    assert all(each.observed and each.next_step for each in found)
