@@ -29,8 +29,9 @@ def due(groups: Iterable[IncidentGroup], now: float, resend_interval: float) -> 
     """The groups whose notification is due now.
 
     An open one: if it was never sent, if it or a consequence is worse than the last sent status, if another stream
-    suffers from it since then, or if it was sent `resend_interval` ago. If its last verdict was good, it is sent only when it is resolved. A resolved one: once, if
-    its opening was sent. A status that changes between WARNING and CRITICAL is sent once as each within the interval.
+    suffers from it since then, or if it was sent `resend_interval` ago. If its last verdict was good, it is sent only
+    when it is resolved. A resolved one: once, if its opening was sent. A status that changes between WARNING and
+    CRITICAL is sent once as each within the interval.
     """
     return tuple(group for group in groups if _is_due(group, now, resend_interval))
 
