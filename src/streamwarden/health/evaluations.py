@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from streamwarden.health.causes import EVALUATION, EVERYWHERE
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.units import format_duration
 
 INTERVAL: Final = 60.0
@@ -68,6 +70,24 @@ class LastEvaluation:
     at: float | None
     late: bool
     text: str
+
+
+def late_evaluation(records: Iterable[EvaluationRecord], now: float) -> Verdict | None:
+    """CRITICAL if the health DAG judged the streams before, but not within the last `LATE` seconds; otherwise None.
+
+    Never OK: only the health DAG itself, when it has judged the streams again, shows that it works.
+    """
+    newest = max((each.at for each in records if each.evaluator is Evaluator.DAG), default=None)
+    if newest is None or now - newest <= LATE:
+        return None
+    return Verdict(
+        stream=EVERYWHERE,
+        check=EVALUATION,
+        status=Status.CRITICAL,
+        at=now,
+        reason=f"the health DAG has not judged the streams for {format_duration(now - newest)}",
+        advice="unpause the DAG `health`, and read the log of its task `evaluate`",
+    )
 
 
 def last_evaluation(records: Iterable[EvaluationRecord], now: float) -> LastEvaluation:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from streamwarden.errors import StoreError
-from streamwarden.health.causes import AIRFLOW, EVERYWHERE
+from streamwarden.health.causes import AIRFLOW, EVALUATION, EVERYWHERE
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_evaluation
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.airflow_health import judge
@@ -123,6 +123,25 @@ def test_an_evaluation_that_was_missed_three_times_is_late() -> None:
     shown = last_evaluation([record(NOW - 181)], NOW)
     assert shown.late
     assert "streamwarden watch" in shown.text
+
+
+def test_a_watcher_reports_a_health_dag_that_has_stopped(space: Workspace, inbox: Inbox) -> None:
+    """Airflow's components run, but the DAG is paused. Only the DAG itself resolves the incident."""
+    inbox.document = health()
+    around = Surroundings(airflow=inbox.http)
+    run_round(space, Evaluator.DAG, around, clock=lambda: NOW)
+    run_round(space, Evaluator.WATCH, around, clock=lambda: NOW + 180)
+    assert space.store.incidents.open(EVERYWHERE) == ()
+    run_round(space, Evaluator.WATCH, around, clock=lambda: NOW + 200)
+    (incident,) = space.store.incidents.open(EVERYWHERE)
+    assert (incident.check, incident.status) == (EVALUATION, Status.CRITICAL)
+    assert "has not judged the streams for 3m 20s" in incident.reason
+
+
+def test_a_watcher_without_an_airflow_expects_no_health_dag(space: Workspace) -> None:
+    run_round(space, Evaluator.DAG, clock=lambda: NOW)
+    run_round(space, Evaluator.WATCH, clock=lambda: NOW + 9_000)
+    assert space.store.incidents.open() == ()
 
 
 def test_no_evaluation_at_all_is_late() -> None:
