@@ -25,9 +25,10 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
-from streamwarden.health.evaluations import last_evaluation
-from streamwarden.health.verdict import as_of, worst
-from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
+from streamwarden.health.consequences import grouped
+from streamwarden.health.evaluations import last_round
+from streamwarden.health.last_evaluation import last_evaluation
+from streamwarden.lifecycle.queries import Part, StreamPart, owner, stream_parts
 from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
@@ -85,7 +86,7 @@ def build_app() -> FastAPI:
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
         shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        return JSONResponse({**_last_evaluation(space, user), "streams": shown}, headers=_HEADERS)
+        return JSONResponse({**_last_round(space, user), "streams": shown}, headers=_HEADERS)
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
@@ -111,11 +112,11 @@ def build_app() -> FastAPI:
     return app
 
 
-def _last_evaluation(space: Workspace, user: Any) -> dict[str, Any]:
+def _last_round(space: Workspace, user: Any) -> dict[str, Any]:
     """When the streams were judged last, for a user who may read the runs of the health DAG."""
     if not may_read("health", user):
         return {}
-    return {"last_evaluation": asdict(last_evaluation(space.store.evaluations.all(), time.time()))}
+    return {"last_evaluation": asdict(last_round(space.store.evaluations.all(), time.time()))}
 
 
 def _names(space: Workspace) -> list[str]:
@@ -146,13 +147,22 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
 
 def _judged(space: Workspace, name: str) -> dict[str, Any]:
     """The result of the last evaluation of a stream, or of one of its queries."""
-    verdicts = as_of(space.store.verdicts.latest(name), time.time())
+    stopped = owner(name) in space.store.stops.wanted_stopped()
+    last = last_evaluation(space.store.verdicts.latest(name), time.time(), stopped=stopped)
     return {
-        "health": str(worst(verdicts)),
-        "checks": {verdict.check: str(verdict.status) for verdict in verdicts},
+        "health": str(last.status),
+        "judged_at": last.judged_at,
+        "stale": last.stale,
+        "checks": {verdict.check: str(verdict.status) for verdict in last.verdicts},
         "incidents": [
-            {"check": incident.check, "status": str(incident.status), "reason": incident.reason}
-            for incident in space.store.incidents.open(name)
+            {
+                "check": group.root.check,
+                "status": str(group.status),
+                "reason": group.root.reason,
+                "consequences": [each.check for each in group.consequences],
+            }
+            for group in grouped(space.store.incidents.alarming())
+            if group.root.stream == name and group.root.is_root
         ],
     }
 

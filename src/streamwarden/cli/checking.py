@@ -13,7 +13,6 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, workspace
 from streamwarden.cli.words import ago, measured, status_word
-from streamwarden.health.consequences import grouped
 from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, worst
 from streamwarden.lifecycle.queries import SEPARATOR, owner
@@ -122,6 +121,8 @@ def incidents(
     json: AsJson = False,
 ) -> int:
     """Show open incidents, each with its consequences below it. Exit code 1 if one of them is CRITICAL."""
+    from streamwarden.health.consequences import grouped
+
     space = workspace(context)
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from streamwarden.health.verdict import CURRENT, Status, Verdict, as_of, worst
+from streamwarden.health.last_evaluation import last_evaluation
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _query(
         executors=None,
         executors_lost=None,
         **_done(total),
-        **_health(verdicts, now),
+        **_health(verdicts, now, stopped=whole.state == "stopped"),
         not_kept=0,
         incidents=incidents,
         problem=problem,
@@ -180,17 +181,16 @@ def _done(total: Summary) -> dict[str, Any]:
     }
 
 
-def _health(verdicts: list[Verdict], now: float) -> dict[str, Any]:
+def _health(verdicts: list[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
     """What the last evaluation found, as far as it says something of `now`."""
-    shown = list(as_of(verdicts, now))
-    level = worst(shown)
-    judged_at = max((each.at for each in shown), default=None)
+    last = last_evaluation(verdicts, now, stopped=stopped)
+    shown, level = last.verdicts, last.status
     return {
         "state_bytes": next((each.value for each in shown if each.check == "state_size"), None),
         "worst": level,
         "worst_checks": () if level is Status.OK else tuple(each.check for each in shown if each.status is level)[:3],
-        "judged_at": judged_at,
-        "unjudged": judged_at is not None and now - judged_at > CURRENT,
+        "judged_at": last.judged_at,
+        "unjudged": last.stale,
     }
 
 
@@ -239,7 +239,7 @@ def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], inci
         executors_lost=executors.lost if executors else None,
         **_done(total),
         not_kept=_not_kept(space, name) if total.malformed else 0,
-        **_health(verdicts, now),
+        **_health(verdicts, now, stopped=wanted is not None and wanted.desired is Desired.STOPPED),
         incidents=incidents,
         last_exit=ended,
         problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, now)),

@@ -13,7 +13,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, StreamName, who, workspace
 from streamwarden.cli.words import NONE, age, ago, number, size, status_word
-from streamwarden.health.evaluations import last_evaluation
+from streamwarden.health.evaluations import last_round
 
 if TYPE_CHECKING:
     from streamwarden.cli.status import StreamStatus
@@ -61,7 +61,7 @@ def status(context: typer.Context, stream: MaybeQuery = None, json: AsJson = Fal
 
     now, space = time.time(), workspace(context)
     found = gather(space, stream, now=now)
-    last = last_evaluation(space.store.evaluations.all(), now)
+    last = last_round(space.store.evaluations.all(), now)
     if json:
         as_json({"at": now, "last_evaluation": last, "streams": found})
     else:

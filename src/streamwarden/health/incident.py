@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.verdict import ALARMS, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def advance(
     resolved: list[Incident] = []
     for verdict in verdicts:
         incident = known.get((verdict.stream, verdict.check))
-        if verdict.status in (Status.WARNING, Status.CRITICAL):
+        if verdict.status in ALARMS:
             if incident is None:
                 opened.append(_opened(verdict, now, new_id()))
             else:

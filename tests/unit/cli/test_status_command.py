@@ -244,11 +244,11 @@ def test_a_critical_verdict_is_trouble_and_names_its_check(cli: CommandLine, liv
     assert "6.0 GB" in answer.out
 
 
-@pytest.mark.parametrize(("old", "shown"), [(0, "OK"), (590, "OK"), (700, "UNKNOWN (judged 11m 40s ago)")])
+@pytest.mark.parametrize(("old", "shown"), [(0, "OK"), (170, "OK"), (190, "UNKNOWN (judged 3m 10s ago)")])
 def test_a_good_verdict_is_not_shown_for_ever(
     cli: CommandLine, living: ProcessIdentity, old: float, shown: str
 ) -> None:
-    """Nothing has judged the stream for eleven minutes: its health DAG is paused, and no person ran `check`."""
+    """Nothing has judged the stream for three intervals: its health DAG is paused, and no person ran `check`."""
     cli.project.stream("a")
     driver(cli, process=living)
     with cli.store() as store:

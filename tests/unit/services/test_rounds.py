@@ -9,7 +9,7 @@ import pytest
 
 from streamwarden.errors import StoreError
 from streamwarden.health.causes import AIRFLOW, EVALUATION, EVERYWHERE
-from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_evaluation
+from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_round
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.airflow_health import judge
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
@@ -113,14 +113,14 @@ def record(at: float, evaluator: Evaluator = Evaluator.DAG) -> EvaluationRecord:
     return EvaluationRecord(at=at, evaluator=evaluator, host="host1", seconds=1.0, streams=2)
 
 
-def test_the_last_evaluation_is_shown_with_its_age() -> None:
-    shown = last_evaluation([record(NOW - 90, Evaluator.WATCH), record(NOW - 30)], NOW)
+def test_the_last_round_is_shown_with_its_age() -> None:
+    shown = last_round([record(NOW - 90, Evaluator.WATCH), record(NOW - 30)], NOW)
     assert (shown.text, shown.late) == ("Last evaluation 30.0 s ago by the health DAG on host1.", False)
 
 
 def test_an_evaluation_that_was_missed_three_times_is_late() -> None:
-    assert not last_evaluation([record(NOW - 180)], NOW).late
-    shown = last_evaluation([record(NOW - 181)], NOW)
+    assert not last_round([record(NOW - 180)], NOW).late
+    shown = last_round([record(NOW - 181)], NOW)
     assert shown.late
     assert "streamwarden watch" in shown.text
 
@@ -145,4 +145,4 @@ def test_a_watcher_without_an_airflow_expects_no_health_dag(space: Workspace) ->
 
 
 def test_no_evaluation_at_all_is_late() -> None:
-    assert last_evaluation([], NOW).late
+    assert last_round([], NOW).late

@@ -207,6 +207,7 @@ CHECK = Check(
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "work that waits, at the current speed"),
     judge=check,
     consequence_of=(*STANDING_STILL, PROGRESS_STALLED),
+    raise_after=1,
     reads=(
         "In real-time mode: the time of the last commit - the timestamp of the oldest record that it did not reach, "
         "as the broker reports it. Otherwise, or if the broker does not report it, the first of these that is known: "

@@ -38,6 +38,7 @@ CHECK = Check(
     thresholds=limits(1.0, 5.0, ValueUnit.TIMES, "batch duration in trigger intervals"),
     judge=check,
     consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`batchDuration` (`durationMs.triggerExecution` in older reports) / the interval of the query's own trigger. "
         "In real-time mode a batch lasts `trigger.real_time` by design: the time beyond that, in which rows wait, is "

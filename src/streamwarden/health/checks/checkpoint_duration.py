@@ -37,6 +37,7 @@ CHECK = Check(
     thresholds=limits(10.0, 30.0, ValueUnit.SECONDS, "wall time of one batch's checkpoint"),
     judge=check,
     consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`durationMs.walCommit` + `durationMs.commitOffsets`, which are wall time, plus the state commit: "
         "`stateOperators[].commitTimeMs` is a sum over the operator's tasks, so it is divided by the actual "

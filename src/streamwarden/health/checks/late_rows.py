@@ -100,6 +100,8 @@ CHECK = Check(
     ),
     judge=check,
     consequence_of=NOT_RUNNING,
+    while_running=True,
+    raise_after=1,
     reads=(
         "`stateOperators[].numRowsDroppedByWatermark`, summed over operators, / `numInputRows`, over the newest 20 "
         "batches with rows; an alarm needs drops in three of them. Spark counts after the partial aggregation, so with "

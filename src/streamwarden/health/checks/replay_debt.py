@@ -138,6 +138,7 @@ CHECK = Check(
     ),
     judge=check,
     consequence_of=(*NOT_RUNNING, RESTART_LOOP),
+    raise_after=3,
     reads=(
         "`stateOperators[].numRowsUpdated` + `numRowsRemoved`, summed over operators, of the batches since the "
         "oldest of the newest uploaded snapshots of all state store instances. The snapshots come from the "

@@ -38,6 +38,7 @@ CHECK = Check(
     thresholds=limits(5.0, 15.0, ValueUnit.SECONDS, "wall time of one batch's removals"),
     judge=check,
     consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`stateOperators[].allRemovalsTimeMs`, a sum over the operator's tasks, divided by the actual parallelism, "
         "min(`numShufflePartitions`, cores), summed over operators and capped by `durationMs.addBatch`, as for the "

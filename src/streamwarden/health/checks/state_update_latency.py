@@ -54,6 +54,7 @@ CHECK = Check(
     ),
     judge=check,
     consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`stateOperators[].allUpdatesTimeMs` / `numRowsUpdated`, the worst operator of each batch. Both are sums "
         "over the same tasks, so the quotient is the mean time that one task spent on one row. Nothing else is "

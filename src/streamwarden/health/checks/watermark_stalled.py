@@ -143,6 +143,7 @@ CHECK = Check(
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
     consequence_of=STANDING_STILL,
+    while_running=True,
     reads=(
         "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, in order. The "
         "result passes from verdict to verdict in the evidence, so it may cover more than the window. Stalled: busy "

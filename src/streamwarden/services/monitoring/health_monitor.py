@@ -16,6 +16,7 @@ from streamwarden.errors import CheckpointError
 from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, IncidentPolicy
+from streamwarden.health.last_evaluation import silenced
 from streamwarden.health.services import measurement
 from streamwarden.health.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
@@ -150,6 +151,8 @@ class HealthMonitor:
                 name = window.spec.name
                 before = time.perf_counter()
                 verdicts_of_one = evaluate(window, self._thresholds)
+                if window.wanted_stopped:
+                    verdicts_of_one = silenced(verdicts_of_one)
                 checking += time.perf_counter() - before
                 streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
                 verdicts += verdicts_of_one
