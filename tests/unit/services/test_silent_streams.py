@@ -16,7 +16,9 @@ from streamwarden.lifecycle.restarter import Supervisor, supervised
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
-from streamwarden.services.monitoring.notifiers import Notification, deliver, due_notifications
+from streamwarden.services.monitoring.messages import Notification
+from streamwarden.services.monitoring.notifiers import Channel
+from streamwarden.services.monitoring.sending import send_due
 from support.monitored import T0, Stream, me
 
 GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)
@@ -41,8 +43,7 @@ class OnCall:
         return self.received[before:]
 
     def notify(self) -> None:
-        due = due_notifications(self.store.incidents, self.now, HOUR)
-        deliver(due, self.received.append, self.store.incidents, now=self.now, resend_interval=HOUR)
+        send_due(self.store, [Channel("pager", self.received.append)], self.now, resend_interval=HOUR)
 
     def want(self, desired: Desired) -> None:
         self.store.stops.set_desired(
