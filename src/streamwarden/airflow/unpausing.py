@@ -40,10 +40,11 @@ def unpause(dag_id: str) -> str | None:
     return None
 
 
-def annotate(ti: RuntimeTaskInstance, note: str) -> str | None:
-    """Set the note of a task instance. None if that succeeded, else the reason why not."""
+def annotate(ti: RuntimeTaskInstance, note: str, *, whole_run: bool = False) -> str | None:
+    """Set the note of a task instance, or of its DAG run. None if that succeeded, else the reason why not."""
+    task_id = None if whole_run else ti.task_id
     try:
-        own_server(timeout=NOTE_TIMEOUT).annotate(ti.dag_id, ti.run_id, ti.task_id, note)
+        own_server(timeout=NOTE_TIMEOUT).annotate(ti.dag_id, ti.run_id, note, task_id=task_id)
     except AirflowError as error:
         return str(error)
     return None
