@@ -11,6 +11,7 @@ from streamwarden.errors import StoreError
 from streamwarden.health.causes import AIRFLOW, EVALUATION, EVERYWHERE
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_round
 from streamwarden.health.verdict import Status
+from streamwarden.services.monitoring import airflow_health
 from streamwarden.services.monitoring.airflow_health import judge
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.rounds import Surroundings, run_round
@@ -18,6 +19,12 @@ from streamwarden.services.workspace import Workspace
 from support.inbox import Inbox
 
 NOW = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad answer of Airflow is checked at once."""
+    monkeypatch.setattr(airflow_health, "AGAIN", 0.0)
 
 
 def test_a_round_is_recorded_and_the_dead_mans_switch_is_requested(space: Workspace, inbox: Inbox) -> None:
@@ -81,10 +88,19 @@ def test_an_unhealthy_component_of_airflow_is_an_incident_with_cause_and_remedy(
     assert "the triggerer does not run: its last heartbeat was 3m" in incident.reason
     assert "start `airflow triggerer`" in incident.advice
     assert done.record.failures == 1
-    assert inbox.visits == ["/api/v2/monitor/health"]
+    assert inbox.visits == ["/api/v2/monitor/health"] * 2
     inbox.document = health()
     run_round(space, Evaluator.WATCH, around)
     assert space.store.incidents.open(EVERYWHERE) == ()
+
+
+def test_a_component_that_starts_a_moment_later_opens_no_incident(inbox: Inbox) -> None:
+    inbox.document = health(triggerer=None)
+
+    def start(_: float) -> None:
+        inbox.document = health()
+
+    assert airflow_health.airflow_verdict(inbox.http, NOW, sleep=start).status is Status.OK
 
 
 def test_an_api_server_that_does_not_answer_is_an_incident(space: Workspace) -> None:
