@@ -17,7 +17,7 @@ from streamwarden.cli.status import StreamStatus, gather
 from streamwarden.cli.status_columns import COLUMNS, QUIET, Column, exit_at
 from streamwarden.cli.words import NONE, number, short
 from streamwarden.errors import StoreError
-from streamwarden.health.evaluations import LastEvaluation, last_evaluation
+from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.restart import describe
@@ -58,7 +58,7 @@ def status(
     if watch:
         return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
     now = time.time()
-    found, last = gather(space, stream, now=now), last_evaluation(space.store.evaluations.all(), now)
+    found, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
     if json:
         as_json({"at": now, "last_evaluation": last, "streams": found})
     else:
@@ -81,7 +81,7 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
     evaluations = space.store.evaluations.all()
 
     def draw() -> RenderableType:
-        last = last_evaluation(evaluations, seen_at)
+        last = last_round(evaluations, seen_at)
         shown = page(found, last, seen_at, wide=wide, everything=everything or stream is not None)
         clock = datetime.fromtimestamp(seen_at).strftime("%H:%M:%S")
         problem = f"; [red]not updated since, because {text(failure)}[/]" if failure else ""
@@ -110,9 +110,7 @@ def _screen(wide: bool) -> Console:
     return found
 
 
-def page(
-    found: Sequence[StreamStatus], last: LastEvaluation, now: float, *, wide: bool, everything: bool
-) -> RenderableType:
+def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bool, everything: bool) -> RenderableType:
     """The whole screen. Without evaluations every verdict on it is old: its last line says when the last one was."""
     from rich.console import Group
 

@@ -15,7 +15,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.overview import by_trouble, page
 from streamwarden.cli.status import CuredCrash, StreamStatus
 from streamwarden.errors import StoreError
-from streamwarden.health.evaluations import LastEvaluation
+from streamwarden.health.evaluations import LastRound
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from support.command_line import CommandLine
@@ -50,7 +50,7 @@ THIRTEEN = [
 ]
 
 
-JUDGED = LastEvaluation(at=NOW - 25, late=False, text="judged 25 s ago")
+JUDGED = LastRound(at=NOW - 25, late=False, text="judged 25 s ago")
 
 
 def shown(found: list[StreamStatus], *, width: int = 80, wide: bool = False, everything: bool = False) -> list[str]:
