@@ -254,14 +254,14 @@ class Budget:
     per: Seconds = 3600.0
 
 
-_BUDGET: Final = re.compile(r"\s*([0-9]+)\s+per\s+(.+?)\s*")
+_BUDGET: Final = re.compile(r"([0-9]{1,9})\s+per\s+(\S.*)")
 
 
 def parse_budget(value: object) -> object:
     """`5 per hour`, `3 per 30m` as the fields of a Budget; a mapping stays as it is. Raises InvalidValue."""
     if isinstance(value, Mapping):
         return value
-    match = _BUDGET.fullmatch(value) if isinstance(value, str) else None
+    match = _BUDGET.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
         if match is not None:
             span = match[2]

@@ -31,7 +31,7 @@ _BYTES: Final = {
     **{name.lower(): size for size, name in SIZES},
     **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
 }
-_QUANTITY: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_QUANTITY: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*+([A-Za-z]*)\s*")
 
 
 def parse_duration(text: object) -> float:
