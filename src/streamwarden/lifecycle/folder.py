@@ -13,6 +13,7 @@
     queries.json       the queries that the driver has started
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
+    unreadable.jsonl   progress that could not be understood: the error, and the report as it was
     tmp/               Spark's temporary files; removed after the end
 
 A document is replaced whole (a reader sees the old or the new one); a line of a journal is appended in one write.
@@ -45,6 +46,7 @@ STOP: Final = "stop.json"
 UNRESPONSIVE: Final = "unresponsive.json"
 EVENTS: Final = "events.jsonl"
 SPILL: Final = "spill.jsonl"
+UNREADABLE: Final = "unreadable.jsonl"
 QUERIES: Final = "queries.json"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
@@ -85,7 +87,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a journal; a line cut off by a kill is left out."""
     with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 document = json.loads(line)
                 if isinstance(document, dict):
                     yield document
