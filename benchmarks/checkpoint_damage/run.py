@@ -44,7 +44,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="checkpoint-damage-") as folder:
             for seed, judged in _judged(Path(folder), [seed for seed in seeds if str(seed) not in recorded]):
                 recorded[str(seed)] = judged
-                RECORDED.write_text(json.dumps(recorded, indent=0) + "\n")
+                lines = (f"{json.dumps(key)}: {json.dumps(recorded[key])}" for key in sorted(recorded, key=int))
+                RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         seeds_judged = [seed for seed in seeds if str(seed) in recorded]
     _print(_compared(recorded, seeds_judged))
     return 0
@@ -103,7 +104,7 @@ def _print(found: list[tuple[str, bool, bool]]) -> None:
     print("| damaged | damages | wrong fine | false alarms |\n|---|---|---|---|")
     for place, count in sorted(counts.items()):
         fine = sum(wrong for where, wrong, _ in found if where == place)
-        alarms = sum(false for where, _, false in found if where == place)
+        alarms = sum(alarm for where, _, alarm in found if where == place)
         print(f"| {place} | {count} | {fine} | {alarms} |")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,16 @@ class Judgement(StrEnum):
 
 
 _HEAD = re.compile(r"\[STREAM_FAILED\] Query .*? terminated with exception: ", re.DOTALL)
+
+
+RECORDED = Path(__file__).parents[1] / "data" / "damage_judgements.json"
+"""Spark's judgements, by seed; `benchmarks/checkpoint_damage` writes them."""
+
+
+@cache
+def recorded() -> dict[int, Judgement]:
+    """Seed -> Spark's judgement."""
+    return {int(seed): Judgement(each["spark"]) for seed, each in json.loads(RECORDED.read_text()).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 - Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
 - RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
-  that it says, with the footer of a table. Without a checksum file the blocks of a table are not read.
+  that it says, each a whole table (without a checksum file the blocks of a large one are not read).
 - LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
   the file is small, every block against its own checksum, and the record that ends the content; else the first block's
   mark and the empty block at the end.
@@ -20,7 +20,7 @@ from streamwarden.checkpoint.layout import Damaged, checked
 from streamwarden.checkpoint.lineage import read_lineage
 from streamwarden.checkpoint.lz4 import CUT, HEAD, MAGIC, blocks
 from streamwarden.checkpoint.row_sizes import ends
-from streamwarden.checkpoint.sst import check_footer
+from streamwarden.checkpoint.sst import check_table
 from streamwarden.checkpoint.state import SSTS, FileKind, StateFile, StateStore
 from streamwarden.checkpoint.zip_stream import members, packed_at
 
@@ -118,7 +118,7 @@ def _check_table(file: Location, name: str, size: int) -> None:
     try:
         if _covered(file, size) is None:
             with file.open() as stream:
-                check_footer(stream, size)
+                check_table(stream, size)
     except Damaged as error:
         raise Damaged(f"it needs {name}, but {error}") from error
 

@@ -51,7 +51,7 @@ def blocks(stream: BinaryIO) -> Iterator[bytes]:
         content = stream.read(stored)
         if len(content) < stored:
             raise Damaged(CUT)
-        block = content if token & 0xF0 == _PLAIN else _decompress(content, plain)
+        block = content if token & 0xF0 == _PLAIN else decompress(content, plain)
         if len(block) != plain or xxh32(block, _SEED) & 0x0FFFFFFF != checksum:
             raise Damaged("a block of the LZ4 stream does not match its checksum")
         yield block
@@ -94,7 +94,7 @@ def _rotate(value: int, bits: int) -> int:
     return (value << bits | value >> (32 - bits)) & _WORD
 
 
-def _decompress(content: bytes, plain: int) -> bytes:
+def decompress(content: bytes, plain: int) -> bytes:
     """A block in LZ4's block format: literals, then a copy of what was already written, and again."""
     out = bytearray()
     position = 0

@@ -127,7 +127,7 @@ def _show(report: CheckpointReport) -> None:
     _show_state(report)
     _show_findings(report)
     if report.unread_tables:
-        say(f"{number(report.unread_tables)} tables of RocksDB have no checksum file: only their footers were read.")
+        say(f"{number(report.unread_tables)} large RocksDB tables have no checksum file: only their footers were read.")
 
 
 def _show_state(report: CheckpointReport) -> None:

@@ -45,5 +45,5 @@ def test_a_name_that_is_not_utf_8_is_shown_somehow(
     (checkpoint / os.fsdecode(b"state/0/0/\xff")).mkdir()
     (checkpoint / os.fsdecode(b"state/0/0/\xff/1.changelog")).touch()
     answer = cli("inspect", str(checkpoint), *options)
-    assert answer.code == 1, "its store is damaged"
+    assert answer.code == 0
     assert answer.out

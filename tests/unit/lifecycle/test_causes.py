@@ -32,6 +32,9 @@ EXAMPLES = {
         "InvalidAccessKeyId"
     ),
     r"NoSuchBucket\b": "NoSuchBucket",
+    r"Checksum error: .*/(?:metadata|offsets|commits|sources|state|_spark_metadata)": (
+        "Checksum error: file:/checkpoint/offsets/7 at 0 exp: 1 got: 2"
+    ),
     r"No FileSystem for scheme .?s3a": 'No FileSystem for scheme "s3a"',
     r"SafeModeException|org\.apache\.hadoop\.ipc\.StandbyException": "SafeModeException",
     r"(?:software\.amazon\.awssdk|s3a:)[\s\S]*(?:Unable to execute HTTP request|Connection refused"

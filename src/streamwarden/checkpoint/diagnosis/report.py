@@ -44,6 +44,7 @@ from streamwarden.checkpoint.operators import OperatorMetadata
 from streamwarden.checkpoint.schemas import StateSchema
 from streamwarden.checkpoint.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, log_offset
+from streamwarden.checkpoint.sst import MOST
 from streamwarden.checkpoint.state import SSTS, ReplayDebt, StateStore, replay_debts, state_stores
 from streamwarden.errors import CheckpointError
 
@@ -120,7 +121,7 @@ class CheckpointReport:
         formats: log or file -> format version; `checkpoint`: 2 if state files carry unique ids.
         sink_newest: newest batch in the sink's manifest; None if no output was given or it has no manifest.
         findings: what is missing or damaged, gravest first.
-        unread_tables: RocksDB tables without a checksum file, of which only the footer can be checked.
+        unread_tables: large RocksDB tables without a checksum file, of which only the footer is checked.
     """
 
     path: str
@@ -255,7 +256,9 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
 
 
 def _unread_tables(checkpoint: Location, store: StateStore) -> int:
-    tables = [name.removeprefix(f"{SSTS}/") for name in store.other if name.startswith(f"{SSTS}/")]
+    """Tables that are too large to be read without a checksum file."""
+    large = (name for name, size in store.other.items() if name.startswith(f"{SSTS}/") and size > MOST)
+    tables = [name.removeprefix(f"{SSTS}/") for name in large]
     summed = set(list_or_empty(checkpoint / store.folder / SSTS)) if tables and checkpoint.fs.checksums else set()
     return sum(f".{name}.crc" not in summed for name in tables)
 

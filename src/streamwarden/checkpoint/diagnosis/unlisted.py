@@ -58,9 +58,10 @@ def diagnose_unlisted(output: Location, manifest: SinkManifest, logs: Logs) -> I
     starts = [planned[batch] for batch in batches]
     of_listed, of_found = _by_batch(listed, batches, starts), _by_batch(found, batches, starts)
     for batch, files in of_found.items():
-        if _is_broken(manifest, batch) or _is_open(output, manifest.entries, batch, files):
+        if _is_broken(manifest, batch):
             continue
-        for lost in _lost(files, of_listed.get(batch, ())):
+        settled = _before_entry(output, manifest.entries, batch, files)
+        for lost in _lost(settled, of_listed.get(batch, ())):
             if not has_no_row(Location(output.fs, lost.path)):
                 yield _finding(output, batch, lost)
 
@@ -80,13 +81,15 @@ def _is_broken(manifest: SinkManifest, batch: int) -> bool:
     return batch > manifest.upto or batch <= repeated or str(batch) in damaged or batch in manifest.missing
 
 
-def _is_open(output: Location, entries: Sequence[ManifestEntry], batch: int, files: Sequence[_Written]) -> bool:
-    """Whether the files are of a later batch that runs now and was planned since the logs were listed."""
+def _before_entry(
+    output: Location, entries: Sequence[ManifestEntry], batch: int, files: Sequence[_Written]
+) -> Sequence[_Written]:
+    """The files that are not younger than the newest entry: a batch that was planned since the logs were listed writes
+    younger ones."""
     if not entries or entries[-1].batch != batch:
-        return False
-    entry = entries[-1]
-    written = (output / SINK_LOG / entry.name).stat().modified
-    return written is not None and min(each.at_ms for each in files) > written * 1000
+        return files
+    written = _modified(output / SINK_LOG / entries[-1].name)
+    return [each for each in files if written is not None and each.at_ms <= written * 1000]
 
 
 def _by_batch(files: Sequence[_Written], batches: Sequence[int], starts: Sequence[int]) -> Mapping[int, list[_Written]]:
