@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.config.fence import fence
+from streamwarden.config.isolation import isolated
 from streamwarden.errors import ConfigError
 from streamwarden.services.workspace import PROJECT_VARIABLE, find_data, find_project
 
@@ -44,7 +44,7 @@ def built(dag: Callable[[], DAG], broken: Callable[[ConfigError], DAG], where: s
     An exception in a DAG file removes every DAG of that file, so the failure of one DAG must not get out.
     """
     try:
-        with fence(where, "its DAG was built"):
+        with isolated(where, "its DAG was built"):
             return dag()
     except ConfigError as error:
         return broken(error)

@@ -58,7 +58,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of each usable file, (kind, name, error) of each other."""
-    from streamwarden.config.fence import fence
+    from streamwarden.config.isolation import isolated
     from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
@@ -78,7 +78,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     for name, drill in sorted(drills.items()):
         try:
             stream = catalog.get(drill.stream)
-            with fence(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
+            with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
                 FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
                 require_fork(stream, drill.feed)
                 require_verdict(stream)
@@ -101,7 +101,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
         ("notifications", NOTIFICATIONS, load_notifications),
     ):
         try:
-            with fence(str(file)):
+            with isolated(str(file)):
                 load(space.project)
             if kind == "thresholds" or (space.project / file).exists():
                 good.append((kind, "of the project", str(space.project / file)))
@@ -118,11 +118,11 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
 
 def _job_problem(spec: StreamSpec, drills: Sequence[DrillSpec]) -> ConfigError | None:
     """The error of a job that a driver would refuse to run, or that `lint` cannot read; None if a driver can run it."""
-    from streamwarden.config.fence import fence
+    from streamwarden.config.isolation import isolated
     from streamwarden.services.analysis.linting import job_problem, lint_declared
 
     try:
-        with fence(spec.job, "the job was read"):
+        with isolated(spec.job, "the job was read"):
             problem = job_problem(spec)
             lint_declared(spec, drills)
     except ConfigError as error:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.collisions import rules_across
-from streamwarden.config.fence import fence, printable
+from streamwarden.config.isolation import isolated, printable
 from streamwarden.config.kinds import leave_to_script, without_keys_of_others
 from streamwarden.config.ownership import TenureOf, without_history
 from streamwarden.config.rules import name_problems, resolved, rules_of_one
@@ -74,7 +74,7 @@ def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds
     Args:
         thresholds: the project's, which the stream's `health.thresholds` override.
     """
-    with fence(_shown(path, project)):
+    with isolated(_shown(path, project)):
         document = read_document(path, file=_shown(path, project))
         limits: list[Problem] = []
         health = document.value.get("health")
@@ -117,7 +117,7 @@ def load_thresholds(project: Path) -> Thresholds:
     path = project / THRESHOLDS
     if not path.exists() and not path.is_symlink():
         return DEFAULTS
-    with fence(str(THRESHOLDS)):
+    with isolated(str(THRESHOLDS)):
         document = read_document(path, file=str(THRESHOLDS))
         problems: list[Problem] = []
         checked = overrides(document.value, (), problems)
@@ -143,7 +143,7 @@ def load_drill(path: Path, *, project: Path) -> DrillSpec:
     """The drill in `path`. Raises ConfigFileError with all its problems. Does not check that its stream exists."""
     from streamwarden.drills.spec import DRILL_NAME, DrillSpec
 
-    with fence(_shown(path, project)):
+    with isolated(_shown(path, project)):
         document = read_document(path, file=_shown(path, project))
         spec = parse(DrillSpec, document, reserved=_SET_HERE)
         problems = [

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from streamwarden.airflow.docs import broken_doc, drill_doc, stream_doc
-from streamwarden.config.fence import UnforeseenError
+from streamwarden.config.isolation import UnforeseenError
 from streamwarden.config.loading import (
     load_drill,
     load_stream,

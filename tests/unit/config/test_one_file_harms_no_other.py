@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.config import loading
-from streamwarden.config.fence import UnforeseenError
+from streamwarden.config.isolation import UnforeseenError
 from streamwarden.config.loading import load_drills
 from streamwarden.errors import ConfigError
 from support.projects import Project

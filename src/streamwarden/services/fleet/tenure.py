@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
-from streamwarden.config.fence import fence
+from streamwarden.config.isolation import isolated
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.config.ownership import Tenure
 from streamwarden.errors import ConfigError
@@ -38,7 +38,7 @@ def _started_with(record: DriverRecord) -> StreamSpec | None:
     """The spec in the driver's folder; None if the folder is gone, on another host, damaged or of another version."""
     document = files.read_document(Path(record.folder) / files.SPEC)
     try:
-        with fence(record.folder, "the spec of a driver was read"):
+        with isolated(record.folder, "the spec of a driver was read"):
             return None if document is None else spec_from_dict(document)
     except ConfigError:
         return None

@@ -22,7 +22,7 @@ def printable(name: str) -> str:
 
 
 @contextmanager
-def fence(
+def isolated(
     where: str, doing: str = "the file was read", *, passes: type[StreamwardenError] = ConfigError
 ) -> Iterator[None]:
     """Turns an unforeseen exception of the block into an UnforeseenError; the log has the traceback, at the level INFO,
