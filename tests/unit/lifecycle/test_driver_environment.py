@@ -21,6 +21,7 @@ NEEDED = {
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "JAVA_HOME": "/java",
+    "JDK_JAVA_OPTIONS": "-Xss2m",
     "SPARK_CONF_DIR": "/etc/spark",
     "PYSPARK_PYTHON": "python3",
     "HADOOP_CONF_DIR": "/etc/hadoop",
