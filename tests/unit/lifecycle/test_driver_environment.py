@@ -70,6 +70,6 @@ def test_a_variable_that_is_named_and_not_set_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["A=b", "", "with space", "1A", "$HOME"])
-def test_a_value_is_no_name_of_a_variable(name: str) -> None:
+def test_a_value_is_not_the_name_of_a_variable(name: str) -> None:
     with pytest.raises(InvalidValue, match="names of environment variables"):
         SparkSpec(env=(name,))
