@@ -197,7 +197,7 @@ def test_no_error_about_a_file_repeats_its_secrets(leaky: Leaky, capsys: pytest.
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022], ids=oct)
-def test_nobody_else_can_read_what_the_product_creates(leaky: Leaky, umask: int) -> None:
+def test_other_users_cannot_read_what_the_product_creates(leaky: Leaky, umask: int) -> None:
     """The data folder itself stays open: the output in it may be for other users."""
     before = os.umask(umask)
     try:

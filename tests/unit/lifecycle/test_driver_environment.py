@@ -21,6 +21,7 @@ NEEDED = {
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "JAVA_HOME": "/java",
+    "JDK_JAVA_OPTIONS": "-Xss2m",
     "SPARK_CONF_DIR": "/etc/spark",
     "PYSPARK_PYTHON": "python3",
     "HADOOP_CONF_DIR": "/etc/hadoop",
@@ -69,6 +70,6 @@ def test_a_variable_that_is_named_and_not_set_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["A=b", "", "with space", "1A", "$HOME"])
-def test_a_value_is_no_name_of_a_variable(name: str) -> None:
+def test_a_value_is_not_the_name_of_a_variable(name: str) -> None:
     with pytest.raises(InvalidValue, match="names of environment variables"):
         SparkSpec(env=(name,))

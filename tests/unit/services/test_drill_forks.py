@@ -167,7 +167,7 @@ def test_no_fork_is_made_behind_a_link(origin: StreamSpec, tmp_path: Path) -> No
     assert [path.name for path in outside.iterdir()] == ["theirs"]
 
 
-def test_nobody_else_can_open_the_folder_of_a_drill(origin: StreamSpec, tmp_path: Path) -> None:
+def test_other_users_cannot_open_the_folder_of_a_drill(origin: StreamSpec, tmp_path: Path) -> None:
     before = os.umask(0o000)
     try:
         make(origin, ForkSpec(), tmp_path / "data")

@@ -25,7 +25,7 @@ _HTTPS: Final = 443
 def listening_environment(spark: SparkSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that keep the UI of a driver of this host on the loopback interface.
 
-    None where the environment names an interface, and on YARN: there the UI answers the resource manager's proxy alone.
+    Empty if the environment names an interface, and on YARN, where the UI answers the resource manager's proxy alone.
     """
     if INTERFACE in environ or ADVERTISED in environ or spark.deploy_mode is DeployMode.CLUSTER:
         return {}
