@@ -3,7 +3,7 @@
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends make openjdk-17-jre-headless \
+    && apt-get install -y --no-install-recommends make openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/streamwarden

@@ -10,7 +10,6 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
-uv_version=0.13.9
 venv=.venv
 python=$venv/bin/python
 stamp=$venv/.setup-done          # holds the fingerprint of what the environment was made from
@@ -87,7 +86,7 @@ find_python() {
 }
 
 fingerprint() {
-    { printf '%s\n' "$root" "$uv_version"; cat requirements.txt pyproject.toml packaging/*/pyproject.toml; } |
+    { printf '%s\n' "$root"; cat packaging/uv.txt requirements.txt pyproject.toml packaging/*/pyproject.toml; } |
         sha256sum | cut -d' ' -f1
 }
 
@@ -115,9 +114,9 @@ make_environment() {
     fi
     : >"$unfinished"
     say "installing the locked packages (the first time: about a minute)"
-    $python -m pip install --quiet --disable-pip-version-check --no-input "uv==$uv_version"
-    # Compiled once, here: otherwise each of Airflow's first processes does it for itself, or, where Python must not
-    # write bytecode, every process does it every time.
+    $python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r packaging/uv.txt
+    # uv compares each file with the lock's hashes. It compiles once, here: otherwise each of Airflow's first processes
+    # does it for itself, or, where Python must not write bytecode, every process does it every time.
     $venv/bin/uv pip sync --quiet --compile-bytecode --python $python requirements.txt
     $venv/bin/uv pip install --quiet --python $python --no-deps --editable .
     printf '%s\n' "$wanted" >"$stamp"

@@ -22,6 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline for an example: how long it takes says how busy the machine is.
 settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
 settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
+settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-nightly`
 settings.load_profile("thorough")
 
 

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import Final, Protocol
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from runtime import DemoFailed
 
 from streamwarden.errors import StreamwardenError
+from streamwarden.services.fleet.log_tail import last_lines
 from streamwarden.units import format_duration
+
+TAIL_LINES: Final = 25
+
+
+class DemoFailed(Exception):
+    """The demo cannot continue. `logs`: (path, its last lines), to be shown."""
+
+    def __init__(self, message: str, logs: Sequence[Path] = ()) -> None:
+        super().__init__(message)
+        self.logs = [(path, "".join(last_lines(path, TAIL_LINES))) for path in logs if path.is_file()]
 
 
 class Updates(Protocol):

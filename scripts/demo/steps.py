@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from local_airflow import FIRST_PORT, LocalAirflow
-from output import Output, Updates
+from output import DemoFailed, Output, Updates
 from rich.markup import escape
-from runtime import DemoFailed, Runtime
 from summary import summary
 
 from streamwarden.drills.journal import DrillRun
-from streamwarden.errors import StoreError, StreamwardenError
+from streamwarden.errors import AirflowError, StoreError, StreamwardenError
+from streamwarden.services.local.airflow import FIRST_PORT
+from streamwarden.services.local.installation import Installation
+from streamwarden.services.local.marked import MarkedProcesses
 from streamwarden.services.workspace import Workspace
 
 T = TypeVar("T")
@@ -35,8 +40,6 @@ AT_ONCE: Final = 120_000
 SPEEDUP: Final = 5_000
 """After them comes one file of 500 flights about every ten seconds, so that the stream always has work."""
 
-REPLAY: Final = ("streamwarden", "replay", "--stream", STREAM)
-
 BATCHES: Final = 3
 """Batches that the stream commits before its health is checked."""
 
@@ -45,17 +48,38 @@ BATCHES: Final = 3
 class Demo:
     """What every step needs."""
 
-    runtime: Runtime
-    airflow: LocalAirflow
+    installation: Installation
     output: Output
     space: Workspace
 
+    @property
+    def url(self) -> str:
+        return self.installation.airflow.url
 
-def new_demo(runtime: Runtime, output: Output) -> Demo:
-    """A demo in the folders of `runtime`, with its own store."""
-    store = f"sqlite:///{runtime.data / 'streamwarden.db'}"
-    space = Workspace.open(runtime.project, runtime.data, store, environ={})
-    return Demo(runtime, LocalAirflow(runtime), output, space)
+
+def new_demo(project: Path, data: Path, output: Output) -> Demo:
+    """A demo with its own data folder and store."""
+    space = Workspace.open(project, data, environ={})
+    installation = Installation(
+        project,
+        data,
+        store=space.store,
+        fleet=space.fleet,
+        streams=lambda: [STREAM],
+        settings=space.environment(),
+    )
+    return Demo(installation, output, space)
+
+
+def set_aside(data: Path, now: datetime) -> Path | None:
+    """Rename the folder of the last demo, so that this one starts empty and nothing that a person tried is deleted.
+
+    Ends the processes of a demo that was killed.
+    """
+    MarkedProcesses(data, data).stop(patience=5.0)
+    if not data.exists():
+        return None
+    return data.rename(data.with_name(f"{data.name}-{now:%Y-%m-%dT%H-%M-%S}"))
 
 
 def run_demo(demo: Demo) -> bool:
@@ -65,66 +89,70 @@ def run_demo(demo: Demo) -> bool:
     _continue_replay(demo, replay)
     _start_stream(demo)
     _check_health(demo)
+    _kill_airflow(demo)
     run = _run_drill(demo)
-    demo.output.show(summary(demo.space, run, stream=STREAM, url=demo.airflow.url))
+    demo.output.show(summary(demo.space, run, stream=STREAM, url=demo.url))
     return run.passed
 
 
 def keep_running(demo: Demo) -> None:
-    """Wait for Ctrl-C. Raises DemoFailed if a component of Airflow ends by itself."""
+    """Wait for Ctrl-C. A component of Airflow that ends is started again."""
     demo.output.line("everything keeps running for you to look at; Ctrl-C stops it")
-    while True:
-        demo.airflow.check_alive()
-        time.sleep(1.0)
+    demo.output.line("try to kill one of Airflow's processes: it starts again, and the stream goes on")
+    demo.installation.keep_running(demo.output.line)
 
 
 def stop(demo: Demo) -> None:
-    """Stop the stream at a batch boundary, then everything else."""
-    demo.output.line("stopping the stream at a batch boundary, then Airflow")
-    with contextlib.suppress(StreamwardenError):
-        demo.space.fleet.stop(
-            STREAM, requested_by="demo", reason="the demo ends", batch_deadline=10.0, term_deadline=3.0
-        )
-    demo.runtime.stop_processes(patience=8.0)
-    demo.space.close()
+    """Stop Airflow, the stream at a batch boundary, then everything else."""
+    demo.output.line("stopping Airflow, then the stream at a batch boundary")
+    try:
+        demo.installation.stop()
+    finally:
+        demo.space.close()
 
 
 def _start_replay(demo: Demo) -> subprocess.Popen[bytes]:
     demo.output.line(f"replaying real flights: {AT_ONCE:,} at once, then one file about every ten seconds")
-    return demo.runtime.start("replay", [*REPLAY, "--limit", str(AT_ONCE)], demo.runtime.environment())
+    return _replay(demo, "--limit", str(AT_ONCE))
 
 
 def _continue_replay(demo: Demo, first: subprocess.Popen[bytes]) -> None:
-    log = [demo.runtime.log_path("replay")]
+    log = [demo.installation.marked.log_path("replay")]
     code = _wait_for(demo, "the first flights", 180, lambda show: first.poll(), log)
     if code != 0:
         raise DemoFailed(f"the replay ended with status {code}", log)
-    demo.runtime.start("replay", [*REPLAY, "--speedup", str(SPEEDUP)], demo.runtime.environment())
+    _replay(demo, "--speedup", str(SPEEDUP))
+
+
+def _replay(demo: Demo, *options: str) -> subprocess.Popen[bytes]:
+    marked = demo.installation.marked
+    command = [sys.executable, "-m", "streamwarden.cli", "replay", "--stream", STREAM, *options]
+    return marked.start("replay", command, marked.environment(demo.space.environment()), demo.space.project)
 
 
 def _start_airflow(demo: Demo) -> None:
-    port = demo.airflow.port
+    port = demo.installation.airflow.port
     if port != FIRST_PORT:
-        demo.output.line(f"[yellow]port {FIRST_PORT} is taken: using {port}[/]")
+        demo.output.line(f"[yellow]port {FIRST_PORT} is in use: using {port}[/]")
     demo.output.line("starting Airflow (SQLite, no login, this machine only)")
-    demo.airflow.start()
-    _wait_for(demo, "Airflow", 300, lambda show: demo.airflow.is_healthy() or None, demo.airflow.logs())
+    with demo.output.waiting("waiting for Airflow …"):
+        demo.installation.start()
     for dag in (STREAM_DAG, "health", DRILL_DAG):
-        _wait_for(demo, f"the DAG {dag}", 240, partial(_has_dag, demo, dag), demo.airflow.logs())
-    demo.output.line(f"Airflow is up: [bold]{demo.airflow.url}[/]")
+        _wait_for(demo, f"the DAG {dag}", 240, partial(_has_dag, demo, dag), demo.installation.airflow.log_paths())
+    demo.output.line(f"Airflow is up: [bold]{demo.url}[/]")
 
 
 def _has_dag(demo: Demo, dag: str, show: Updates) -> bool | None:
-    if demo.airflow.has_dag(dag):
+    if demo.installation.server.has_dag(dag):
         return True
-    wrong = demo.airflow.import_errors()
+    wrong = demo.installation.server.import_errors()
     if wrong:
         raise DemoFailed("a DAG file cannot be imported: " + "; ".join(wrong))
     return None
 
 
 def _start_stream(demo: Demo) -> None:
-    demo.airflow.unpause(STREAM_DAG)
+    demo.installation.server.unpause(STREAM_DAG)
     demo.output.line(f"unpaused [bold]{STREAM_DAG}[/]: it starts a Spark driver and then defers")
     driver = _wait_for(
         demo, "the stream's driver", 300, partial(_running_driver, demo), _explaining_logs(demo, STREAM_DAG)
@@ -166,6 +194,39 @@ def _check_health(demo: Demo) -> None:
     demo.output.line(f"health of {STREAM}: {', '.join(words)}")
 
 
+def _kill_airflow(demo: Demo) -> None:
+    """Kill Airflow's scheduler and triggerer; the stream must not notice."""
+    before = demo.space.store.drivers.latest(STREAM)
+    batches = demo.space.store.batches.summary(STREAM).batches
+    killed = ("scheduler", "triggerer")
+    for name in killed:
+        if (pid := demo.installation.airflow.pid(name)) is not None:
+            os.kill(pid, signal.SIGKILL)
+    demo.output.line(f"killed Airflow's {' and '.join(killed)} with SIGKILL")
+    logs = demo.installation.airflow.log_paths()
+    _wait_for(demo, "the end of both", 10, lambda show: _restart_dead(demo) or None, logs)
+    _wait_for(demo, "the next batch", 300, lambda show: _commits_more_than(demo, batches), logs)
+    _wait_for(demo, "Airflow", 300, lambda show: demo.installation.is_healthy() or None, logs)
+    after = demo.space.store.drivers.latest(STREAM)
+    if before is None or after is None or before.driver_id != after.driver_id:
+        raise DemoFailed("the stream got another driver when Airflow was killed", logs)
+    demo.output.line(
+        "[green]Airflow runs again, and the stream never noticed: the same driver committed more batches[/]"
+    )
+
+
+def _commits_more_than(demo: Demo, batches: int) -> bool | None:
+    return demo.space.store.batches.summary(STREAM).batches > batches or None
+
+
+def _restart_dead(demo: Demo) -> bool:
+    """Whether a component of Airflow has ended since the last call; it is started again."""
+    ended = demo.installation.airflow.restart_dead()
+    for each in ended:
+        demo.output.line(f"[yellow]{escape(str(each))}[/]")
+    return bool(ended)
+
+
 def _run_drill(demo: Demo) -> DrillRun:
     run = _trigger(demo, DRILL_DAG)
     demo.output.line(f"[bold]{DRILL_DAG}[/] runs: it breaks a fork of the stream and verifies what comes out")
@@ -191,12 +252,12 @@ def _run_drill(demo: Demo) -> DrillRun:
 
 def _trigger(demo: Demo, dag: str) -> str:
     """Unpause the DAG and start a run."""
-    demo.airflow.unpause(dag)
-    return demo.airflow.trigger(dag)
+    demo.installation.server.unpause(dag)
+    return demo.installation.server.trigger(dag)
 
 
 def _final_state(demo: Demo, dag: str, run: str) -> str | None:
-    state = demo.airflow.run_state(dag, run)
+    state = demo.installation.server.run_state(dag, run)
     return state if state in ("success", "failed") else None
 
 
@@ -204,12 +265,12 @@ def _explaining_logs(demo: Demo, dag: str) -> Callable[[], list[Path]]:
     """The logs that explain why a DAG makes no progress: those of its tasks and of the stream's driver."""
 
     def logs() -> list[Path]:
-        found = demo.airflow.task_logs(dag)
+        found = demo.installation.airflow.task_logs(dag)
         with contextlib.suppress(StreamwardenError):
             record = demo.space.store.drivers.latest(STREAM)
             if record is not None and dag == STREAM_DAG:
                 found.append(demo.space.fleet.log_path(record.driver_id))
-        return found or demo.airflow.logs()[:1]
+        return found or demo.installation.airflow.log_paths()[:1]
 
     return logs
 
@@ -221,17 +282,17 @@ def _wait_for(
     check: Callable[[Updates], T | None],
     logs: Sequence[Path] | Callable[[], Sequence[Path]],
 ) -> T:
-    """The result of `check` as soon as it is not None. Raises DemoFailed after `seconds`, or if Airflow ends."""
+    """The result of `check` as soon as it is not None. Raises DemoFailed after `seconds`."""
     deadline = time.monotonic() + seconds
     with demo.output.waiting(f"waiting for {what} …") as update:
         while True:
             try:
                 result = check(lambda text: update(f"{what}: {text}"))
-            except (StoreError, OSError):  # locked or not up yet: the deadline decides
+            except (StoreError, OSError, AirflowError):  # locked, or Airflow restarts: the deadline decides
                 result = None
             if result is not None:
                 return result
-            demo.airflow.check_alive()
+            _restart_dead(demo)
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{what}: not there within {seconds:.0f} s", logs() if callable(logs) else logs)
             time.sleep(0.5)

@@ -11,11 +11,14 @@ from rich.panel import Panel
 from rich.table import Table
 
 from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.report import one_line, verdict_word
+from streamwarden.drills.report import build_report, one_line, verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.services.workspace import Workspace
+
+_ROWS = ("fault", "output", "judge", "recovery measured", "recovery predicted")
+"""What is shown of the evidence; the report beside the journal has all of it."""
 
 _COLOURS = {"OK": "green", "WARNING": "yellow", "CRITICAL": "bold red", "UNKNOWN": "dim"}
 
@@ -50,31 +53,9 @@ def _health(space: Workspace, stream: str) -> RenderableType:
 
 
 def _drill(run: DrillRun) -> list[str]:
-    state = RunState.of(run)
-    lines = [f"[bold]Drill[/] {run.drill}: {escape(run.reason)}"]
-    if state.fault:
-        lines.append(f"  fault       {escape(one_line(state.fault.message))}")
-    counts = state.reconciliation
-    if counts:
-        lines.append(
-            f"  output      [bold]{counts.lost} lost, {counts.duplicated} duplicated, {counts.unexpected} "
-            f"unexpected, {counts.wrong} wrong[/] in {counts.actual:,} rows from {counts.records:,} flights"
-        )
-    if state.judgement:
-        word = "accepts" if state.judgement.success else "[bold red]rejects[/]"
-        lines.append(f"  judge       {escape(state.judgement.judge)} {word} the output")
-    return [*lines, *_recovery(state)]
-
-
-def _recovery(state: RunState) -> list[str]:
-    lines = []
-    if state.recovery and state.recovery.recovery_seconds is not None:
-        target = state.drill.recovery.target
-        lines.append(f"  recovery    measured {state.recovery.recovery_seconds:.1f} s, target {target:.0f} s")
-    for prediction in state.predicted:
-        if prediction.seconds is not None:
-            lines.append(f"              predicted {prediction.seconds:.1f} s: {escape(prediction.formula)}")
-    return lines
+    report = build_report(run, ())
+    rows = [f"  {row.name:<20} {escape(one_line(row.value))}" for row in report.rows if row.name in _ROWS]
+    return [f"[bold]Drill[/] {run.drill}: {escape(report.sentence)}", *rows]
 
 
 def _where(space: Workspace, run: DrillRun, url: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,46 @@ PRIVATE: Final = 0o600
 
 SHARED: Final = 0o666
 """Mode of a file that others may read as far as this process's umask lets them."""
+
+PRIVATE_FOLDER: Final = 0o700
+"""Mode of a folder that only its owner opens. What is in it is private, whatever its own mode."""
+
+
+def private_folder(path: Path, *, below: Path) -> None:
+    """Create `path`, and its parents below `below`, each for its owner alone. A folder that exists keeps its mode.
+
+    `below` itself is created with this process's umask: it may hold data for other users too. Raises OSError.
+    """
+    below.mkdir(parents=True, exist_ok=True)
+    inner = path.relative_to(below)
+    for folder in (*reversed(inner.parents), inner):
+        (below / folder).mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def private_file(path: str, flags: int) -> int:
+    """An `opener` for `open`, which creates a file for its owner alone."""
+    return os.open(path, flags, PRIVATE)
+
+
+def link_in(path: Path, *, below: Path) -> Path | None:
+    """The first of `path` and its parents below `below` that is a symbolic link; None: there is none."""
+    inner = path.relative_to(below)
+    parts = [below / folder for folder in (*reversed(inner.parents[:-1]), inner)]
+    return next((part for part in parts if part.is_symlink()), None)
+
+
+def remove_folder(path: Path, *, below: Path) -> bool:
+    """Remove a folder with all that is in it; False: it was not there. A symbolic link is never followed.
+
+    Raises OSError (ELOOP) if `path`, or a folder between it and `below`, is a symbolic link.
+    """
+    link = link_in(path, below=below)
+    if link is not None:
+        raise OSError(errno.ELOOP, "a symbolic link is not followed", str(link))
+    if not path.exists():
+        return False
+    shutil.rmtree(path)
+    return True
 
 
 @contextmanager

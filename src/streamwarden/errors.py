@@ -11,6 +11,7 @@
     ├── SinkError              the database or topic that a stream writes to is unavailable for now
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
     ├── ProcessError           a driver could not be launched, observed or stopped
+    ├── AirflowError           Airflow's REST API does not answer, or refuses
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
     │   ├── InputGone          the input of a batch no longer exists or is no longer known
     │   └── SourceUnresponsive the service that holds the input does not answer in time
@@ -116,6 +117,10 @@ class SinkInterrupted(SinkError):
 
 class ProcessError(StreamwardenError):
     """A driver could not be launched, observed or stopped."""
+
+
+class AirflowError(StreamwardenError):
+    """Airflow's REST API does not answer, or refuses."""
 
 
 class SourceError(StreamwardenError):

@@ -23,6 +23,8 @@ NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 CONNECTION_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")
 """A connection's name becomes part of the name of an environment variable."""
 
+VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 OBJECT_STORE: Final = re.compile(r"s3[an]?://", re.IGNORECASE)
 """What the URL of a place in an object store begins with. A stream writes `s3a`, as Hadoop's client for it is called;
 other programs write `s3`, and so do Sparks that bring a client of their own."""
@@ -264,14 +266,14 @@ class Budget:
     per: Seconds = 3600.0
 
 
-_BUDGET: Final = re.compile(r"\s*([0-9]+)\s+per\s+(.+?)\s*")
+_BUDGET: Final = re.compile(r"([0-9]{1,9})\s+per\s+(\S.*)")
 
 
 def parse_budget(value: object) -> object:
     """`5 per hour`, `3 per 30m` as the fields of a Budget; a mapping stays as it is. Raises InvalidValue."""
     if isinstance(value, Mapping):
         return value
-    match = _BUDGET.fullmatch(value) if isinstance(value, str) else None
+    match = _BUDGET.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
         if match is not None:
             span = match[2]
@@ -384,6 +386,14 @@ class SparkSpec:
     """archives that are unpacked next to every executor, as `FILE#FOLDER`"""
     conf: dict[str, str] = field(default_factory=dict)
     """Spark's settings; they override the settings that Streamwarden derives"""
+    env: tuple[str, ...] = ()
+    """names of variables that the driver gets from the environment of the process that starts it. A driver gets no
+    variable that it does not need (see [secrets](../explanation/security.md#what-a-driver-gets))"""
+
+    def __post_init__(self) -> None:
+        for name in self.env:
+            if VARIABLE_PATTERN.fullmatch(name) is None:
+                raise InvalidValue(repr(name), key="env", allowed="names of environment variables, without values")
 
     @property
     def manager(self) -> Manager | None:

@@ -31,27 +31,31 @@ _BYTES: Final = {
     **{name.lower(): size for size, name in SIZES},
     **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
 }
-_QUANTITY: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_LONGEST: Final = 30 * 366 * 86400.0
+"""The longest duration in seconds; dates and the timeouts of Airflow cannot hold any number."""
+_LARGEST: Final = 10.0**18
+"""The largest size in bytes."""
+_QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 
 
 def parse_duration(text: object) -> float:
-    """Seconds in `text`. Raises InvalidValue for anything else and for a negative number."""
-    return _parse(text, _SECONDS, "a duration such as 30s, 2 seconds, 10m, 1h, 250 ms")
+    """Seconds in `text`. Raises InvalidValue for anything else, for a negative number and for more than 30 years."""
+    return _parse(text, _SECONDS, "a duration such as 30s, 2 seconds, 10m, 1h, 250 ms", most=_LONGEST)
 
 
 def parse_size(text: object) -> int:
-    """Bytes in `text`. Raises InvalidValue for anything else and for a negative number."""
-    return int(_parse(text, _BYTES, "a size such as 512 MB, 5 GB (10^9 bytes) or 5 GiB (2^30 bytes)"))
+    """Bytes in `text`. Raises InvalidValue for anything else, for a negative number and for more than 10^18 bytes."""
+    return int(_parse(text, _BYTES, "a size such as 512 MB, 5 GB (10^9 bytes) or 5 GiB (2^30 bytes)", most=_LARGEST))
 
 
-def _parse(text: object, units: Mapping[str, float], allowed: str) -> float:
-    if isinstance(text, int | float) and not isinstance(text, bool) and 0 <= text < float("inf"):
+def _parse(text: object, units: Mapping[str, float], allowed: str, *, most: float) -> float:
+    if isinstance(text, int | float) and not isinstance(text, bool) and 0 <= text <= most:
         return float(text)
-    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
+    match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
     unit = units.get(match.group(2).lower()) if match else None
-    if match is None or unit is None:
+    if match is None or unit is None or (value := float(match.group(1)) * unit) > most:
         raise InvalidValue(repr(text), allowed=allowed)
-    return float(match.group(1)) * unit
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,3 +38,17 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace
     yield opened
     opened.close()
     workspace.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The notes that tasks write. No Airflow runs that could keep them."""
+    from streamwarden.airflow import notes
+
+    written: list[str] = []
+
+    def annotate(ti: object, note: str) -> None:
+        written.append(note)
+
+    monkeypatch.setattr(notes, "annotate", annotate)
+    return written

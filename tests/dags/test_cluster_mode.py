@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 from airflow.providers.apache.spark.operators import spark_submit as provider_operator
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskDeferred
 
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.operators import StreamOperator
@@ -110,6 +110,8 @@ class Cluster:
             return operator.execute({"ti": ti, "dag_run": self.dag_run, "task_state_store": self.remembered})
         except TaskDeferred as deferred:
             return deferred.trigger
+        except DownstreamTasksSkipped:  # all input is processed
+            return None
 
 
 @pytest.fixture
@@ -185,6 +187,13 @@ def test_the_command_is_one_that_spark_knows_and_holds_no_secret(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.states = ["ACCEPTED", "FAILED"]
+    submitted: list[str] = []
+
+    def read_and_move_on(seconds: float) -> None:
+        submitted.append((Path(cluster.driver().folder) / files.PROPERTIES).read_text())
+        cluster.move_on(seconds)
+
+    cluster.waits = read_and_move_on
     cluster.run(env_vars={"TOKEN": "hush"}, conf={"spark.hadoop.fs.s3a.secret.key": "hush"})
     (arguments,) = cluster.submissions()
     named = [each for each in arguments if each.startswith("--")]
@@ -196,7 +205,7 @@ def test_the_command_is_one_that_spark_knows_and_holds_no_secret(
     assert arguments[-1] == str(folder)
     conf = dict(each.split("=", 1) for each in arguments if each.startswith("spark."))
     assert conf == {"spark.yarn.submit.waitAppCompletion": "false"}
-    properties = dict(line.split("=", 1) for line in (folder / files.PROPERTIES).read_text().splitlines())
+    properties = dict(line.split("=", 1) for line in submitted[0].splitlines())
     assert [key for key in (*conf, *properties) if not knows(key) and not key.startswith("spark.hadoop.")] == []
     assert properties["spark.yarn.queue"] == "etl"
     assert properties["spark.executor.instances"] == "2"
@@ -204,6 +213,7 @@ def test_the_command_is_one_that_spark_knows_and_holds_no_secret(
     assert properties["spark.yarn.appMasterEnv.STREAMWARDEN_STORE_URL"] == cluster.space.store_url
     assert "appMasterEnv" in properties["spark.redaction.regex"], "Spark's UI hides them"
     assert "hush" not in " ".join(arguments)
+    assert "hush" not in (folder / files.PROPERTIES).read_text(), "it is redacted when the driver has ended"
 
 
 def test_a_retry_follows_the_living_application_and_submits_none(cluster: Cluster) -> None:

@@ -121,10 +121,11 @@ def test_a_streams_dag_always_has_one_run_and_retries_only_to_reattach(dags: dic
     assert dag.max_active_runs == 1
     assert dag.max_consecutive_failed_dag_runs == 1
     assert dag.dagrun_timeout is None
-    (task,) = dag.tasks
-    assert task.retries >= 10_000
-    assert task.retry_delay.total_seconds() <= 10
-    assert task.execution_timeout is None
+    assert [task.task_id for task in dag.tasks] == ["run", "stopped"]
+    for task in dag.tasks:
+        assert task.retries >= 10_000
+        assert task.retry_delay.total_seconds() <= 10
+        assert task.execution_timeout is None
 
 
 @pytest.mark.parametrize("dag_id", ["stream_counted", "stream_bad"])
@@ -138,9 +139,9 @@ def test_a_tasks_process_reads_its_own_stream_alone(
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "run")
     (own,) = DagBag(dag_folder=str(project / "dags/streams.py")).dags.values()
     assert own.dag_id == dag_id
-    (task,), (known,) = own.tasks, dags[dag_id].tasks
-    for attribute in ("task_id", "stream", "project", "conn_id", "retries", "retry_delay"):
-        assert getattr(task, attribute, None) == getattr(known, attribute, None), attribute
+    for task, known in zip(own.tasks, dags[dag_id].tasks, strict=True):
+        for attribute in ("task_id", "stream", "project", "conn_id", "retries", "retry_delay", "trigger_rule"):
+            assert getattr(task, attribute, None) == getattr(known, attribute, None), attribute
 
 
 def test_the_task_of_a_stream_without_a_file_finds_no_dag(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,3 +195,62 @@ def test_every_dag_survives_serialization(dags: dict[str, Any]) -> None:
     for dag in dags.values():
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         assert {task.task_id for task in again.tasks} == {task.task_id for task in dag.tasks}
+
+
+SECRETS = {
+    "description": "planted-description-4f1c",
+    "conf": "planted-conf-4f1c",
+    "option": "planted-option-4f1c",
+    "argument": "planted-argument-4f1c",
+    "broken": "planted-broken-4f1c",
+}
+LEAKY = f"""
+name: leaky
+job: spark_jobs/counted.py
+description: "reads https://ann:{SECRETS["description"]}@host and password={SECRETS["description"]}"
+args: [--db-password, {SECRETS["argument"]}]
+source: {{path: input/leaky, options: {{sasl.jaas.config: {SECRETS["option"]}}}}}
+sink: {{path: output/leaky}}
+checkpoint: checkpoints/leaky
+spark: {{conf: {{spark.ssl.keyPassword: {SECRETS["conf"]}}}}}
+"""
+
+
+def test_nothing_that_airflow_stores_or_shows_of_a_stream_holds_a_secret(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the serialized DAG, which Airflow's database keeps, nor its documentation, also of a broken file."""
+    job = next((project / "spark_jobs").glob("*.py"))
+    job.write_text("def build(spark, spec, *args): ...\n")
+    (project / "config/streams/leaky.yaml").write_text(LEAKY.replace("counted.py", job.name))
+    wrong = f"conf: {{my.token: [{SECRETS['broken']}], "
+    broken = LEAKY.replace("name: leaky", "name: spoilt").replace("conf: {", wrong)
+    (project / "config/streams/spoilt.yaml").write_text(broken + "bogus: 1\n")
+    monkeypatch.setenv("STREAMWARDEN_PROJECT", str(project))
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    bag = DagBag(dag_folder=str(project / "dags"))
+    shown = {name: json.dumps(DagSerialization.to_dict(dag), default=str) for name, dag in bag.dags.items()}
+    assert "redacted" in shown["stream_leaky"]
+    assert "spark.ssl.keyPassword" in shown["stream_leaky"]
+    assert "my.token" in shown["stream_spoilt"]
+    assert [(name, secret) for name, text in shown.items() for secret in SECRETS.values() if secret in text] == []
+
+
+def test_every_dag_reports_its_failure(dags: dict[str, Any], project: Path) -> None:
+    """A drill: its report, which fails unless the drill passed. Health: not the red task of a CRITICAL stream."""
+    from streamwarden.airflow.notifying import StreamwardenNotifier
+
+    reporting = {
+        dag_id: {
+            task.task_id
+            for task in dag.tasks
+            if any(isinstance(each, StreamwardenNotifier) for each in task.on_failure_callback or ())
+        }
+        for dag_id, dag in dags.items()
+    }
+    assert {dag_id for dag_id, tasks in reporting.items() if not tasks} == set()
+    assert reporting["health"] == {"evaluate"}
+    assert {tuple(tasks) for dag_id, tasks in reporting.items() if dag_id.startswith("drill_")} <= {("report",)}
+    assert reporting["stop_stream"] == {"stop"}

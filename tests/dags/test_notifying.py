@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from streamwarden.airflow.notifying import StreamwardenNotifier, send_due
+from streamwarden.airflow.notifying import (
+    FailureNotifier,
+    OutageNotifier,
+    RecoveryNotifier,
+    StreamwardenNotifier,
+    send_now,
+)
 from streamwarden.config.notifications import load_notifications
+from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
 from streamwarden.health.stream_incidents import close_incident, open_incident
 from streamwarden.services.workspace import Workspace
+from support.inbox import Inbox
 
 RECORDING = "support.recording_notifier.RecordingNotifier"
 UNREACHABLE = "support.recording_notifier.UnreachableNotifier"
@@ -40,8 +51,8 @@ def configure(space: Workspace, *notifiers: str) -> Path:
 def test_an_incident_is_sent_once_within_its_interval(space: Workspace) -> None:
     """Templates are rendered; a second tick and a callback that runs twice send nothing."""
     heard = configure(space, RECORDING)
-    assert len(send_due(space, {}, time.time()).sent) == 1
-    assert send_due(space, {}, time.time()).sent == ()
+    assert len(send_now(space, {}, time.time()).sent) == 1
+    assert send_now(space, {}, time.time()).sent == ()
     notifier = StreamwardenNotifier(project=str(space.project))
     notifier({})
     notifier({})
@@ -51,10 +62,10 @@ def test_an_incident_is_sent_once_within_its_interval(space: Workspace) -> None:
 def test_its_end_is_reported_too_and_once(space: Workspace) -> None:
     """A driver runs again."""
     heard = configure(space, RECORDING)
-    send_due(space, {}, time.time())
+    send_now(space, {}, time.time())
     close_incident(space.store.incidents, "s", time.time())
-    send_due(space, {}, time.time())
-    send_due(space, {}, time.time())
+    send_now(space, {}, time.time())
+    send_now(space, {}, time.time())
     assert heard.read_text().splitlines() == ["CRITICAL: s: supervision", "RESOLVED: s: supervision"]
 
 
@@ -64,50 +75,125 @@ def test_three_hundred_ends_at_once_are_all_sent(space: Workspace) -> None:
     streams = [f"s{number}" for number in range(300)]
     for stream in streams:
         open_incident(space.store.incidents, stream, "out of budget", "read the log", time.time())
-    send_due(space, {}, time.time())
+    send_now(space, {}, time.time())
     for stream in streams:
         close_incident(space.store.incidents, stream, time.time())
-    assert len(send_due(space, {}, time.time()).sent) == 300
+    assert len(send_now(space, {}, time.time()).sent) == 300
     assert sum(line.startswith("RESOLVED") for line in heard.read_text().splitlines()) == 300
 
 
-def test_one_channel_that_fails_does_not_make_the_other_tell_it_twice(space: Workspace) -> None:
-    """One channel sent it; the failure is in the log."""
+def test_a_channel_that_fails_stops_no_other_and_is_an_incident(space: Workspace) -> None:
+    """The other channel sends the message once, and in the next round that its neighbour does not accept messages."""
     heard = configure(space, UNREACHABLE, RECORDING)
-    assert len(send_due(space, {}, time.time()).sent) == 1
-    send_due(space, {}, time.time() + 120)
-    assert len(heard.read_text().splitlines()) == 1
-
-
-def test_what_no_channel_accepted_is_due_again_soon(space: Workspace) -> None:
-    """All channels are down: it failed, it says why, and it is tried again after a minute, not after an hour."""
-    configure(space, UNREACHABLE)
-    now = time.time()
-    delivery = send_due(space, {}, now)
-    assert delivery.sent == ()
-    assert "chat.example is down" in delivery.failed[0][1]
-    assert send_due(space, {}, now + 30).failed == ()
-    assert len(send_due(space, {}, now + 61).failed) == 1
+    report = send_now(space, {}, time.time())
+    assert [channel for channel, _ in report.sent] == ["RecordingNotifier"]
+    assert "chat.example is down" in report.refused[0].reason
+    send_now(space, {}, time.time() + 120)
+    assert heard.read_text().splitlines() == [
+        "CRITICAL: s: supervision",
+        "WARNING: all streams: channel UnreachableNotifier",
+    ]
 
 
 def test_without_a_channel_nothing_is_claimed(space: Workspace) -> None:
     """The incident is sent as soon as somebody configures one."""
-    send_due(space, {}, time.time())
+    send_now(space, {}, time.time())
     heard = configure(space, RECORDING)
-    send_due(space, {}, time.time())
+    send_now(space, {}, time.time())
     assert len(heard.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("path", ["no.such.module.Notifier", "support.recording_notifier.Nobody", "pathlib.Path", "x"])
-def test_a_path_that_is_no_notifier_is_named(space: Workspace, path: str) -> None:
-    """File, key, value and what is allowed."""
-    configure(space, path)
-    with pytest.raises(ConfigError, match="notifications") as caught:
-        send_due(space, {}, time.time())
+def test_a_path_that_is_not_a_notifier_stops_no_other_channel(space: Workspace, path: str) -> None:
+    """`validate` names file, key, value and what is allowed."""
+    heard = configure(space, path, RECORDING)
+    assert len(send_now(space, {}, time.time()).refused) == 1
+    assert heard.read_text().splitlines() == ["CRITICAL: s: supervision"]
+    with pytest.raises(ConfigError, match=r"airflow\[0\].notifier") as caught:
+        load_notifications(space.project)
     assert path in str(caught.value)
     assert "BaseNotifier" in str(caught.value)
 
 
-def test_no_file_is_no_error(space: Workspace) -> None:
+def test_a_broken_file_does_not_silence_the_urls_of_the_environment(
+    space: Workspace, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The incident of the stream is sent, and that the file is broken."""
+    (space.project / "config/notifications.yaml").write_text("resend_interval: soon\n")
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    send_now(space, {}, time.time())
+    titles = {message["title"] for message in inbox.messages}
+    assert titles == {"CRITICAL: s: supervision", "WARNING: all streams: configuration"}
+
+
+def test_no_file_is_correct(space: Workspace) -> None:
     """Nothing is configured, nothing is sent."""
     assert load_notifications(space.project).airflow == ()
+
+
+def context(dag_id: str, task_id: str, run_id: str = "scheduled__2026-01-01T00:00:00+00:00") -> dict[str, Any]:
+    """What Airflow gives to a callback."""
+    log = f"http://localhost:8080/dags/{dag_id}/runs/x/tasks/{task_id}"
+    ti = SimpleNamespace(dag_id=dag_id, task_id=task_id, run_id=run_id, log_url=log)
+    return {"ti": ti, "exception": RuntimeError("the disk is full\nin detail")}
+
+
+@pytest.fixture
+def quiet(space: Workspace) -> Workspace:
+    """The project without an open incident."""
+    close_incident(space.store.incidents, "s", time.time())
+    return space
+
+
+def test_a_failed_task_is_reported_once_with_its_log_and_its_run(
+    quiet: Workspace, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow runs the callback twice."""
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/")
+    for _ in range(2):
+        FailureNotifier(str(quiet.project))(context("stop_stream", "stop"))
+    (message,) = inbox.messages
+    assert message["title"] == "FAILED: DAG stop_stream"
+    assert "the disk is full" in message["message"]
+    assert "Log: http://localhost:8080/dags/stop_stream/runs/x/tasks/stop" in message["message"]
+    assert "Run: https://airflow.example/dags/stop_stream/runs/scheduled__2026" in message["message"]
+
+
+def test_a_failed_task_that_an_incident_explains_sends_the_incident_alone(
+    space: Workspace, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    FailureNotifier(str(space.project))(context("stream_s", "run"))
+    assert [message["title"] for message in inbox.messages] == ["CRITICAL: s: supervision"]
+
+
+def test_a_drill_that_deviates_is_sent_when_its_report_fails(
+    quiet: Workspace, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a minute later, and the health DAG does not send it again."""
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    drill = "name: kill\nstream: counted\nfault: {kind: kill_driver}\n"
+    (quiet.project / "config/drills/kill.yaml").write_text(drill)
+    run = DrillRun(run_id="kill-1", drill="kill", stream="counted", started_at=time.time(), ended_at=time.time())
+    quiet.store.journals.save(replace(run, status=DrillStatus.COMPLETED, deviated=True, reason="3 lost"))
+    FailureNotifier(str(quiet.project))(context("drill_kill", "report"))
+    send_now(quiet, {}, time.time())
+    (message,) = inbox.messages
+    assert message["title"] == "CRITICAL: counted: drill kill"
+    assert "the drill kill deviated: 3 lost" in message["message"]
+    assert "/streamwarden/drills/kill-1" in message["message"]
+
+
+def test_a_task_that_runs_each_minute_is_one_incident_until_it_works(
+    quiet: Workspace, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    for minute in range(3):
+        OutageNotifier(str(quiet.project))(context("health", "evaluate", f"run-{minute}"))
+    RecoveryNotifier(str(quiet.project))(context("health", "evaluate", "run-3"))
+    send_now(quiet, {}, time.time())
+    assert [message["title"] for message in inbox.messages] == [
+        "CRITICAL: all streams: evaluation",
+        "RESOLVED: all streams: evaluation",
+    ]

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import TaskInstanceState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from streamwarden.adapters.store.stops import SqlStopRepository
 from streamwarden.airflow import triggers
-from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
@@ -120,7 +121,7 @@ def test_the_trigger_of_a_control_dag_asks_for_nothing(space: Workspace, monkeyp
     assert desired(space) is None
 
 
-def first_event(trigger: StandbyTrigger, within: float) -> Any:
+def first_event(trigger: StandbyTrigger | StoppedTrigger, within: float) -> Any:
     async def first() -> Any:
         async for event in trigger.run():
             return event.payload
@@ -160,24 +161,36 @@ def test_a_request_from_before_the_backoff_does_not_cut_it(space: Workspace) -> 
 
 
 def test_a_stopped_stream_waits_until_it_is_wanted(space: Workspace) -> None:
-    """No time ends that wait."""
+    """No time ends that wait. A start ends the task as a success, and no worker is needed for it."""
     space.fleet.request_stop("counted", requested_by="ann", reason="moving")
-    trigger = StandbyTrigger(stream="counted", project=str(space.project), since=time.time())
+    trigger = StoppedTrigger(stream="counted", project=str(space.project))
     with pytest.raises(TimeoutError):
         first_event(trigger, 0.5)
     space.fleet.set_running("counted", "bob", "moved")
-    assert "bob" in first_event(trigger, 10)["resume"]
+    assert first_event(trigger, 10) == TaskInstanceState.SUCCESS
+
+
+def test_the_mark_of_a_stopped_stream_is_not_a_request(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream is stopped already: the record of who stopped it, and why, stays."""
+    airflow_says(monkeypatch, "failed")
+    space.fleet.request_stop("counted", requested_by="ann", reason="moving")
+    asyncio.run(StoppedTrigger(stream="counted", project=str(space.project)).on_kill())
+    state = space.store.stops.desired("counted")
+    assert state is not None
+    assert (state.changed_by, state.reason) == ("ann", "moving")
 
 
 @pytest.mark.parametrize(
     "trigger",
     [
         DriverTrigger(stream="s", project="/p", driver_id="s-1", supervises=False),
-        StandbyTrigger(stream="s", project="/p", since=1.5, until=None),
+        StoppedTrigger(stream="s", project="/p"),
         StandbyTrigger(stream="s", project="/p", since=1.5, until=2.5),
     ],
 )
-def test_a_trigger_can_be_made_again_by_another_triggerer(trigger: DriverTrigger | StandbyTrigger) -> None:
+def test_a_trigger_can_be_made_again_by_another_triggerer(
+    trigger: DriverTrigger | StandbyTrigger | StoppedTrigger,
+) -> None:
     """From its class path and arguments alone, none of which is a secret: the store's URL is not among them."""
     from airflow._shared.module_loading import import_string
 

@@ -153,7 +153,9 @@ def test_the_journal_can_be_read_by_a_program(server: TestClient) -> None:
 
 def test_the_status_names_each_stream(server: TestClient) -> None:
     """A stream that never ran is wanted running, and nothing is known of its health."""
-    stream, _ = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()["streams"]
+    answer = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()
+    assert answer["last_evaluation"]["late"]
+    stream, _ = answer["streams"]
     assert stream["stream"] == "counted"
     assert stream["desired"] == "running"
     assert stream["driver"] is None
@@ -180,3 +182,30 @@ def test_the_plugin_registers_the_app_and_the_link() -> None:
     assert [app["url_prefix"] for app in plugin.fastapi_apps] == ["/streamwarden"]
     assert [link.name for link in plugin.operator_extra_links] == ["Drill report"]
     assert (Path(__file__).resolve().parents[2] / "plugins" / "streamwarden_plugin.py").is_file()
+
+
+def test_an_airflow_without_a_login_answers_under_its_own_names_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page on the internet can give its own name the address of this machine, and then ask as its user."""
+    from streamwarden.airflow.plugin import ALLOWED_HOSTS, StreamwardenPlugin
+
+    monkeypatch.delenv(ALLOWED_HOSTS, raising=False)
+    assert StreamwardenPlugin().fastapi_root_middlewares == []
+
+    monkeypatch.setenv(ALLOWED_HOSTS, "127.0.0.1,localhost")
+    app = FastAPI()
+    app.add_api_route("/", lambda: "here")
+    for each in StreamwardenPlugin().fastapi_root_middlewares:
+        app.add_middleware(each["middleware"], **each["kwargs"])
+    for host in ("127.0.0.1:8080", "localhost:8080", "localhost"):
+        assert TestClient(app, base_url=f"http://{host}").get("/").status_code == 200
+    for host in ("evil.example:8080", "127.0.0.1.evil.example", "192.0.2.1"):
+        assert TestClient(app, base_url=f"http://{host}").get("/").status_code == 400
+
+
+def test_no_page_shows_a_secret_that_an_earlier_version_stored(server: TestClient) -> None:
+    """The answers are redacted too, whatever the store holds."""
+    from streamwarden.airflow import web
+
+    secret = "hunter2-hunter2"
+    answer = web._answer({"conf": {"spark.ssl.keyPassword": secret}, "reason": f"password={secret}"})
+    assert secret.encode() not in bytes(answer.body)

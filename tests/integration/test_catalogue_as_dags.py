@@ -19,11 +19,11 @@ from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream import StreamSpec
 from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
+from support.catalogue import STREAMS
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
-NAMES = sorted(path.stem for path in (REPOSITORY / "config" / "streams").glob("*.yaml"))
-PAIRS = [tuple(NAMES[at : at + 2]) for at in range(0, len(NAMES), 2)]
+PAIRS = [STREAMS[at : at + 2] for at in range(0, len(STREAMS), 2)]
 LONG = 240.0
 EVENTS = ({"event_time": "2026-01-05T09:00:00.000Z", "user_id": 7, "action": "login"},)
 ACTIONS = ({"user_id": 7, "action": "login"},)
@@ -74,17 +74,17 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Air
     space = Workspace.open(REPOSITORY, root / "data", environ={})
     try:
         with running(airflow):
-            wanted = {f"stream_{name}" for name in NAMES}
+            wanted = {f"stream_{name}" for name in STREAMS}
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
             yield airflow, space
     finally:
-        for name in NAMES:
+        for name in STREAMS:
             space.fleet.stop(name, requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
         space.close()
 
 
 def test_each_stream_has_an_input_here() -> None:
-    assert sorted(INPUTS) == NAMES
+    assert sorted(INPUTS) == sorted(STREAMS)
 
 
 def test_no_file_of_the_repository_breaks_a_dag(installation: tuple[Airflow, Workspace]) -> None:

@@ -32,7 +32,6 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.workspace import Workspace
 from support.airflow_harness import COMPONENTS, REPOSITORY, Airflow, free_port, running, wait_for
 from support.deployment import Deployment
-from support.kafka_broker import JARS
 from support.postgres_server import USER, PostgreSQL
 from support.postgres_server import running as postgresql
 from support.spark_cluster import Cluster, cluster
@@ -143,6 +142,8 @@ def installed(root: Path, server: PostgreSQL, spark: Cluster, stack: ExitStack) 
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": "127.0.0.1",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT": str(health_port),
     }
+    script = {"packaging/": f"{REPOSITORY}/packaging/"}
+    airflow.commands["scheduler"] = [translated(word, script) for word in COMPOSE.command("scheduler")]
     space = Workspace.open(project, root / "streams", store_url=declared["STREAMWARDEN_STORE_URL"], environ={})
     return Installation(root, airflow, space, server, spark, translations)
 
@@ -165,7 +166,7 @@ def broker(folder: Path, translations: dict[str, str], servers: str) -> Iterator
     for name in ("default", "mounted", "final"):
         (folder / name).mkdir(parents=True)
     heap = settings["KAFKA_HEAP_OPTS"]
-    java = [str(find_java() / "bin" / "java"), heap, "-cp", ":".join(map(str, maven.resolve(JARS)))]
+    java = [str(find_java() / "bin" / "java"), heap, "-cp", ":".join(map(str, maven.resolve(maven.KAFKA_BROKER)))]
     wrapper = [*java, "kafka.docker.KafkaDockerWrapper", "setup"]
     for name in ("default", "mounted", "final"):
         wrapper += [f"--{name}-configs-dir", str(folder / name)]
@@ -218,7 +219,7 @@ def test_a_health_check_fails_where_nobody_answers(installation: Installation) -
     assert installation.run(check).returncode != 0
 
 
-def test_the_first_run_begins_with_flights_and_is_not_repeated(installation: Installation) -> None:
+def test_the_first_run_begins_with_flights(installation: Installation) -> None:
     """A person types `docker compose up`, and nothing else."""
     airflow, space = installation.airflow, installation.space
     (first_run,) = installation.started[2:]
@@ -233,6 +234,28 @@ def test_the_first_run_begins_with_flights_and_is_not_repeated(installation: Ins
     assert not airflow.is_paused("health")
     assert airflow.is_paused(f"stream_{TABLE}")
     wait_for("a committed batch", lambda: space.store.batches.summary(FILES).rows > 0, timeout=LONG)
+
+
+def test_an_update_stops_the_drivers_at_a_batch_boundary_and_starts_them_again(installation: Installation) -> None:
+    """Compose stops the scheduler's container and starts a new one; the drivers live in it."""
+    airflow, space = installation.airflow, installation.space
+    before = space.store.drivers.latest(FILES)
+    assert before is not None
+    airflow.stop("scheduler", within=180)
+    ended = space.fleet.observe(before.driver_id)
+    assert ended.exit is not None, airflow.tail("scheduler")
+    assert ended.exit.kind is ExitKind.STOPPED
+    airflow.start("scheduler")
+
+    def runs_again() -> bool:
+        newest = space.store.drivers.latest(FILES)
+        return newest is not None and newest.driver_id != before.driver_id and newest.started_at is not None
+
+    wait_for("the next driver", runs_again, timeout=LONG, explain=lambda: airflow.tail("scheduler"))
+
+
+def test_the_first_run_is_not_repeated(installation: Installation) -> None:
+    airflow, space = installation.airflow, installation.space
     airflow.pause(f"stream_{FILES}", True)
     assert installation.run(installation.command("first-run")).returncode == 0
     assert airflow.is_paused(f"stream_{FILES}"), "it was paused: it stays paused"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from streamwarden.adapters.connections import variable
 from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import ForkView
+from streamwarden.redaction import REDACTED
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -49,6 +51,26 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
+
+
+def test_the_end_of_much_output_is_kept_without_secrets_and_the_rest_costs_nothing(tmp_path: Path) -> None:
+    """300 MB of output: neither this process nor the disk takes as much."""
+    script = "yes flight | head -c 300000000; echo the broker refuses --password hunter2-hunter2; exit 1"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = ForkServices(tmp_path).run(["sh", "-c", script], within=60)
+    assert done.status == 1
+    assert done.output.endswith(f"the broker refuses --password {REDACTED}\n")
+    assert len(done.output) <= 2_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "kB"
+
+
+def test_the_beginning_of_much_output_is_dropped_while_the_command_runs(tmp_path: Path) -> None:
+    """The file of the output is on a disk that other programs need."""
+    script = "readlink /proc/$$/fd/1 >name; yes | head -c 50000000; sleep 0.5; stat -L -c %s /proc/$$/fd/1; echo end"
+    done = ForkServices(tmp_path).run(["sh", "-c", script], within=60)
+    size, end = done.output.split()[-2:]
+    assert end == "end"
+    assert int(size) < 10_000_000
 
 
 def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:

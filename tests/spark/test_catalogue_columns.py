@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from streamwarden.config.loading import load_catalog
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.spark.jobs import load_build
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.oracle import RateFacts, RunFacts
+from support.catalogue import STREAMS, stream
 
 pytestmark = pytest.mark.spark
-
-REPOSITORY = Path(__file__).parents[2]
-STREAMS = load_catalog(REPOSITORY, REPOSITORY / "var").streams
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     scratch = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder
-    conf = spark_conf(STREAMS["flight_departures"]) | {"spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    conf = spark_conf(stream("flight_departures")) | {"spark.sql.warehouse.dir": str(scratch / "warehouse")}
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -35,9 +32,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.parametrize("name", sorted(STREAMS))
+@pytest.mark.parametrize("name", STREAMS)
 def test_the_oracle_declares_the_columns_of_its_job(spark: Any, name: str, tmp_path: Path) -> None:
-    spec = load_catalog(REPOSITORY, tmp_path).get(name)
+    spec = stream(name, tmp_path)
     for folder in spec.source.folders:
         Path(folder).mkdir(parents=True)
     frame: Any = load_build(Path(spec.job))(spark, spec)

@@ -2,7 +2,7 @@
 
 1. `start` launches a driver and returns once its query runs; a second `start` finds it.
 2. `status` and `inspect` show it; `check` judges it.
-3. `restart` gives it a new driver that goes on where the last one stopped.
+3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
 4. `stop` ends it at a batch boundary, and it stays stopped.
 5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C.
 """
@@ -99,6 +99,13 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     world.publish(1)
     until("one more batch", lambda: int(str(only_stream(world)["last_batch"])) >= 3)
 
+    drained = run(world, "drain", "--reason", "an update")
+    assert drained.code == Exit.OK, drained
+    assert "an update" in drained.out
+    assert only_stream(world)["state"] == "down", "it should run, and its supervisor starts it again"
+    assert "no driver runs on this host" in run(world, "drain").out
+
+    assert run(world, "start", "counts").code == Exit.OK
     stopped = run(world, "stop", "counts", "--reason", "enough")
     assert stopped.code == Exit.OK, stopped
     assert "stopped" in stopped.out

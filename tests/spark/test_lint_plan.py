@@ -6,21 +6,19 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.jvm import maven
-from streamwarden.config.loading import load_catalog
 from streamwarden.errors import JobError
 from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.services.analysis.planning import logical_plan
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import StreamSpec
+from support import catalogue
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def stream(name: str, data: Path) -> StreamSpec:
-    spec = load_catalog(ROOT, data).streams[name]
+    spec = catalogue.stream(name, data)
     assert spec.source.path is not None
     Path(spec.source.path).mkdir(parents=True)
     return spec
@@ -48,7 +46,7 @@ def test_the_plan_of_a_stream_on_a_topic_needs_no_broker_and_shows_no_password(
 ) -> None:
     maven.resolve(maven.KAFKA)
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://ann:hush-hush@127.0.0.1:1/")
-    spec = load_catalog(ROOT, tmp_path).streams["event_windows"]
+    spec = catalogue.stream("event_windows", tmp_path)
     spec = replace(spec, source=KafkaSource(connection="events", topic="events"))
     plan = logical_plan(spec)
     assert "hush-hush" not in plan
@@ -58,7 +56,7 @@ def test_the_plan_of_a_stream_on_a_topic_needs_no_broker_and_shows_no_password(
 
 def test_a_job_that_cannot_be_built_says_why_and_what_was_read_instead(tmp_path: Path) -> None:
     """Its input folder is not there."""
-    spec = load_catalog(ROOT, tmp_path).streams["flight_dedup"]
+    spec = catalogue.stream("flight_dedup", tmp_path)
     with pytest.raises(JobError, match="PATH_NOT_FOUND") as raised:
         logical_plan(spec)
     assert raised.value.next_step == "the job's text was read instead"

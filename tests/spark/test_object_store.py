@@ -9,10 +9,12 @@ not answer.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -69,9 +71,10 @@ def lines() -> list[list[str]]:
 def declare(home: Project) -> StreamSpec:
     """The stream and its drill as files of the project."""
     bounded = stream("event_windows", home.data, Backend.ROCKSDB)
+    shutil.copytree(Path(bounded.job).parent, home.root / "spark_jobs")  # a job is inside its project
     declared = {
         "name": "windows",
-        "job": bounded.job,
+        "job": "spark_jobs/event_windows.py",
         "source": {"path": f"s3a://{BUCKET}/input", "options": bounded.source.options, "max_files_per_trigger": 1},
         "sink": {"path": f"{ROOT}/output"},
         "checkpoint": f"{ROOT}/checkpoint",

@@ -49,6 +49,22 @@ def test_many_windows_at_once_are_what_one_at_a_time_are(store: Store) -> None:
     assert store.batches.windows(names, limit=3) == {name: store.batches.window(name, limit=3) for name in names}
 
 
+def test_the_first_batch_of_each_run_is_found_however_old_it_is(store: Store) -> None:
+    """An idle trigger is not a batch, and a run that the store does not know is left out."""
+    store.batches.upsert_many(STREAM, [report(number, run_id="one") for number in range(3)])
+    store.batches.upsert_many(STREAM, [report(number, run_id="two", rows=7) for number in range(3, 400)])
+    store.batches.upsert_progress("other", report(0, run_id="one"))
+    store.batches.upsert_progress(STREAM, idle(400, at=START + 1000))
+    first = store.batches.first_of_runs(STREAM, ["one", "two", "three"])
+    assert {run: found.batch_id for run, found in first.items()} == {"one": 0, "two": 3}
+
+
+def test_the_rows_of_the_last_minutes_are_those_of_batches_that_ran(store: Store) -> None:
+    store.batches.upsert_many(STREAM, [report(number, rows=10) for number in range(5)])
+    store.batches.upsert_progress("other", report(0, rows=3))
+    assert store.batches.rows_since([STREAM, "other", "nobody"], START + 4) == {STREAM: 30}
+
+
 def test_a_batch_whose_report_was_lost_is_filled_in_from_the_logs(store: Store) -> None:
     store.batches.upsert_progress(STREAM, report(0))
     store.batches.upsert_logged(STREAM, QUERY, 1, START + 2, START + 3)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -311,3 +312,80 @@ def test_a_lease_that_is_replaced_while_it_is_read_still_has_the_claim_that_was_
     read = store.leases.current(CHECKPOINT)
     assert read is not None
     assert (read.holder, read.token, read.checkpoints) == ("driver-1", 1, (CHECKPOINT,))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "/data/checkpoints//flights/",
+        "/data/x/../checkpoints/./flights",
+        "file:///data/checkpoints/flights",
+    ],
+)
+def test_every_spelling_of_a_path_is_the_same_lease(store: Store, other: str) -> None:
+    lease = acquire(store, "driver-1", now=0)
+    with pytest.raises(LeaseHeld):
+        store.leases.acquire(other, stream="copy", holder="driver-2", ttl=30, now=1)
+    assert store.leases.current(other) == lease
+    assert lease.covers(other)
+    assert lease.token_of(other) == lease.token
+
+
+@pytest.mark.parametrize("other", ["s3://lake//a/b", "S3A://LAKE/a/./b/", "s3n://lake/c/../a/b"])
+def test_every_spelling_of_a_url_is_the_same_lease(store: Store, other: str) -> None:
+    store.leases.acquire("s3a://lake/a/b", stream="flights", holder="driver-1", ttl=30, now=0)
+    with pytest.raises(LeaseHeld):
+        store.leases.acquire(other, stream="copy", holder="driver-2", ttl=30, now=1)
+    assert store.leases.acquire("s3a://lake/a", stream="else", holder="driver-3", ttl=30, now=1).token == 1
+
+
+def test_two_starts_through_a_symbolic_link_have_one_winner(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store.leases.acquire(f"{tmp_path}/link/flights", stream="flights", holder="driver-1", ttl=30, now=0)
+    with pytest.raises(LeaseHeld, match="driver-1"):
+        store.leases.acquire(f"{tmp_path}/real/flights", stream="copy", holder="driver-2", ttl=30, now=1)
+    with pytest.raises(LeaseHeld, match="driver-1"):
+        store.leases.add(
+            store.leases.acquire(f"{tmp_path}/copy", stream="copy", holder="driver-2", ttl=30, now=1),
+            f"{tmp_path}/real/flights",
+            ttl=30,
+            now=2,
+        )
+
+
+def of_an_earlier_version(store: Store, monkeypatch: pytest.MonkeyPatch, checkpoint: str) -> Lease:
+    """A driver that holds its checkpoint as its file spells it."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(lease_module, "resource_of", lambda name: name)
+        lease = store.leases.acquire(checkpoint, stream="flights", holder="driver-1", ttl=30, now=0)
+        return store.leases.bind(lease, JVM, ttl=30, now=1)
+
+
+def test_an_update_does_not_take_the_lease_of_a_driver_that_holds_another_spelling(
+    store: Store, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    world.living.add(JVM)
+    old = of_an_earlier_version(store, monkeypatch, f"{tmp_path}/link/flights")
+    assert store.leases.current(f"{tmp_path}/link/flights") == old
+    for holder, stream in (("driver-2", "copy"), ("driver-3", "flights")):
+        with pytest.raises(LeaseHeld, match="driver-1"):
+            store.leases.acquire(f"{tmp_path}/real/flights", stream=stream, holder=holder, ttl=30, now=2)
+    assert store.leases.renew(old, ttl=30, now=3).expires_at == 33
+
+
+def test_a_driver_with_another_spelling_that_was_replaced_is_fenced(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    old = of_an_earlier_version(store, monkeypatch, f"{tmp_path}/link/flights")  # its process is dead
+    new = store.leases.acquire(f"{tmp_path}/link/flights", stream="copy", holder="driver-2", ttl=30, now=2)
+    assert new.token_of(f"{tmp_path}/real/flights") > old.token
+    with pytest.raises(LeaseLost, match="driver-2"):
+        store.leases.renew(old, ttl=30, now=3)
+    store.leases.release(new, now=4)
+    latest = store.leases.acquire(f"{tmp_path}/real/flights", stream="copy", holder="driver-3", ttl=30, now=5)
+    assert latest.checkpoints == (f"{tmp_path}/real/flights",)

@@ -1,12 +1,15 @@
 """The first process creates and upgrades a store, and only once."""
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -14,9 +17,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.dialects import postgresql
 
 from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import metadata
 from streamwarden.errors import StoreError
+from streamwarden.health.delivery import Delivery
+from streamwarden.health.verdict import Status
+from streamwarden.redaction import REDACTED
 from support.reports import report
 from support.stores import migrate_at_once
 
@@ -82,6 +89,41 @@ def test_the_newest_revision_is_the_one_that_the_quick_check_knows() -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD
 
 
+def test_secrets_that_an_earlier_version_stored_are_removed(tmp_path: Path) -> None:
+    """From the rows, and from the pages of the file that held them."""
+    secret = "hunter2-hunter2"
+    path = tmp_path / "streamwarden.db"
+    database = Database(f"sqlite:///{path}")
+    database.create()
+    database.write(partial(upgrade_to, "0003"))
+    facts = {"fork": {"spec": {"spark": {"conf": {"spark.ssl.keyPassword": secret}, "driver_memory": 5}}}}
+    run = "INSERT INTO drills VALUES ('run', 'kill', 'flights', 1, 2, 'failed', NULL, ?, ?)"
+    entry = "INSERT INTO journal_entries VALUES (1, 'run', 'heal', 1, 'note', 'healed', ?)"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(run, (f"login with password={secret} failed", json.dumps(facts)))
+        connection.execute(entry, (json.dumps({"removed": ["a"]}),))
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+        found = store.journals.get("run")
+        assert found is not None
+        assert found.reason == f"login with password={REDACTED} failed"
+        facts["fork"]["spec"]["spark"]["conf"] = {"spark.ssl.keyPassword": REDACTED}
+        assert found.facts == facts
+        assert [each.data for each in store.journals.entries("run")] == [{"removed": ["a"]}]
+    database.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for each in tmp_path.iterdir():
+        assert secret.encode() not in each.read_bytes(), each
+
+
+def upgrade_to(revision: str, connection: sa.Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
 def test_the_revisions_build_exactly_the_tables_of_the_code(path: Path) -> None:
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
@@ -106,3 +148,27 @@ def test_the_tables_can_be_said_in_postgresql() -> None:
     dialect = postgresql.dialect()
     statements = [str(sa.schema.CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
     assert any("BIGSERIAL" in statement for statement in statements)
+
+
+def test_what_was_notified_before_channels_had_records_is_not_sent_again(tmp_path: Path) -> None:
+    """The migration of a store with one open incident that was sent, and one that was not."""
+    path = tmp_path / "old.db"
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0004")
+        row = "(?, 'orders', ?, 'WARNING', 'WARNING', 0, 1, 1, ?, ?, '', '')"
+        columns = (
+            "incident_id, stream, check_name, status, peak, good, opened_at, updated_at, notified_at, notified_status"
+        )
+        statement = f"INSERT INTO incidents ({columns}, reason, advice) VALUES {row}"
+        for values in (("sent", "a", 100.0, "WARNING"), ("new", "b", None, None)):
+            connection.exec_driver_sql(statement, values)
+    engine.dispose()
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+        sent = Delivery(subject="sent", channel="slack-1", sent_at=100.0, sent_status=Status.WARNING)
+        assert store.deliveries.of("slack-1") == {"sent": sent}
+        assert {incident.incident_id for incident in store.incidents.open()} == {"sent", "new"}

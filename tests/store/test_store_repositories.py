@@ -8,6 +8,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.tables import drivers
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.errors import StoreError
+from streamwarden.health.delivery import EVERY_CHANNEL, Delivery
+from streamwarden.health.evaluations import EvaluationRecord, Evaluator
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
@@ -246,50 +248,87 @@ class TestIncidents:
         assert [incident.incident_id for incident in store.incidents.recent(limit=3)] == ["4", "3", "2"]
         assert store.incidents.recent("other") == ()
 
-    def test_ends_that_nobody_was_told(self, store: Store) -> None:
-        """Of five that ended: one before `since`, one whose opening was not notified, one whose resolution was."""
-        told = replace(INCIDENT, notified_at=101, notified_status=Status.WARNING, resolved_at=200)
-        for name, changes in {
-            "later": {"resolved_at": 300},
-            "now": {},
-            "long ago": {"resolved_at": 199},
-            "unheard of": {"notified_at": None, "notified_status": None},
-            "announced": {"notified_status": Status.OK},
-        }.items():
-            store.incidents.save(replace(told, incident_id=name, **changes))
-        store.incidents.save(replace(told, incident_id="open", resolved_at=None))
-        assert [incident.incident_id for incident in store.incidents.unannounced(200)] == ["now", "later"]
+    def test_incidents_that_ended_since_a_time(self, store: Store) -> None:
+        for name, at in {"later": 300, "now": 200, "long ago": 199}.items():
+            store.incidents.save(replace(INCIDENT, incident_id=name, resolved_at=at))
+        store.incidents.save(replace(INCIDENT, incident_id="open"))
+        assert [incident.incident_id for incident in store.incidents.ended(200)] == ["now", "later"]
 
-    def test_of_ten_that_want_to_notify_one_may(self, store: Store) -> None:
-        store.incidents.save(INCIDENT)
 
+class TestDeliveries:
+    NEW = Delivery(subject="incident-1", channel="slack-1")
+
+    def test_what_was_sent_is_known_of_each_channel(self, store: Store) -> None:
+        claimed = store.deliveries.claim(self.NEW, Status.WARNING, 100)
+        assert claimed == replace(self.NEW, sent_at=100, sent_status=Status.WARNING, attempts=1)
+        assert store.deliveries.of("slack-1") == {"incident-1": claimed}
+        assert store.deliveries.of("json-2") == {}
+
+    def test_of_ten_that_want_to_send_one_may(self, store: Store) -> None:
         def claim(line: Line) -> None:
             line.wait()
-            line.say(store.incidents.claim_notification(INCIDENT, before=None, now=101))
+            line.say(store.deliveries.claim(self.NEW, Status.WARNING, 100) is not None)
 
         with children(10, claim) as claimants:
             for child in claimants:
                 child.tell("go")
             assert sorted(child.hear() for child in claimants) == [False] * 9 + [True]
 
-    def test_a_notification_is_due_again_when_the_last_one_is_old_enough(self, store: Store) -> None:
-        store.incidents.save(INCIDENT)
-        assert store.incidents.claim_notification(INCIDENT, before=None, now=101)
-        assert not store.incidents.claim_notification(INCIDENT, before=None, now=102)
-        assert not store.incidents.claim_notification(INCIDENT, before=100, now=102)
-        assert store.incidents.claim_notification(replace(INCIDENT, status=Status.CRITICAL), before=101, now=200)
-        (found,) = store.incidents.open()
-        assert (found.notified_at, found.notified_status) == (200, Status.CRITICAL)
+    def test_a_claim_from_an_old_reading_is_refused(self, store: Store) -> None:
+        """Two processes have read the same row. The second one to claim may not send."""
+        first = store.deliveries.claim(self.NEW, Status.WARNING, 100)
+        assert first is not None
+        assert store.deliveries.claim(first, Status.CRITICAL, 200) is not None
+        assert store.deliveries.claim(first, Status.CRITICAL, 201) is None
 
-    def test_an_update_that_was_read_before_the_notification_does_not_undo_it(self, store: Store) -> None:
-        store.incidents.save(INCIDENT)
-        store.incidents.claim_notification(INCIDENT, before=None, now=101)
-        store.incidents.save(replace(INCIDENT, updated_at=102))
-        (found,) = store.incidents.open()
-        assert (found.updated_at, found.notified_at, found.notified_status) == (102, 101, Status.WARNING)
+    def test_a_message_that_was_refused_leaves_the_channel_as_it_was(self, store: Store) -> None:
+        claimed = store.deliveries.claim(self.NEW, Status.WARNING, 100)
+        assert claimed is not None
+        store.deliveries.give_back(claimed, self.NEW, 101)
+        (found,) = store.deliveries.of("slack-1").values()
+        assert (found.sent_at, found.failed_at, found.attempts) == (None, 101, 1)
+        assert found.must_wait(110)
+        assert not found.must_wait(160)
+        again = store.deliveries.claim(found, Status.WARNING, 160)
+        assert again is not None
+        assert (again.sent_at, again.failed_at) == (160, None)
 
-    def test_nobody_may_notify_about_an_incident_that_is_not_there(self, store: Store) -> None:
-        assert not store.incidents.claim_notification(INCIDENT, before=None, now=101)
+    def test_what_was_sent_before_the_channels_had_records_counts_for_each(self, store: Store) -> None:
+        """The migration keeps it under the empty name."""
+        store.deliveries.claim(replace(self.NEW, channel=EVERY_CHANNEL), Status.CRITICAL, 100)
+        found = store.deliveries.of("slack-1")["incident-1"]
+        assert (found.channel, found.sent_at, found.sent_status) == ("slack-1", 100, Status.CRITICAL)
+        assert store.deliveries.claim(found, Status.OK, 200) is not None
+        assert store.deliveries.of("slack-1")["incident-1"].sent_status is Status.OK
+        assert store.deliveries.of("json-2")["incident-1"].sent_status is Status.CRITICAL
+
+
+class TestEvaluations:
+    DONE = EvaluationRecord(at=100, evaluator=Evaluator.DAG, host="a", seconds=2.5, streams=3)
+
+    def test_the_newest_of_each_kind_of_process_and_host_is_kept(self, store: Store) -> None:
+        newer = replace(self.DONE, at=160, failures=1)
+        watch = replace(self.DONE, at=130, evaluator=Evaluator.WATCH)
+        for record in (self.DONE, watch, newer):
+            store.evaluations.record(record)
+        assert store.evaluations.all() == (newer, watch)
+
+    def test_a_host_that_does_not_judge_any_more_is_forgotten(self, store: Store) -> None:
+        store.evaluations.record(replace(self.DONE, host="old container"))
+        store.evaluations.record(replace(self.DONE, at=100 + 8 * 86400))
+        assert [record.host for record in store.evaluations.all()] == ["a"]
+
+
+class TestDrillSchedules:
+    def test_a_drill_counts_from_when_it_was_first_seen_with_its_schedule(self, store: Store) -> None:
+        store.drill_schedules.follow({"kill": "@daily", "stop": "@daily"}, 100)
+        store.drill_schedules.follow({"kill": "@daily", "stop": "@hourly"}, 200)
+        assert store.drill_schedules.since() == {"kill": 100, "stop": 200}
+
+    def test_a_drill_that_is_paused_is_forgotten_and_one_whose_file_broke_is_not(self, store: Store) -> None:
+        store.drill_schedules.follow({"kill": "@daily", "stop": "@daily"}, 100)
+        store.drill_schedules.follow({}, 200, keep={"stop"})
+        assert store.drill_schedules.since() == {"stop": 100}
 
 
 class TestJournals:

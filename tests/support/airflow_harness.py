@@ -48,6 +48,7 @@ class Airflow:
         self.home, self.project, self.data = home, project, data
         self.port, log_port, trigger_log_port = (free_port() for _ in range(3))
         self.url = f"http://127.0.0.1:{self.port}"
+        self.commands = {component: [str(AIRFLOW), component] for component in COMPONENTS}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._sessions: list[int] = []
         self._token: str | None = None
@@ -108,7 +109,7 @@ class Airflow:
         """Start a component as the leader of a session of its own."""
         with (self.home / f"{component}.log").open("ab") as log:
             self.processes[component] = subprocess.Popen(
-                [str(AIRFLOW), component],
+                self.commands[component],
                 env=self.env,
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
@@ -129,15 +130,15 @@ class Airflow:
         for pid in session_members(self.processes[component].pid):
             _kill(pid)
 
-    def stop(self, component: str) -> None:
-        """SIGTERM, and what is left after 15 s is killed."""
+    def stop(self, component: str, within: float = 15) -> None:
+        """SIGTERM, and what is left after `within` seconds is killed."""
         process = self.processes.pop(component, None)
         if process is None:
             return
         members = session_members(process.pid)
         process.terminate()
         try:
-            process.wait(timeout=15)
+            process.wait(timeout=within)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(timeout=10)

@@ -29,8 +29,8 @@ class Deployment:
     compose: dict[str, Any]
 
     @classmethod
-    def read(cls) -> Deployment:
-        return cls(yaml.safe_load((REPOSITORY / "docker-compose.yaml").read_text()))
+    def read(cls, name: str = "docker-compose.yaml") -> Deployment:
+        return cls(yaml.safe_load((REPOSITORY / name).read_text()))
 
     def changed(self, change: Callable[[dict[str, Any]], object]) -> Deployment:
         """A copy with `change` done to it."""

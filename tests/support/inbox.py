@@ -1,4 +1,4 @@
-"""A web hook on this machine that keeps what it is sent."""
+"""A web server on this machine that keeps what it is sent: as a web hook, and as a dead man's switch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any, Self
 
 
 class Inbox:
-    """A web hook that keeps what it is sent; answers with `status`."""
+    """Keeps the JSON of each POST in `messages` and the path of each GET in `visits`.
+
+    Answers with `status`, and a GET with the JSON of `document`.
+    """
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.visits: list[str] = []
+        self.document: object = {}
         self.status = 200
         inbox = self
 
@@ -24,6 +29,12 @@ class Inbox:
                 self.send_response(inbox.status)
                 self.end_headers()
 
+            def do_GET(self) -> None:
+                inbox.visits.append(self.path)
+                self.send_response(inbox.status)
+                self.end_headers()
+                self.wfile.write(json.dumps(inbox.document).encode())
+
             def log_message(self, *_: object) -> None:
                 """Keep the test's output clean."""
 
@@ -31,6 +42,7 @@ class Inbox:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         self.port = self._server.server_port
+        self.http = f"http://127.0.0.1:{self.port}"
         self.url = f"json://user:s3cret@127.0.0.1:{self.port}/hook"
 
     def __enter__(self) -> Self:

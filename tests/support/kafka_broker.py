@@ -20,30 +20,16 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from streamwarden.adapters import processes
 from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.kafka.dev_broker import set_up
 from support.airflow_harness import free_port
 from support.certificates import Authority
 
-JARS = Path(__file__).with_suffix(".xml")
 STARTS_WITHIN = 180.0
 USER, PASSWORD = "streamwarden", "not-in-any-log"
 
 SETTINGS = """
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-controller.listener.names=CONTROLLER
-listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners={protocol}://127.0.0.1:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocol}:{protocol}
-inter.broker.listener.name={protocol}
 sasl.enabled.mechanisms={mechanism}
 sasl.mechanism.inter.broker.protocol={mechanism}
-log.dirs={data}
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-group.initial.rebalance.delay.ms=0
-auto.create.topics.enable=false
 log.retention.check.interval.ms=200
 log.segment.delete.delay.ms=100
 """
@@ -77,24 +63,24 @@ class Broker:
         self._certificates: dict[str, str] = {}
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        self._java = [str(find_java() / "bin" / "java"), "-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        self._java += ["-cp", ":".join(map(str, maven.resolve(JARS)))]
-        made = {"protocol": self.protocol, "port": self.port, "controller": free_port(), "mechanism": self._mechanism}
-        text = SETTINGS.format(**made, data=folder / "data")
+        text = SETTINGS.format(mechanism=self._mechanism)
         if self.protocol != "PLAINTEXT":
             name = f"listener.name.{self.protocol.lower()}.{self._mechanism.lower()}.sasl.jaas.config"
             text += f"{name}={LOGIN[self._mechanism].format(user=USER, password=PASSWORD)}\n"
         if encrypted:
             text += self._encryption()
-        self._settings = folder / "server.properties"
-        self._settings.write_text(text)
-        self._command = [*self._java, "kafka.Kafka", str(self._settings)]
+        users = [f"{SCRAM}=[name={USER},password={PASSWORD}]"] if self._mechanism == SCRAM else []
+        self._command = set_up(
+            folder,
+            java_home=find_java(),
+            jars=maven.resolve(maven.KAFKA_BROKER),
+            port=self.port,
+            controller=free_port(),
+            protocol=self.protocol,
+            settings=text,
+            format_options=[word for user in users for word in ("--add-scram", user)],
+        )
         self._pid = folder / "pid"
-        identity = "MDAwMDAwMDAwMDAwMDAwMA"  # any 16 bytes, in base64
-        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings)]
-        if self._mechanism == SCRAM:
-            command += ["--add-scram", f"{SCRAM}=[name={USER},password={PASSWORD}]"]
-        subprocess.run(command, check=True, capture_output=True, timeout=STARTS_WITHIN)
 
     @property
     def servers(self) -> str:
@@ -160,7 +146,7 @@ class Broker:
 
     def _started_by_others(self) -> int | None:
         pid = int(self._pid.read_text()) if self._pid.exists() else 0
-        return pid if str(self._settings) in processes.commands().get(pid, []) else None
+        return pid if str(self.folder / "server.properties") in processes.commands().get(pid, []) else None
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.settings, "log_level": 0})

@@ -38,6 +38,13 @@ def files(**changes: Any) -> StateFiles:
 
 
 def history(reports: Iterable[Progress] = (), of: StreamSpec | None = None, **changes: Any) -> History:
-    of = of or spec()
-    settings: dict[str, Any] = {"spec": of, "conf": spark_conf(of), "now": NOW, "files": files()}
+    of, reports = of or spec(), list(reports)
+    first = {each.run_id: each for each in reversed(reports)}
+    settings: dict[str, Any] = {
+        "spec": of,
+        "conf": spark_conf(of),
+        "now": NOW,
+        "files": files(),
+        "first_reports": first,
+    }
     return History(**{**settings, "batches": tuple(batch_of(each) for each in reports), **changes})

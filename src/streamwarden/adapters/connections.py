@@ -6,6 +6,7 @@ the drivers that it starts, from wherever its connections are kept; without Airf
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from streamwarden.errors import ConfigError
+from streamwarden.redaction import remember, secrets_of
 
 PREFIX: Final = "AIRFLOW_CONN_"
 
@@ -55,7 +57,9 @@ def connection(name: str, environ: Mapping[str, str] | None = None) -> Connectio
             next_step=f"define it: `airflow connections add {name} …`, or export {key} before `streamwarden start`",
         )
     try:
-        return _from_json(name, text) if text.startswith("{") else _from_uri(name, text)
+        known = _from_json(name, text) if text.startswith("{") else _from_uri(name, text)
+        _remember(known)
+        return known
     except (ValueError, TypeError, AttributeError):
         raise ConfigError(
             f"the connection {name!r} cannot be parsed",
@@ -64,6 +68,21 @@ def connection(name: str, environ: Mapping[str, str] | None = None) -> Connectio
             where=key,
             next_step=f"correct the value of {key}; it is not shown here, because it may hold a password",
         ) from None
+
+
+def remember_all(environ: Mapping[str, str]) -> None:
+    """Redact the secrets of every connection in `environ` from now on. One that cannot be parsed is left out."""
+    for name in environ:
+        if name.startswith(PREFIX):
+            with contextlib.suppress(ConfigError):
+                connection(name.removeprefix(PREFIX).lower(), environ)
+
+
+def _remember(known: Connection) -> None:
+    """Redact the connection's secrets from now on. A password that is also its user, its database or its host is shown
+    anyway, and would hide ordinary words."""
+    shown = {known.name, known.login, known.schema, known.host}
+    remember(*(each for each in (known.password, *secrets_of(known.extra)) if each not in shown))
 
 
 def _from_json(name: str, text: str) -> Connection:

@@ -115,6 +115,21 @@ def commands() -> dict[int, list[str]]:
     return found
 
 
+def with_variable(name: str, value: str) -> list[ProcessIdentity]:
+    """Every living process of this user that was started with the environment variable `name` set to `value`."""
+    entry = f"{name}={value}".encode()
+    found = []
+    for folder in os.scandir("/proc"):
+        if folder.name.isdigit():
+            try:
+                variables = Path(folder.path, "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            process = identity(int(folder.name)) if entry in variables else None
+            found += [process] if process is not None else []
+    return found
+
+
 def resident_bytes(process: ProcessIdentity) -> int | None:
     """Resident memory of the process and everything below it (JVM, Python driver, Python workers); None if dead."""
     if not is_alive(process):

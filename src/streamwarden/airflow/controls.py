@@ -10,6 +10,8 @@ from typing import Any, Final
 from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
+from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
@@ -90,7 +92,7 @@ class ControlOperator(BaseOperator):
         )
 
     def _make_sure_it_is_supervised(self, stream: str, context: Any) -> None:
-        dag_id = f"stream_{stream}"
+        dag_id = f"{PREFIX}{stream}"
         if not context["ti"].get_dag(dag_id).is_paused:
             return
         refusal = unpause(dag_id)
@@ -122,9 +124,10 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         schedule=None,
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,  # a run of a paused DAG is queued for ever, and a stop must not wait
         max_active_runs=16,
         tags=sorted({TAG, "control"}),
-        default_args={"owner": "streamwarden", **TRIED_AGAIN},
+        default_args={"owner": "streamwarden", **TRIED_AGAIN, **report_failures(project)},
         params={
             "stream": stream,
             "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),

@@ -10,8 +10,8 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.thresholds import Thresholds
-from streamwarden.lifecycle.submission import redacted
 from streamwarden.lint.finding import Finding
+from streamwarden.redaction import redacted, redacted_text
 from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration
 
@@ -40,7 +40,7 @@ def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings:
             "#### Lint",
             _findings(findings),
             "#### Specification",
-            _table(("key", "value"), _flatten({**asdict(spec), "spark": _shown_spark(spec)})),
+            _table(("key", "value"), _flatten(redacted(asdict(spec)))),
             "#### Thresholds",
             _threshold_table(spec, thresholds),
         ]
@@ -53,7 +53,7 @@ def broken_doc(name: str, error: ConfigError) -> str:
         [
             f"### The configuration of {name} is broken",
             "No driver is launched with it. A driver that already runs continues and is followed.",
-            f"```\n{error}\n```".replace("````", "```"),
+            f"```\n{redacted_text(str(error))}\n```".replace("````", "```"),
             "Fix the file, run `streamwarden validate`, then unpause or clear this DAG.",
         ]
     )
@@ -69,7 +69,7 @@ def drill_doc(spec: DrillSpec) -> str:
             "state, fault, recovery, verification, heal, report. Healing and the report always run. The task of the "
             "report fails unless the drill completed and nothing deviated, and its message says why.",
             "#### Specification",
-            _table(("key", "value"), _flatten(asdict(spec))),
+            _table(("key", "value"), _flatten(redacted(asdict(spec)))),
         ]
     )
 
@@ -79,10 +79,6 @@ def _findings(findings: Sequence[Finding]) -> str:
         return "No findings in the stream's file and its job. `streamwarden lint` also checks what the stream has done."
     rows = [(f"{each.rule} {each.severity}", f"{each.observed} ({each.origin}). {each.remedy}") for each in findings]
     return _table(("rule", "finding and remedy"), rows)
-
-
-def _shown_spark(spec: StreamSpec) -> Mapping[str, Any]:
-    return {**asdict(spec.spark), "conf": redacted(spec.spark.conf)}
 
 
 def _threshold_table(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> str:
@@ -122,5 +118,5 @@ def _cell(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` from a YAML file, harmless in Markdown that is rendered as HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """`text` from a YAML file, without secrets and harmless in Markdown that is rendered as HTML."""
+    return redacted_text(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,14 +15,16 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
-from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.notifying import report_failures
+from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import load_drills
 from streamwarden.drills.journal import DrillRun, DrillStep
 from streamwarden.drills.report import verdict_word
-from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.spec import DRILL_NAME, DrillSpec
 from streamwarden.drills.state import RunProgress, StepOutcome
 from streamwarden.errors import ConfigError
+from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
 
 SLACK: Final = 600.0
@@ -140,17 +143,19 @@ def drill_dags(dag_file: str) -> dict[str, DAG]:
     """DAG id -> DAG for every drill of the project. A broken file gives a DAG that only reports the error."""
     project = project_of(dag_file)
     drills, broken = load_drills(project)
-    dags = [drill_dag(spec, project) for spec in drills.values()]
+    dags = [
+        built(partial(drill_dag, spec, project), partial(broken_drill_dag, name, project=project), where=spec.file)
+        for name, spec in drills.items()
+    ]
     dags += [broken_drill_dag(stem, error, project) for stem, error in broken.items()]
     return {dag.dag_id: dag for dag in dags}
 
 
 def drill_dag(spec: DrillSpec, project: Path) -> DAG:
     """The steps of `spec`, one task each, in their order."""
-    longest = spec.recovery.deadline + 2 * spec.steady_state.within + spec.fault.attempts * spec.fault.within + SLACK
     with DAG(
         dag_id=f"drill_{spec.name}",
-        description=spec.description or f"{spec.fault.kind} of {spec.stream}",
+        description=redacted_text(spec.description) or f"{spec.fault.kind} of {spec.stream}",
         doc_md=drill_doc(spec),
         # Unpausing a drill must not break anything at once: the first run is the next tick of its schedule.
         # (A start date would make Airflow run the last missed tick whatever run_immediately says.)
@@ -161,7 +166,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         default_args={
             "owner": spec.owner,
             **RETRY,
-            "execution_timeout": timedelta(seconds=longest),
+            "execution_timeout": timedelta(seconds=spec.longest_step + SLACK),
         },
     ) as dag:
         _add_steps(spec.name, project)
@@ -173,13 +178,16 @@ def _add_steps(drill: str, project: Path) -> None:
     previous: BaseOperator | None = None
     for step in DrillStep:
         kind = DrillReportOperator if step is DrillStep.REPORT else DrillStepOperator
+        options = HEAL_RETRY if step is DrillStep.HEAL else {}
+        if step is DrillStep.REPORT:  # it always runs, and fails unless the drill passed
+            options = report_failures(project)
         task = kind(
             task_id=step.value,
             drill=drill,
             project=str(project),
             step=step.value,
             trigger_rule=TriggerRule.ALL_DONE,
-            **(HEAL_RETRY if step is DrillStep.HEAL else {}),
+            **options,
         )
         if step in (DrillStep.HEAL, DrillStep.REPORT):
             # Marking the run as failed or successful skips the waiting tasks, but not a teardown. The report is one
@@ -193,7 +201,7 @@ def _add_steps(drill: str, project: Path) -> None:
 def broken_drill_dag(stem: str, error: ConfigError, project: Path) -> DAG:
     """A DAG without a schedule whose docs show what is wrong with the file. Its tasks are those of the drill: a run
     that had begun continues with the drill as it was then, and is healed; a new run fails with the error."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", stem)
+    name = dag_name(stem, DRILL_NAME)
     with DAG(
         dag_id=f"drill_{name}",
         dag_display_name=f"drill_{name} (broken configuration)",

@@ -1,40 +1,44 @@
-"""The health DAG: each minute it runs all checks on all streams, shows each stream by name and sends notifications."""
+"""The health DAG: each minute it judges every stream, shows what is not healthy, and sends notifications."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.notifying import report_outages, send_now
 from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.unpausing import internal_url, is_paused, remember_server
 from streamwarden.airflow.workspaces import workspace
+from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status
-
-if TYPE_CHECKING:
-    from streamwarden.services.monitoring.health_monitor import StreamHealth
-    from streamwarden.services.workspace import Workspace
-
-VISIBLE: Final = 50
-"""Healthy streams that each get a separate task, which costs a process. The others share one task. A stream that is not
-OK always has its own."""
+from streamwarden.services.monitoring.round_entries import Entry
 
 _DOC: Final = """\
 ### Health of all streams
 
 Each minute, `evaluate` reads the store and the checkpoints, runs every check on every stream, stores the verdicts and
-opens, updates or resolves incidents. Then each stream has one task instance with its name. **Red means CRITICAL**; the
-log shows every verdict with its advice. Healthy streams beyond the first 50 share one instance. `notify` sends the
-notifications that are due, through the notifiers of `config/notifications.yaml` and Apprise, and never twice for one
-incident within its resend interval.
+opens, updates or resolves incidents. The task `stream` has one instance for all healthy streams together, one for each
+stream that is not healthy, and one for the streams that never started or were stopped on purpose.
 
-A run that takes longer than a minute delays the next one; runs never overlap.
+| colour | meaning |
+|---|---|
+| red | The stream is CRITICAL. The log shows every verdict with its advice. |
+| green | All these streams are healthy, or the one that the label names has a WARNING. |
+| pink (skipped) | The stream was not judged: it should not run, or a check has no data. |
+
+`notify` sends the notifications that are due, through the notifiers of `config/notifications.yaml` and Apprise. It
+never sends one twice within the resend interval.
+
+A run that takes longer than a minute delays the next one. Runs never overlap.
 """
 
 
@@ -54,29 +58,30 @@ def health_dag(project: Path) -> DAG:
         schedule="* * * * *",
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,
         max_active_runs=1,
         dagrun_timeout=timedelta(minutes=5),
         tags=[TAG, "health"],
         default_args={"owner": "streamwarden", "retries": 0, "execution_timeout": timedelta(seconds=55)},
     ) as dag:
 
-        @task(doc_md="Runs every check on every stream; stores verdicts and incidents.")
+        @task(doc_md="Runs every check on every stream; stores verdicts and incidents.", **report_outages(folder))
         def evaluate() -> list[dict[str, Any]]:
+            remember_server(workspace(folder))
             return evaluate_all(folder)
 
-        @task(map_index_template="{{ stream_name }}", doc_md="One stream. Red if one of its verdicts is CRITICAL.")
+        @task(map_index_template="{{ label }}", doc_md="All healthy streams, or one stream that is not healthy.")
         def stream(result: dict[str, Any]) -> None:
-            get_current_context()["stream_name"] = result["stream"]  # type: ignore[typeddict-unknown-key]
-            show(result)
+            entry = _entry(result)
+            get_current_context()["label"] = label(entry)  # type: ignore[typeddict-unknown-key]
+            show(entry)
 
         @task(trigger_rule=TriggerRule.ALL_DONE, doc_md="Sends the notifications that are due.")
         def notify() -> None:
-            from streamwarden.airflow.notifying import send_due
-
-            delivery = send_due(workspace(folder), dict(get_current_context()), time.time())
-            print(f"{len(delivery.sent)} sent, {len(delivery.taken)} by others, {len(delivery.failed)} failed")
-            if delivery.failed:
-                raise AirflowFailException("; ".join(f"{each.title}: {reason}" for each, reason in delivery.failed))
+            report = send_now(workspace(folder), dict(get_current_context()), time.time())
+            print(f"{len(report.sent)} sent, {report.taken} by others, {len(report.refused)} refused")
+            if report.refused:
+                raise AirflowFailException("; ".join(f"{each.channel}: {each.reason}" for each in report.refused))
 
         results = evaluate()
         stream.expand(result=results)
@@ -85,58 +90,37 @@ def health_dag(project: Path) -> DAG:
 
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:
-    """Evaluate all streams, one entry for each, the worst first. A stream with a broken file is UNKNOWN."""
-    from streamwarden.services.monitoring.config_incidents import follow_files
-    from streamwarden.services.monitoring.health_monitor import HealthMonitor
+    """Run one round over all streams of the project; its entries as XCom keeps them, the worst first."""
+    from streamwarden.services.monitoring.rounds import Surroundings, run_round
+    from streamwarden.services.monitoring.watching import usable_settings
 
     space = workspace(project)
-    catalog = space.catalog()
-    follow_files(space.store.incidents, catalog, partial(_runs, space), time.time())
-    needed = {name for spec in catalog.streams.values() for name in spec.connections}
-    with published(sorted(needed)):
-        report = HealthMonitor(space.store, thresholds=space.thresholds()).evaluate(
-            catalog.streams.values(), time.time()
-        )
-    entries = [_entry(health) for health in report.streams.values()]
-    for name, error in catalog.broken.items():
-        entries.append({"stream": name, "status": Status.UNKNOWN.value, "lines": [f"UNKNOWN configuration: {error}"]})
-    return fold(entries)
+    settings, _ = usable_settings(space.project)
+    around = Surroundings(
+        publish=published,
+        airflow=internal_url(),
+        is_paused=partial(is_paused, get_current_context()["ti"]),
+        heartbeat_url=settings.heartbeat_url,
+    )
+    done = run_round(space, Evaluator.DAG, around)
+    return [{**asdict(entry), "status": entry.status.value} for entry in done.entries]
 
 
-def _runs(space: Workspace, stream: str) -> bool:
-    newest = space.store.drivers.latest(stream)
-    return newest is not None and space.fleet.observe(newest.driver_id).alive
+def label(entry: Entry) -> str:
+    """The title of the task instance; a state that has no colour is part of it."""
+    shown = entry.judged and entry.status in (Status.WARNING, Status.UNKNOWN)
+    return f"{entry.title}: {entry.status}" if shown else entry.title
 
 
-def fold(entries: Sequence[Mapping[str, Any]], visible: int = VISIBLE) -> list[dict[str, Any]]:
-    """Worst first, then by name; healthy streams beyond the first `visible` become one entry."""
-    ordered = sorted(entries, key=lambda each: (-Status(each["status"]).rank, each["stream"]))
-    healthy = [dict(each) for each in ordered if each["status"] == Status.OK.value]
-    shown = [dict(each) for each in ordered if each["status"] != Status.OK.value] + healthy[:visible]
-    folded = healthy[visible:]
-    if folded:
-        names = [str(each["stream"]) for each in folded]
-        shown.append({"stream": f"{len(names)} more healthy streams", "status": Status.OK.value, "lines": names})
-    return shown
-
-
-def show(result: Mapping[str, Any]) -> None:
-    """Print one stream's verdicts. Raises AirflowFailException if it is CRITICAL."""
-    for line in result["lines"]:
+def show(entry: Entry) -> None:
+    """Print one entry. Raises AirflowFailException if it is CRITICAL, AirflowSkipException if it was not judged."""
+    for line in entry.lines:
         print(line)
-    if result["status"] == Status.CRITICAL.value:
-        raise AirflowFailException(f"{result['stream']} is CRITICAL: {'; '.join(result['critical'])}")
+    if entry.status is Status.CRITICAL:
+        raise AirflowFailException(f"{entry.title} is CRITICAL: {'; '.join(entry.critical)}")
+    if entry.status is Status.UNKNOWN:
+        raise AirflowSkipException(f"{entry.title}: no data, which does not mean that all is well")
 
 
-def _entry(health: StreamHealth) -> dict[str, Any]:
-    ordered = sorted(health.verdicts, key=lambda verdict: -verdict.status.rank)
-    lines = [
-        f"{verdict.status} {verdict.check}: {verdict.reason}" + (f" Advice: {verdict.advice}" if verdict.advice else "")
-        for verdict in ordered
-    ]
-    return {
-        "stream": health.stream,
-        "status": health.status.value,
-        "lines": [*lines, *health.problems],
-        "critical": [line for line, verdict in zip(lines, ordered, strict=True) if verdict.status is Status.CRITICAL],
-    }
+def _entry(result: Mapping[str, Any]) -> Entry:
+    return Entry(**{**result, "status": Status(result["status"])})

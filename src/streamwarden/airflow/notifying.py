@@ -1,97 +1,49 @@
-"""Sends the notifications that are due, through the Airflow notifiers of `config/notifications.yaml` and Apprise."""
+"""Sends notifications from Airflow's processes, and reports tasks of ours that fail."""
 
 from __future__ import annotations
 
-import importlib
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
 
-from streamwarden.config.notifications import FILE, AirflowChannel, Notifications, load_notifications
-from streamwarden.services.monitoring.notifiers import (
-    AppriseNotifier,
-    Notification,
-    NotificationDelivery,
-    NotificationError,
-    Send,
-    deliver,
-    due_notifications,
-)
-from streamwarden.services.workspace import Workspace
+from streamwarden.airflow.unpausing import own_url
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from streamwarden.health.verdict import Verdict
+    from streamwarden.services.monitoring.messages import Notification
+    from streamwarden.services.monitoring.sending import SendReport
+    from streamwarden.services.workspace import Workspace
 
 
-def send_due(space: Workspace, context: Mapping[str, Any], now: float) -> NotificationDelivery:
-    """Send every notification that is due and not claimed by another process. Raises ConfigError, StoreError."""
-    settings = load_notifications(space.project, is_notifier=_is_notifier)
-    incidents = space.store.incidents
-    waiting = due_notifications(incidents, now, settings.resend_interval)
-    channels = _channels(settings, context) if waiting else []
-    if not channels:
-        for notification in waiting:
-            _log.warning("no channel is configured for: %s", notification.title)
-        return NotificationDelivery()
-    return deliver(waiting, fan_out(channels), incidents, now=now, resend_interval=settings.resend_interval)
+def send_now(
+    space: Workspace, context: Mapping[str, Any], now: float, events: Sequence[Notification] = ()
+) -> SendReport:
+    """Send what is due, through Apprise and through Airflow's notifiers. Raises StoreError."""
+    from streamwarden.services.monitoring.notifiers import airflow_channels, apprise_channels
+    from streamwarden.services.monitoring.watching import notify, usable_settings
+
+    settings, broken = usable_settings(space.project)
+    channels = (*apprise_channels(), *airflow_channels(settings, context))
+    return notify(space, channels, settings, now, airflow=own_url(), events=events, broken=broken)
 
 
-def fan_out(channels: Sequence[tuple[str, Send]]) -> Send:
-    """A sender to all `channels`. It fails only if all of them failed, so that none sends a message twice."""
-
-    def send(notification: Notification) -> None:
-        failures = []
-        for name, channel in channels:
-            try:
-                channel(notification)
-            except Exception as error:  # a notifier raises what its service raises
-                _log.error("%s did not accept %r: %s", name, notification.title, error)
-                failures.append(f"{name}: {type(error).__name__}: {error}")
-        if len(failures) == len(channels):
-            raise NotificationError(
-                "; ".join(failures), expected="at least one channel to accept the message", where=str(FILE)
-            )
-
-    return send
+def report_failures(project: Path | str) -> dict[str, Any]:
+    """Default arguments for tasks whose failure is an event: each failed run is reported once."""
+    return {"on_failure_callback": FailureNotifier(str(project))}
 
 
-def _channels(settings: Notifications, context: Mapping[str, Any]) -> list[tuple[str, Send]]:
-    channels: list[tuple[str, Send]] = [
-        (channel.notifier.rpartition(".")[2], _airflow_sender(channel, context)) for channel in settings.airflow
-    ]
-    apprise = AppriseNotifier.from_environment()
-    if apprise is not None:
-        channels.append(("Apprise", apprise))
-    return channels
-
-
-def _airflow_sender(channel: AirflowChannel, context: Mapping[str, Any]) -> Callable[[Notification], None]:
-    def send(notification: Notification) -> None:
-        # A notifier renders its templates in place, so each message needs a new one.
-        notifier = _import(channel.notifier)(**channel.kwargs)
-        notifier({**context, "notification": notification, "incident": notification.incident})
-
-    return send
-
-
-def _import(path: str) -> Any:
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
-def _is_notifier(path: str) -> bool:
-    try:
-        found = _import(path)
-    except (ImportError, AttributeError, ValueError):
-        return False
-    return isinstance(found, type) and issubclass(found, BaseNotifier)
+def report_outages(project: Path | str) -> dict[str, Any]:
+    """Default arguments for tasks that run again and again: a failure is an incident until the task succeeds."""
+    return {"on_failure_callback": OutageNotifier(str(project)), "on_success_callback": RecoveryNotifier(str(project))}
 
 
 class StreamwardenNotifier(BaseNotifier):
-    """For `on_failure_callback` of a DAG or task: sends notifications now instead of in the next run of the health DAG.
+    """For callbacks of your own DAGs and tasks: sends what is due now instead of in the next run of the health DAG.
 
-    Airflow may run a callback twice and in several processes. Each notification is claimed in the store and sent once.
+    Airflow may run a callback twice and in several processes. Each message is claimed in the store and sent once.
     """
 
     def __init__(self, project: str) -> None:
@@ -99,9 +51,78 @@ class StreamwardenNotifier(BaseNotifier):
         self.project = project
 
     def notify(self, context: Any) -> None:
-        import time
-
         from streamwarden.airflow.workspaces import workspace
 
-        delivery = send_due(workspace(self.project), context, time.time())
-        self.log.info("%d notifications sent, %d failed", len(delivery.sent), len(delivery.failed))
+        space, now = workspace(self.project), time.time()
+        report = send_now(space, context, now, self.prepare(space, context, now))
+        self.log.info("%d notifications sent, %d refused", len(report.sent), len(report.refused))
+
+    def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
+        """Update incidents before anything is sent; returns further messages."""
+        return ()
+
+
+class FailureNotifier(StreamwardenNotifier):
+    """Reports a task that failed for good: the incident that explains the failure, or else the failed run itself."""
+
+    def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
+        from streamwarden.config.loading import load_drills
+        from streamwarden.services.monitoring.drill_incidents import PREFIX, follow_drills
+        from streamwarden.services.monitoring.links import Links, run_url
+        from streamwarden.services.monitoring.messages import run_message
+
+        ti = context["ti"]
+        if ti.dag_id.startswith(PREFIX):
+            follow_drills(space.store, *load_drills(space.project), now)
+        if _is_explained(space, ti.dag_id):
+            return ()
+        base = own_url()
+        links = Links(page=f"{base}/dags/{ti.dag_id}", run=run_url(base, ti.dag_id, ti.run_id), log=ti.log_url)
+        return (run_message(ti.dag_id, ti.run_id, _reason(context), links),)
+
+
+class OutageNotifier(StreamwardenNotifier):
+    """Opens an incident: a task that runs again and again has failed."""
+
+    def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
+        from streamwarden.services.monitoring.single_verdicts import keep
+
+        keep(space.store, [_verdict(context, now, failed=True)], now)
+        return ()
+
+
+class RecoveryNotifier(StreamwardenNotifier):
+    """Resolves the incident of `OutageNotifier`. The next run of the health DAG sends the end."""
+
+    def notify(self, context: Any) -> None:
+        from streamwarden.airflow.workspaces import workspace
+        from streamwarden.services.monitoring.single_verdicts import keep
+
+        now = time.time()
+        keep(workspace(self.project).store, [_verdict(context, now, failed=False)], now)
+
+
+def _is_explained(space: Workspace, dag_id: str) -> bool:
+    """Whether an open incident says why a run of this DAG failed: one of the stream, or one of the drill."""
+    stream = dag_id.removeprefix("stream_")
+    return any(each.stream == stream or each.check == dag_id for each in space.store.incidents.open())
+
+
+def _verdict(context: Any, now: float, *, failed: bool) -> Verdict:
+    from streamwarden.health.causes import EVALUATION, EVERYWHERE
+    from streamwarden.health.verdict import Status, Verdict
+
+    ti = context["ti"]
+    return Verdict(
+        stream=EVERYWHERE,
+        check=EVALUATION if ti.task_id == "evaluate" else f"{ti.dag_id}_{ti.task_id}",
+        status=Status.CRITICAL if failed else Status.OK,
+        at=now,
+        reason=f"the task {ti.task_id} of the DAG {ti.dag_id} "
+        + (f"failed: {_reason(context)}" if failed else "works"),
+        advice="read the log of the task" if failed else "",
+    )
+
+
+def _reason(context: Any) -> str:
+    return str(context.get("exception") or "its log says why").partition("\n")[0]

@@ -7,6 +7,7 @@ reattaches. Restarts with back-off, stops and starts happen inside the run.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -17,15 +18,25 @@ from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 
 from streamwarden.airflow import cluster_mode
+from streamwarden.airflow.notes import down, runs_again, waiting, write_note
+from streamwarden.airflow.stopped import STOPPED
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.stream_incidents import close_incident, open_incident
+from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervisor import (
     Down,
     Finished,
@@ -38,6 +49,7 @@ from streamwarden.lifecycle.supervisor import (
     missed_stop,
     next_move,
 )
+from streamwarden.services.fleet.log_records import LogRecords
 from streamwarden.services.fleet.log_tail import last_text
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream import DeployMode, RestartPolicy, StreamSpec
@@ -75,14 +87,17 @@ class StreamOperator(SparkSubmitOperator):
         self.project = project
         self.own_connection = conn_id is None
         self._order: Submission | None = None
+        self._waited = False
 
     def execute(self, context: Any) -> None:
+        remember_server(workspace(self.project))
         self._go_on(context, watched=None)
 
     def resume(self, context: Any, event: dict[str, Any] | None = None) -> None:
         """Called when a trigger fired: a driver ended, the back-off is over, or a person wants something else."""
         event = event or {}
         if "resume" in event:
+            self._waited = True
             self.log.info("going on with %s: %s", self.stream, event["resume"])
         self._go_on(context, watched=event.get("driver_id"))
 
@@ -117,26 +132,30 @@ class StreamOperator(SparkSubmitOperator):
             self._follow_in_cluster(move, space, spec, context)
         elif isinstance(move, Watch):
             self.log.info("reattached to driver %s", move.driver_id)
+            self._note_a_restart(move, context)
             self._watch(move.driver_id, space)
         elif isinstance(move, Launch):
             self._launch(move, space, spec, context)
         elif isinstance(move, Wait):
             pause = format_duration(max(0.0, move.until - time.time()))
             self.log.warning("restart %d of %s in %s, after: %s", move.attempt, self.stream, pause, move.reason)
+            write_note(self, context, waiting(move))
             self._stand_by(until=move.until)
         elif isinstance(move, Hold):
-            state = move.state
-            self.log.info("%s is stopped by %s: %s", self.stream, state.changed_by, state.reason)
-            self.log.info("waiting for the DAG start_stream or `streamwarden start %s`", self.stream)
-            self._stand_by(until=None)
+            by, reason = move.state.changed_by, move.state.reason
+            raise AirflowSkipException(
+                f"{self.stream} was stopped by {by}: {reason}; the task {STOPPED} waits for a start"
+            )
         elif isinstance(move, Finished):
             self.log.info("%s ended by itself, all its input is processed", self.stream)
+            raise DownstreamTasksSkipped(tasks=[STOPPED])
         else:
-            self._leave_down(move, space)
+            self._leave_down(move, space, context)
 
     def _launch(self, move: Launch, space: Workspace, spec: StreamSpec | ConfigError, context: Any) -> None:
         if isinstance(spec, ConfigError):
             open_incident(space.store.incidents, self.stream, str(spec), "fix the YAML file", time.time())
+            write_note(self, context, down(str(spec), ""))
             raise AirflowFailException(f"{self.stream} is not started, its configuration is broken: {spec}")
         began = time.time()
         self.log.info("launching a driver for %s: %s", self.stream, move.reason)
@@ -154,6 +173,7 @@ class StreamOperator(SparkSubmitOperator):
         else:
             how = "reattached to" if started.reattached else "launched"
             self.log.info("%s driver %s in %s", how, started.record.driver_id, started.record.folder)
+            self._note_a_restart(move, context)
             self._watch(started.record.driver_id, space)
 
     # Cluster mode
@@ -178,6 +198,7 @@ class StreamOperator(SparkSubmitOperator):
             with self._spark_connection(spec):
                 self._order = submission(self, spec, context)
                 cluster_mode.prepare(self, self._order)
+                self._note_a_restart(move, context)
                 failure = self._stay_with_the_application(context)
         except LeaseHeld as held:
             self.log.info("%s; trying again in %s", held, format_duration(CLAIM_UNDER_WAY))
@@ -244,29 +265,40 @@ class StreamOperator(SparkSubmitOperator):
             self._go_on(context, watched=None)
         else:
             open_incident(space.store.incidents, self.stream, str(error), error.next_step, time.time())
+            write_note(self, context, down(str(error), ""))
             raise AirflowFailException(f"{self.stream} could not be started: {error}") from error
 
-    def _leave_down(self, move: Down, space: Workspace) -> None:
+    def _leave_down(self, move: Down, space: Workspace, context: Any) -> None:
         verdict = move.verdict
         open_incident(space.store.incidents, self.stream, verdict.reason, verdict.next_step, time.time())
         space.store.drivers.event(gave_up(move))
+        write_note(self, context, down(verdict.reason, verdict.next_step))
         raise AirflowFailException(f"{self.stream} stays down: {verdict.reason}; next: {verdict.next_step}")
 
     def _catch_up(self, driver_id: str, space: Workspace) -> None:
-        """Do what the launcher of this driver may have had no time for: a stop request, the end of an incident."""
+        """Do what the launcher of this driver may have had no time for: a stop request, the end of an incident.
+
+        The record that this DAG follows the driver lets the health monitor distinguish it from one that no supervisor
+        restarts.
+        """
         missed = missed_stop(self.stream, driver_id, space.store.stops)
         if missed is not None:
             by, reason = missed.changed_by, missed.reason
             self.log.info("%s requested a stop of %s while it was launched: %s", by, self.stream, reason)
             space.fleet.request_stop(self.stream, requested_by=by, reason=reason)
+        space.store.drivers.event(supervised(driver_id, Supervisor.DAG, time.time()))
         close_incident(space.store.incidents, self.stream, time.time())
+
+    def _note_a_restart(self, move: Watch | Launch, context: Any) -> None:
+        if self._waited or (isinstance(move, Launch) and move.attempt):
+            write_note(self, context, runs_again(move, time.time()))
 
     def _watch(self, driver_id: str, space: Workspace) -> None:
         self._catch_up(driver_id, space)
         trigger = DriverTrigger(stream=self.stream, project=self.project, driver_id=driver_id)
         self.defer(trigger=trigger, method_name="resume")
 
-    def _stand_by(self, *, until: float | None) -> None:
+    def _stand_by(self, *, until: float) -> None:
         trigger = StandbyTrigger(stream=self.stream, project=self.project, since=time.time(), until=until)
         self.defer(trigger=trigger, method_name="resume")
 
@@ -277,12 +309,13 @@ class StreamOperator(SparkSubmitOperator):
         # Airflow truncates the trigger's log file at each deferral; without this the cause of the end would be lost.
         last = last_text(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
         self.log.info("::group::The last lines of the driver's log")
-        for line in last:
-            self.log.info("%s", line)
+        for each in LogRecords().of(last):
+            self.log.log(each.level, "%s", each.text)
         self.log.info("::endgroup::")
-        self.log.info("driver %s ended: %s", driver_id, describe(record.exit))
+        level = logging.INFO if record.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED) else logging.ERROR
+        self.log.log(level, "driver %s ended: %s", driver_id, describe(record.exit))
         if record.exit.next_step:
-            self.log.info("next: %s", record.exit.next_step)
+            self.log.log(level, "next: %s", record.exit.next_step)
 
     def _spec(self, space: Workspace) -> StreamSpec | ConfigError:
         """The stream's spec as its file is now; the error if it is broken: a living driver may still be followed."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from html import escape
 from typing import Final
 
 from streamwarden.drills.journal import JournalEntry
-from streamwarden.drills.report import DrillReport, ReportRow, show_time
+from streamwarden.drills.report import DrillReport, ReportRow, clock, distance, show_time
+from streamwarden.drills.timeline import Moment
 
 _STYLE: Final = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2430;background:#fff}
@@ -16,19 +16,21 @@ h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:co
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #dde3ea}
 th{width:14rem;font-weight:600}.verdict{display:inline-block;padding:.1rem .6rem;border-radius:.3rem;color:#fff}
 .PASSED{background:#1a7f37}.DEVIATED,.FAILED{background:#b42318}.ABORTED{background:#9a6700}.RUNNING{background:#0969da}
-pre{background:#f4f6f8;padding:.6rem;overflow:auto;white-space:pre-wrap}
-@media(prefers-color-scheme:dark){body{color:#d7dee7;background:#12171e}th,td{border-color:#2a3441}
-pre{background:#1b232d}}
+.sentence{font-size:1.15rem;max-width:48rem}.time{width:1%;white-space:nowrap;padding-right:2rem;
+font-variant-numeric:tabular-nums}.what{width:auto}
+td{overflow-wrap:anywhere}details{margin-top:2rem}summary{cursor:pointer}
+@media(prefers-color-scheme:dark){body{color:#d7dee7;background:#12171e}th,td{border-color:#2a3441}a{color:#6cb6ff}}
 """
 
 
 def drill_page(report: DrillReport) -> str:
     """The whole page."""
     sections = [
-        _section("Run", _rows(report.rows)),
-        _section("Steps", _rows(report.steps)),
-        *(_section(each.title, _json(each.data)) for each in report.details),
-        _section("What happened", _entries(report.entries)),
+        _section("Timeline", _timeline(report.timeline)),
+        _section("Evidence", _rows(report.rows)),
+        _section("How the recovery was predicted", _rows(report.explanations)) if report.explanations else "",
+        f"<p><a href='../api/drills/{escape(report.run_id)}'>The journal as JSON</a></p>",
+        f"<details><summary>Every line of the journal</summary>{_entries(report.entries)}</details>",
     ]
     title, word = escape(report.title), report.verdict
     return (
@@ -36,8 +38,18 @@ def drill_page(report: DrillReport) -> str:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{title}: {word}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{title} <span class='verdict {word}'>{word}</span></h1>"
-        f"<p>{escape(report.reason)}</p>{''.join(sections)}</body></html>"
+        f"<p class='sentence'>{escape(report.sentence)}</p>{''.join(sections)}</body></html>"
     )
+
+
+def _timeline(moments: Iterable[Moment]) -> str:
+    rows = [
+        f"<tr><td class='time'>{clock(each.at)}</td><td class='time'>{distance(each)}</td>"
+        f"<td>{escape(each.text)}</td></tr>"
+        for each in moments
+    ]
+    head = "<tr><th class='time'>UTC</th><th class='time'>from the fault</th><th class='what'>what happened</th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>"
 
 
 def _rows(rows: Iterable[ReportRow]) -> str:
@@ -56,7 +68,3 @@ def _entries(entries: Iterable[JournalEntry]) -> str:
 
 def _section(title: str, body: str) -> str:
     return f"<h2>{escape(title)}</h2>{body}"
-
-
-def _json(value: object) -> str:
-    return f"<pre>{escape(json.dumps(value, indent=1, sort_keys=True))}</pre>"

@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from streamwarden.config.fence import fence
+from streamwarden.errors import ConfigError
 from streamwarden.services.workspace import PROJECT_VARIABLE, find_data, find_project
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
 
 START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 """Start date of every DAG: in the past and fixed, as Airflow wants it; no DAG catches up."""
 
 TAG: Final = "streamwarden"
+
+_READABLE: Final = 40
+"""Characters of a file's name that an id keeps, if no stream and no drill may have that name."""
+
+
+def dag_name(stem: str, pattern: re.Pattern[str]) -> str:
+    """What follows the prefix in the id of the DAG of a file: different files never have the same id.
+
+    A name that fits `pattern` stays as it is. Any other name gets a hyphen, which `pattern` does not allow, and a
+    digest, so that `kill driver.yaml` does not replace the DAG of `kill_driver.yaml`. Pure.
+    """
+    if pattern.fullmatch(stem):
+        return stem
+    digest = hashlib.sha256(stem.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', stem)[:_READABLE]}-{digest}"
+
+
+def built(dag: Callable[[], DAG], broken: Callable[[ConfigError], DAG], where: str) -> DAG:
+    """The DAG that `dag` builds; if an exception prevents that, the one that `broken` builds for the error.
+
+    An exception in a DAG file removes every DAG of that file, so the failure of one DAG must not get out.
+    """
+    try:
+        with fence(where, "its DAG was built"):
+            return dag()
+    except ConfigError as error:
+        return broken(error)
 
 
 def project_of(dag_file: str) -> Path:

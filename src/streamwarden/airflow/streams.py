@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk import DAG, TriggerRule, get_parsing_context
 
+from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.operators import REATTACH, StreamOperator
-from streamwarden.airflow.projects import START, TAG, data_of, project_of
-from streamwarden.config.loading import STREAMS, load_catalog, load_drills, load_thresholds
+from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
+from streamwarden.airflow.stopped import STOPPED, StoppedOperator
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError
+from streamwarden.redaction import redacted_text
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 if TYPE_CHECKING:
@@ -20,9 +26,6 @@ if TYPE_CHECKING:
 
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
-
-PREFIX: Final = "stream_"
-"""What the id of a stream's DAG begins with."""
 
 BROKEN: Final = "broken-config"
 
@@ -39,14 +42,18 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
         return {wanted: task_dag(name, project)}
     from streamwarden.services.analysis.linting import lint_declared
 
-    catalog = load_catalog(project, data_of(project))
+    catalog = workspace(str(project)).catalog()
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
-    dags = [stream_dag(spec, project, thresholds, lint_declared(spec, drills)) for spec in catalog.streams.values()]
-    for stem, error in catalog.broken.items():
-        # A file that no stream can be named after never had a DAG, so none can be lost.
-        name = stem if NAME_PATTERN.fullmatch(stem) else None
-        dags.append(broken_dag(name or _safe(stem), project, error))
+    dags = [
+        built(
+            lambda spec=spec: stream_dag(spec, project, thresholds, lint_declared(spec, drills)),  # type: ignore[misc]
+            partial(broken_dag, name, project),
+            where=spec.file,
+        )
+        for name, spec in catalog.streams.items()
+    ]
+    dags += [broken_dag(dag_name(stem, NAME_PATTERN), project, error) for stem, error in catalog.broken.items()]
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -59,7 +66,7 @@ def stream_dag(
     return _dag(
         spec.name,
         project,
-        description=spec.description or f"Keeps the stream {spec.name} running",
+        description=redacted_text(spec.description) or f"Keeps the stream {spec.name} running",
         doc=stream_doc(spec, thresholds, findings),
         owner=spec.owner,
         tags={TAG, "stream", *spec.tags},
@@ -100,10 +107,20 @@ def _dag(
         # A run fails only when the stream is to stay down: the DAG then pauses itself and stays red.
         max_consecutive_failed_dag_runs=1,
         tags=sorted(tags),
-        default_args={"owner": owner, **REATTACH},
+        default_args={"owner": owner, **REATTACH, **report_failures(project)},
         dag_display_name=display_name or f"stream_{name}",
     ) as dag:
-        StreamOperator(task_id=TASK_ID, stream=name, project=str(project), doc_md=description)
+        folder = str(project)
+        run = StreamOperator(task_id=TASK_ID, stream=name, project=folder, doc_md=description)
+        run >> StoppedOperator(
+            task_id=STOPPED,
+            stream=name,
+            project=folder,
+            task_display_name="stopped on purpose",
+            doc_md="Deferred while the stream is stopped on purpose. A start ends it, and a new run begins.",
+            # It runs if `run` was skipped. If `run` failed, this task is a leaf that makes the whole run fail.
+            trigger_rule=TriggerRule.NONE_FAILED,
+        )
     return dag
 
 
@@ -119,7 +136,3 @@ def _thresholds(project: Path) -> Thresholds | ConfigError:
         return load_thresholds(project)
     except ConfigError as error:
         return error
-
-
-def _safe(stem: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in stem)

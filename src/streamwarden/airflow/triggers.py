@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streamwarden.adapters.processes import is_alive
@@ -21,6 +21,7 @@ from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.fleet.log_records import LogRecords
 from streamwarden.services.fleet.log_tail import LogTail
 from streamwarden.services.workspace import Workspace
 
@@ -152,6 +153,7 @@ class DriverTrigger(_StreamTrigger):
         _in_background(self._open_line())
         space = await asyncio.to_thread(workspace, self.project)
         tail = LogTail.resumed(space.fleet.log_path(self.driver_id)) if self.supervises else None
+        records = LogRecords()
         watch = DriverWatch(space, self.driver_id)
         store_down = False
         while True:
@@ -167,17 +169,17 @@ class DriverTrigger(_StreamTrigger):
                     self.log.info("the store is back")
                 store_down = False
             if tail is not None:
-                await self._show(tail, final=ended is not None)
+                await self._show(tail, records, final=ended is not None)
             if ended is not None:
                 yield TriggerEvent({"driver_id": self.driver_id, "exit": ended})
                 return
             await asyncio.sleep(POLL)
 
-    async def _show(self, tail: LogTail, *, final: bool) -> None:
+    async def _show(self, tail: LogTail, records: LogRecords, *, final: bool) -> None:
         while True:
             lines = await asyncio.to_thread(tail.read, final=final)
-            for line in lines:
-                self.log.info("%s", line)
+            for record in records.of(lines):
+                self.log.log(record.level, "%s", record.text)
             if not (final and lines):
                 return
 
@@ -206,9 +208,9 @@ class DriverWatch:
 
 
 class StandbyTrigger(_StreamTrigger):
-    """Fires at `until` (Unix seconds; None: never by itself), or when the desired state changed after `since`."""
+    """Fires at `until` (Unix seconds), or when the desired state changed after `since`."""
 
-    def __init__(self, *, stream: str, project: str, since: float, until: float | None = None) -> None:
+    def __init__(self, *, stream: str, project: str, since: float, until: float) -> None:
         super().__init__(stream=stream, project=project)
         self.since = since
         self.until = until
@@ -229,17 +231,46 @@ class StandbyTrigger(_StreamTrigger):
             await asyncio.sleep(ASK_AGAIN)
 
     def _reason_to_resume(self, space: Workspace) -> str | None:
-        if self.until is not None and time.time() >= self.until:
+        if time.time() >= self.until:
             return "the back-off is over"
         try:
             state = space.store.stops.desired(self.stream)
         except StoreError:
             return None
-        if self.until is None and (state is None or state.desired is Desired.RUNNING):
-            return f"wanted running by {state.changed_by}: {state.reason}" if state else "wanted running"
         if state is not None and state.changed_at > self.since:
-            return f"wanted {state.desired} by {state.changed_by}: {state.reason}" if self.until is not None else None
+            return f"wanted {state.desired} by {state.changed_by}: {state.reason}"
         return None
+
+
+class StoppedTrigger(BaseTrigger):
+    """Ends its task, without a worker, as soon as the stream should run. The driver needs no stop request: it ended."""
+
+    def __init__(self, *, stream: str, project: str) -> None:
+        super().__init__()
+        self.stream = stream
+        self.project = project
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {"stream": self.stream, "project": self.project},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        space = await asyncio.to_thread(workspace, self.project)
+        while (why := await asyncio.to_thread(self._reason_to_start, space)) is None:
+            await asyncio.sleep(ASK_AGAIN)
+        self.log.info("%s starts: %s", self.stream, why)
+        yield TaskSuccessEvent()
+
+    def _reason_to_start(self, space: Workspace) -> str | None:
+        try:
+            state = space.store.stops.desired(self.stream)
+        except StoreError:
+            return None
+        if state is not None and state.desired is Desired.STOPPED:
+            return None
+        return f"wanted running by {state.changed_by}: {state.reason}" if state else "wanted running"
 
 
 async def _state_of(ti: Any) -> str | None:

@@ -1,48 +1,92 @@
-"""Unpauses a DAG through Airflow's REST API, as the connection `streamwarden_airflow` (HTTP, with login and password).
+"""What a task asks of the Airflow that runs it: whether DAGs are paused, to unpause one, and to write a note.
 
-A task has no other way: it is kept from Airflow's database on purpose. Without the connection the API of this
-installation is tried, which lets everybody in where the local demo runs it so.
+Airflow's execution API answers a task without an account, but it changes neither pauses nor notes. These go through the
+REST API, as the connection `streamwarden_airflow`. Without that connection the API of this installation is tried, which
+gives a token to every caller where the local demo runs it so.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import time
+from typing import TYPE_CHECKING, Final
 
-import httpx
 from airflow.configuration import conf
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
-CONNECTION: Final = "streamwarden_airflow"
-TIMEOUT: Final = 10.0
-"""Seconds for one request."""
+from streamwarden.adapters.airflow_server import CONNECTION, AirflowServer
+from streamwarden.adapters.connections import Connection
+from streamwarden.errors import AirflowError
+
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+
+    from streamwarden.services.workspace import Workspace
+
+NOTE_TIMEOUT: Final = 3.0
+"""Seconds for one request about a note: a stream must not wait for it."""
 
 
 def unpause(dag_id: str) -> str | None:
     """Unpause `dag_id`. None if that succeeded, else the reason why not."""
-    url, credentials = _server()
     try:
-        with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
-            answer = client.post("/auth/token", json=credentials) if credentials else client.get("/auth/token")
-            answer.raise_for_status()
-            headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
-            client.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}, headers=headers).raise_for_status()
-    except httpx.HTTPStatusError as error:
-        return f"{url} answered {error.response.status_code}; is the connection {CONNECTION} set?"
-    except (httpx.HTTPError, KeyError, ValueError) as error:
-        return f"{url}: {type(error).__name__}: {error}"
+        own_server().unpause(dag_id)
+    except AirflowError as error:
+        return str(error)
     return None
 
 
-def _server() -> tuple[str, dict[str, Any] | None]:
+def annotate(ti: RuntimeTaskInstance, note: str) -> str | None:
+    """Set the note of a task instance. None if that succeeded, else the reason why not."""
     try:
-        connection = BaseHook.get_connection(CONNECTION)
+        own_server(timeout=NOTE_TIMEOUT).annotate(ti.dag_id, ti.run_id, ti.task_id, note)
+    except AirflowError as error:
+        return str(error)
+    return None
+
+
+def is_paused(ti: RuntimeTaskInstanceProtocol, dag_id: str) -> bool | None:
+    """Whether this DAG is paused; None if there is no such DAG, or if Airflow does not answer.
+
+    Needs no account: the task `ti` asks Airflow's execution API.
+    """
+    try:
+        return bool(ti.get_dag(dag_id).is_paused)
+    except AirflowRuntimeError:
+        return None
+
+
+def own_url() -> str:
+    """The address of the API server that tasks report to. `[api] base_url` may be an address for browsers alone."""
+    execution = conf.get("core", "execution_api_server_url", fallback="") or ""
+    base = execution.removesuffix("/").removesuffix("/execution") or conf.get("api", "base_url", fallback="") or ""
+    return base.rstrip("/") or f"http://127.0.0.1:{conf.getint('api', 'port')}"
+
+
+def internal_url() -> str:
+    """Where the tasks of this installation reach its API server: users may reach it at another address."""
+    execution = (conf.get("core", "execution_api_server_url", fallback="") or "").rstrip("/")
+    return execution.removesuffix("/execution") or own_url()
+
+
+def remember_server(space: Workspace) -> None:
+    """Record this installation in the store: a shell that starts a stream then finds it. Raises StoreError."""
+    space.store.airflow_servers.seen(own_url(), time.time())
+
+
+def own_server(*, timeout: float = 10.0) -> AirflowServer:
+    """The API server of this installation, with the account of the connection if there is one."""
+    try:
+        known = BaseHook.get_connection(CONNECTION)
     except AirflowException:
-        base = conf.get("api", "base_url", fallback="") or ""
-        return base.rstrip("/") or f"http://127.0.0.1:{conf.getint('api', 'port')}", None
-    scheme = connection.schema or "http"
-    port = f":{connection.port}" if connection.port else ""
-    url = connection.host if "://" in (connection.host or "") else f"{scheme}://{connection.host}"
-    if connection.login is None:
-        return f"{url}{port}", None
-    return f"{url}{port}", {"username": connection.login, "password": connection.password or ""}
+        return AirflowServer(url=own_url(), timeout=timeout)
+    connection = Connection(
+        name=CONNECTION,
+        host=known.host,
+        port=known.port,
+        login=known.login,
+        password=known.password,
+        schema=known.schema,
+    )
+    return AirflowServer.of(connection, timeout=timeout)

@@ -7,6 +7,7 @@ may read the DAG runs of a stream or a drill may read its status and its report.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from typing import Annotated, Any
@@ -24,8 +25,11 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import build_report, document
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
-from streamwarden.health.verdict import as_of, worst
-from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
+from streamwarden.health.consequences import grouped
+from streamwarden.health.current import current_health
+from streamwarden.health.evaluations import last_evaluation
+from streamwarden.lifecycle.queries import Part, StreamPart, owner, stream_parts
+from streamwarden.redaction import redacted, redacted_text
 from streamwarden.services.workspace import Workspace
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
@@ -83,12 +87,12 @@ def build_app() -> FastAPI:
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
         shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        return JSONResponse({"streams": shown}, headers=_HEADERS)
+        return _answer({**_last_evaluation(space, user), "streams": shown})
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
         """The journal of a drill run."""
-        return JSONResponse(document(run, space.store.journals.entries(run.run_id)), headers=_HEADERS)
+        return _answer(document(run, space.store.journals.entries(run.run_id)))
 
     @app.get("/drills/{run_id}")
     def page(run: DrillRunDep, space: SpaceDep) -> HTMLResponse:
@@ -98,15 +102,27 @@ def build_app() -> FastAPI:
 
     @app.exception_handler(StreamwardenError)
     def unavailable(_: Any, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": escape(str(error), quote=False)}, status_code=503, headers=_HEADERS)
+        return _answer({"detail": escape(redacted_text(str(error)), quote=False)}, 503)
 
     @app.exception_handler(HTTPException)
     def refused(_: Any, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
         detail = str(error.detail) if isinstance(error, HTTPException) else "error"
-        return JSONResponse({"detail": escape(detail, quote=False)}, status_code=status, headers=_HEADERS)
+        return _answer({"detail": escape(detail, quote=False)}, status)
 
     return app
+
+
+def _answer(content: Any, status: int = 200) -> JSONResponse:
+    """JSON without secrets: an earlier version may have stored some."""
+    return JSONResponse(redacted(content), status_code=status, headers=_HEADERS)
+
+
+def _last_evaluation(space: Workspace, user: Any) -> dict[str, Any]:
+    """When the streams were judged last, for a user who may read the runs of the health DAG."""
+    if not may_read("health", user):
+        return {}
+    return {"last_evaluation": asdict(last_evaluation(space.store.evaluations.all(), time.time()))}
 
 
 def _names(space: Workspace) -> list[str]:
@@ -137,13 +153,22 @@ def _status(space: Workspace, name: str) -> dict[str, Any]:
 
 def _judged(space: Workspace, name: str) -> dict[str, Any]:
     """The result of the last evaluation of a stream, or of one of its queries."""
-    verdicts = as_of(space.store.verdicts.latest(name), time.time())
+    stopped = owner(name) in space.store.stops.wanted_stopped()
+    last = current_health(space.store.verdicts.latest(name), time.time(), stopped=stopped)
     return {
-        "health": str(worst(verdicts)),
-        "checks": {verdict.check: str(verdict.status) for verdict in verdicts},
+        "health": str(last.status),
+        "judged_at": last.judged_at,
+        "stale": last.stale,
+        "checks": {verdict.check: str(verdict.status) for verdict in last.verdicts},
         "incidents": [
-            {"check": incident.check, "status": str(incident.status), "reason": incident.reason}
-            for incident in space.store.incidents.open(name)
+            {
+                "check": group.root.check,
+                "status": str(group.status),
+                "reason": group.root.reason,
+                "consequences": [each.check for each in group.consequences],
+            }
+            for group in grouped(space.store.incidents.alarming())
+            if group.root.stream == name and group.root.is_root
         ],
     }
 

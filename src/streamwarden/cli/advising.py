@@ -36,7 +36,7 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
 
     space = workspace(context)
     spec = space.query(stream)
-    history = gather(spec, space.store, space.drills().values(), time.time())
+    history = gather(spec, space.store, space.drills().values(), time.time(), space.thresholds())
     pieces = pieces_of(history)
     if json:
         as_json({"stream": stream, "batches": len(history.batches), "advice": pieces, "not_read": history.problems})

@@ -14,19 +14,27 @@ from streamwarden.cli import (
     advising,
     checking,
     creating,
+    developing,
+    draining,
     drilling,
+    history,
     housekeeping,
     inspecting,
     linting,
+    local,
+    notifying,
+    overview,
     preparing,
     replaying,
     streams,
     validating,
+    watching,
 )
 from streamwarden.cli.exits import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
 from streamwarden.errors import StreamwardenError
+from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
 _EXITS = "  \n".join(f"{code.value} {code.meaning}" for code in Exit)
@@ -71,11 +79,26 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (creating, validating, linting, streams, inspecting, checking, advising):
+for _part in (
+    creating,
+    validating,
+    linting,
+    overview,
+    history,
+    streams,
+    draining,
+    inspecting,
+    checking,
+    watching,
+    advising,
+):
     _part.register(app)
+app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")
 replaying.register(app)
 preparing.register(app)
+developing.register(app)
+local.register(app)
 housekeeping.register(app)
 
 
@@ -116,7 +139,7 @@ def _defect(error: Exception) -> int:
     import traceback
 
     with tempfile.NamedTemporaryFile("w", prefix="streamwarden-", suffix=".traceback", delete=False) as file:
-        file.write("".join(traceback.format_exception(error)))
+        file.write(redacted_text("".join(traceback.format_exception(error))))
     error_block(
         StreamwardenError(
             f"{type(error).__name__}: {error}",

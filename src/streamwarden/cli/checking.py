@@ -13,11 +13,16 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, workspace
 from streamwarden.cli.words import ago, measured, status_word
+from streamwarden.health.consequences import grouped
+from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, worst
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
+    from streamwarden.config.notifications import Notifications
+    from streamwarden.errors import ConfigError
+    from streamwarden.health.incident import Incident
     from streamwarden.services.monitoring.health_monitor import Evaluation
     from streamwarden.services.workspace import Workspace
 
@@ -40,17 +45,22 @@ def check(
 
     Exit code 1 if a check is CRITICAL, 4 if every check of every stream is UNKNOWN.
     """
+    from streamwarden.services.monitoring.rounds import run_round
+    from streamwarden.services.monitoring.watching import surroundings, usable_settings
+
     space = workspace(context)
-    catalog = space.catalog()
-    specs = [catalog.get(owner(stream))] if stream is not None else list(catalog.streams.values())
-    evaluated = space.health_monitor().evaluate(specs, time.time())
+    settings, broken = usable_settings(space.project)
+    if stream is None:
+        evaluated = run_round(space, Evaluator.SHELL, surroundings(settings) if notify else None).evaluation
+    else:
+        evaluated = space.health_monitor().evaluate([space.stream(owner(stream))], time.time())
     report = _only(evaluated, stream)
     if json:
         as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})
     else:
         _show(report)
     if notify:
-        _notify(space, evaluated.streams, report.at)
+        _notify(space, settings, broken, None if stream is None else evaluated.streams)
     level = worst(report.verdicts)
     if level is Status.CRITICAL:
         return Exit.BAD
@@ -91,23 +101,17 @@ def _show(report: Evaluation) -> None:
     say(f"incidents: {len(changes.opened)} opened, {len(changes.updated)} updated, {len(changes.resolved)} resolved")
 
 
-def _notify(space: Workspace, streams: Container[str], now: float) -> None:
-    from streamwarden.config.notifications import load_notifications
-    from streamwarden.errors import ConfigError
-    from streamwarden.services.monitoring.notifiers import URLS_VARIABLE, AppriseNotifier, deliver, due_notifications
+def _notify(space: Workspace, settings: Notifications, broken: ConfigError | None, only: Container[str] | None) -> None:
+    from streamwarden.services.monitoring.notifiers import apprise_channels, no_channel
+    from streamwarden.services.monitoring.watching import notify
 
-    notifier = AppriseNotifier.from_environment()
-    if notifier is None:
-        raise ConfigError(
-            "no URL to notify", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
-        )
-    interval = load_notifications(space.project).resend_interval
-    repository = space.store.incidents
-    due = due_notifications(repository, now, interval, streams)
-    done = deliver(due, notifier, repository, now=now, resend_interval=interval)
-    say(f"notifications: {len(done.sent)} sent, {len(done.taken)} sent by others, {len(done.failed)} failed")
-    for notification, reason in done.failed:
-        say(f"  [red]not sent:[/] {text(notification.title)}: {text(reason)}")
+    channels = apprise_channels()
+    if not channels:
+        raise no_channel()
+    done = notify(space, channels, settings, time.time(), broken=broken, only=only)
+    say(f"notifications: {len(done.sent)} sent, {done.taken} sent by others, {len(done.refused)} refused")
+    for each in done.refused:
+        say(f"  [red]not sent[/] through {text(each.channel)}: {text(each.title)}: {text(each.reason)}")
 
 
 def incidents(
@@ -117,7 +121,8 @@ def incidents(
     limit: Annotated[int, typer.Option(min=1, help="Most incidents to show.")] = 50,
     json: AsJson = False,
 ) -> int:
-    """Show open incidents. Exit code 1 if one of them is CRITICAL."""
+    """Show open incidents, each with its consequences below it. Exit code 1 if one of them is CRITICAL."""
+
     space = workspace(context)
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
@@ -132,18 +137,25 @@ def incidents(
         table(
             ("stream", "check", "status", "worst", "opened", "lasted", "why"),
             [
-                (
-                    text(each.stream),
-                    text(each.check),
-                    status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
-                    status_word(each.peak),
-                    ago(each.opened_at, now),
-                    format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
-                    text(each.reason) + (f"\n[italic]{text(each.advice)}[/]" if each.advice else ""),
-                )
-                for each in found
+                row
+                for group in grouped(found)
+                for row in (_incident_row(group.root, now), *(_incident_row(each, now) for each in group.consequences))
             ],
             empty="No incidents." if everything else "No open incidents.",
         )
     critical = any(each.resolved_at is None and each.status is Status.CRITICAL for each in found)
     return Exit.BAD if critical else Exit.OK
+
+
+def _incident_row(each: Incident, now: float) -> tuple[str, ...]:
+    """A root incident, or indented below it one of its consequences, whose advice is that of the cause."""
+    advice = f"\n[italic]{text(each.advice)}[/]" if each.advice and each.is_root else ""
+    return (
+        text(each.stream),
+        text(each.check) if each.is_root else f"  └ {text(each.check)}",
+        status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
+        status_word(each.peak),
+        ago(each.opened_at, now),
+        format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
+        text(each.reason) + advice,
+    )

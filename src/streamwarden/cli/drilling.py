@@ -185,17 +185,19 @@ def _find(space: Workspace, wanted: str | None) -> DrillRun:
 
 
 def _show(run: DrillRun, space: Workspace) -> None:
-    from streamwarden.drills.report import build_report, markdown, one_line
+    from streamwarden.drills.report import build_report, clock, distance, markdown, one_line
 
     page, report = console(), build_report(run, space.store.journals.entries(run.run_id))
     if not page.is_terminal:
         page.print(markdown(report), markup=False, soft_wrap=True)
         return
     say(f"[bold]{text(report.title)}[/]: {_coloured(report.verdict)}")
-    say(text(report.reason))
-    table(("what", "result"), [(text(row.name), text(one_line(row.value))) for row in report.rows])
-    for entry in report.entries:
-        say(line_of(entry))
+    say(text(report.sentence))
+    moments = [(clock(each.at), distance(each), text(one_line(each.text))) for each in report.timeline]
+    table(("UTC", "from the fault", "what happened"), moments)
+    table(("evidence", "result"), [(text(row.name), text(one_line(row.value))) for row in report.rows])
+    for row in report.explanations:
+        say(f"[bold]{text(row.name)}[/]: {text(one_line(row.value))}")
 
 
 def _as_data(run: DrillRun) -> dict[str, object]:

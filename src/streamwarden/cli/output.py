@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from streamwarden.errors import StreamwardenError
+from streamwarden.redaction import redacted, redacted_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,15 +55,15 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str 
 
 
 def text(value: object) -> str:
-    """`value` as text that Rich does not interpret as markup."""
+    """`value` as text without secrets that Rich does not interpret as markup."""
     from rich.markup import escape
 
-    return escape(str(value))
+    return escape(redacted_text(str(value)))
 
 
 def as_json(value: object) -> None:
-    """Print `value` to stdout as JSON."""
-    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
+    """Print `value` to stdout as JSON, without secrets."""
+    json.dump(redacted(plain(value)), sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
@@ -84,7 +85,7 @@ def plain(value: Any) -> Any:
 
 
 def error_block(error: StreamwardenError) -> None:
-    """Print one block to stderr: what was observed, where, what was expected, what to do next."""
+    """Print one block to stderr: what was observed, where, what was expected, what to do next. It shows no secret."""
     lines = [f"[bold red]Error:[/] {text(error.observed)}"]
     for label, part in (("where", error.where), ("expected", error.expected), ("next", error.next_step)):
         if part:

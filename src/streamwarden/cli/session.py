@@ -55,6 +55,16 @@ def who() -> str:
     return f"{name}@{socket.gethostname()} (command line)"
 
 
+def duration(given: str, option: str) -> float:
+    """Seconds in the value of an option. Raises BadParameter."""
+    from streamwarden.units import parse_duration
+
+    try:
+        return parse_duration(given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of a stream: the stem of its YAML file.")]
 MaybeQuery = Annotated[

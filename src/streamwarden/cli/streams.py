@@ -1,7 +1,8 @@
-"""`status`, `start`, `stop`, `restart`, `logs`: the life of a stream."""
+"""`start`, `stop`, `restart`, `logs`: the life of a stream."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +10,11 @@ import typer
 
 from streamwarden.cli.endings import report_exit
 from streamwarden.cli.exits import Exit
-from streamwarden.cli.output import as_json, say, table, text
-from streamwarden.cli.session import AsJson, MaybeQuery, StreamName, who, workspace
-from streamwarden.cli.words import NONE, age, ago, number, size, status_word
+from streamwarden.cli.output import say, text
+from streamwarden.cli.session import StreamName, duration, who, workspace
 
 if TYPE_CHECKING:
-    from streamwarden.cli.status import StreamStatus
+    from streamwarden.services.workspace import Workspace
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[
@@ -38,75 +38,12 @@ NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the d
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     for name, command in (
-        ("status", status),
         ("start", start),
         ("stop", stop),
         ("restart", restart),
         ("logs", logs),
     ):
         app.command(name)(command)
-
-
-def status(context: typer.Context, stream: MaybeQuery = None, json: AsJson = False) -> int:
-    """Show every stream: alive, progress, verdict, incidents, last exit. Exit code 1 if one is in trouble.
-
-    The queries of a script that starts several follow their stream, as STREAM/QUERY.
-    """
-    from streamwarden.cli.status import gather
-
-    now = time.time()
-    found = gather(workspace(context), stream, now=now)
-    if json:
-        as_json({"at": now, "streams": found})
-    else:
-        table(
-            ("stream", "state", "pid", "since", "last batch", "batches", "rows in", "state size", "health", "incidents",
-             "last exit"),
-            [_row(each, now) for each in found],
-            empty="No streams: add a file to config/streams.",
-        )  # fmt: skip
-    return Exit.BAD if any(each.in_trouble for each in found) else Exit.OK
-
-
-def _row(each: StreamStatus, now: float) -> tuple[str, ...]:
-    colour = {"running": "green", "stopped": "dim", "new": "dim"}.get(each.state, "bold red")
-    batch = NONE if each.last_batch is None else f"{each.last_batch}, {ago(each.last_batch_at, now)}"
-    return (
-        text(each.stream),
-        f"[{colour}]{each.state}[/]{_executors(each)}",
-        NONE if each.pid is None else str(each.pid),
-        age(each.since, now),
-        batch,
-        number(each.batches),
-        number(each.rows) + _malformed(each),
-        size(each.state_bytes),
-        _health(each, now),
-        f"[red]{each.incidents}[/]" if each.incidents else "0",
-        text(each.problem) if each.problem else NONE,
-    )
-
-
-def _health(each: StreamStatus, now: float) -> str:
-    """`WARNING (backlog)`; with the age of an evaluation that is too old to say that all is well."""
-    if each.unjudged:
-        return f"{status_word(each.worst)} (judged {ago(each.judged_at, now)})"
-    return status_word(each.worst) + (f" ({', '.join(each.worst_checks)})" if each.worst_checks else "")
-
-
-def _malformed(each: StreamStatus) -> str:
-    """` (18 malformed, 7 of them not kept)`, if there are any."""
-    if not each.malformed:
-        return ""
-    lost = f", [red]{number(each.not_kept)} of them not kept[/]" if each.not_kept else ""
-    return f" [yellow]({number(each.malformed)} malformed{lost})[/]"
-
-
-def _executors(each: StreamStatus) -> str:
-    """`, 2 executors (1 lost)`, on a cluster."""
-    if each.executors is None:
-        return ""
-    lost = f" [yellow]({each.executors_lost} lost)[/]" if each.executors_lost else ""
-    return f", {each.executors} executor{'' if each.executors == 1 else 's'}{lost}"
 
 
 def start(
@@ -128,14 +65,29 @@ def start(
 
     space = workspace(context)
     spec = startable(space, stream)
-    limit = _duration(within, "--within")
+    limit = duration(within, "--within")
     space.fleet.set_running(stream, who(), reason)
     if supervise:
         from streamwarden.cli.supervising import supervise_here
 
         return supervise_here(space, spec, launched_by=who())
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
+    _report_supervision(space, stream)
     return report_start(space, spec, started, within=0.0 if no_wait else limit)
+
+
+def _report_supervision(space: Workspace, stream: str) -> None:
+    """Let Airflow follow the driver, and say whether it does. Without an Airflow there is nothing to say."""
+    from streamwarden.services.fleet.airflow_supervision import hand_over
+
+    found = hand_over(space.store, stream, environ=os.environ, now=time.time())
+    if found is None:
+        return
+    if found.problem is not None:
+        say(f"{text(stream)}: [yellow]{text(found.dag_id)} could not be unpaused in Airflow[/]: {text(found.problem)}")
+        say("  While that DAG is paused, nothing restarts the driver if it fails")
+    elif found.unpaused:
+        say(f"{text(stream)}: unpaused {text(found.dag_id)} in Airflow, which now supervises it")
 
 
 def stop(
@@ -172,7 +124,7 @@ def restart(
 
     space = workspace(context)
     spec = startable(space, stream)
-    limit = _duration(within, "--within")
+    limit = duration(within, "--within")
     seen = space.fleet.stop(
         stream,
         requested_by=who(),
@@ -185,6 +137,7 @@ def restart(
         report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
+    _report_supervision(space, stream)
     return report_start(space, spec, started, within=0.0 if no_wait else limit)
 
 
@@ -231,13 +184,4 @@ def _known(context: typer.Context, stream: str) -> None:
 
 
 def _maybe(given: str | None, option: str) -> float | None:
-    return None if given is None else _duration(given, option)
-
-
-def _duration(given: str, option: str) -> float:
-    from streamwarden.units import parse_duration
-
-    try:
-        return parse_duration(given)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+    return None if given is None else duration(given, option)

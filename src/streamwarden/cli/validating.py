@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +13,7 @@ from streamwarden.cli.session import AsJson, workspace
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, StreamwardenError, VerificationError
 
 if TYPE_CHECKING:
+    from streamwarden.drills.spec import DrillSpec
     from streamwarden.lint.finding import Finding
     from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
@@ -29,8 +31,8 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
     """
     space = workspace(context)
     good, wrong = _judge(space)
-    findings = _findings(space)
     streams = space.catalog().streams
+    findings = _findings(space, [streams[name] for kind, name, _ in good if kind == "stream"])
     if json:
         as_json(
             {
@@ -56,6 +58,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
 
 def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, ConfigError]]]:
     """(kind, name, file) of each usable file, (kind, name, error) of each other."""
+    from streamwarden.config.fence import fence
     from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
@@ -65,17 +68,22 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
-    unreadable = {name: error for name, spec in catalog.streams.items() if (error := _job_problem(spec)) is not None}
+    unreadable = {
+        name: error
+        for name, spec in catalog.streams.items()
+        if (error := _job_problem(spec, tuple(drills.values()))) is not None
+    }
     good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items()) if name not in unreadable]
     wrong = [("stream", name, error) for name, error in sorted({**catalog.broken, **unreadable}.items())]
     for name, drill in sorted(drills.items()):
         try:
             stream = catalog.get(drill.stream)
-            FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
-            require_fork(stream, drill.feed)
-            require_verdict(stream)
-            if drill.fork.at is not None:
-                require_place(stream, drill.fork.at, catalog.streams.values())
+            with fence(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
+                FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
+                require_fork(stream, drill.feed)
+                require_verdict(stream)
+                if drill.fork.at is not None:
+                    require_place(stream, drill.fork.at, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"
@@ -93,7 +101,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
         ("notifications", NOTIFICATIONS, load_notifications),
     ):
         try:
-            load(space.project)
+            with fence(str(file)):
+                load(space.project)
             if kind == "thresholds" or (space.project / file).exists():
                 good.append((kind, "of the project", str(space.project / file)))
         except ConfigError as error:
@@ -107,11 +116,18 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
     return ConfigError(observed or error.observed, expected=expected, where=where, next_step=error.next_step)
 
 
-def _job_problem(spec: StreamSpec) -> ConfigError | None:
-    """The error of a job that a driver would refuse to run; None if it can run."""
-    from streamwarden.services.analysis.linting import job_problem
+def _job_problem(spec: StreamSpec, drills: Sequence[DrillSpec]) -> ConfigError | None:
+    """The error of a job that a driver would refuse to run, or that `lint` cannot read; None if a driver can run it."""
+    from streamwarden.config.fence import fence
+    from streamwarden.services.analysis.linting import job_problem, lint_declared
 
-    return job_problem(spec)
+    try:
+        with fence(spec.job, "the job was read"):
+            problem = job_problem(spec)
+            lint_declared(spec, drills)
+    except ConfigError as error:
+        return error
+    return problem
 
 
 def _queries(spec: StreamSpec) -> str:
@@ -122,12 +138,12 @@ def _queries(spec: StreamSpec) -> str:
     return f" ({count} queries)" if count > 1 else ""
 
 
-def _findings(space: Workspace) -> list[Finding]:
+def _findings(space: Workspace, streams: Iterable[StreamSpec]) -> list[Finding]:
     """The findings of the rules that need neither the store nor a checkpoint."""
     from streamwarden.services.analysis.linting import lint_declared
 
     drills = tuple(space.drills().values())
-    return [found for _, spec in sorted(space.catalog().streams.items()) for found in lint_declared(spec, drills)]
+    return [found for spec in streams for found in lint_declared(spec, drills)]
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:

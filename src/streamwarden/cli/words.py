@@ -28,6 +28,21 @@ def age(at: float | None, now: float) -> str:
     return NONE if at is None else format_duration(max(0.0, now - at))
 
 
+def short(seconds: float) -> str:
+    """`34s`, `12m`, `3h`, `2d`: the largest unit alone, for a narrow column."""
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def rate(per_second: float | None) -> str:
+    """`12,345`, `3.2`, `0`: rows a second."""
+    if per_second is None:
+        return NONE
+    return f"{per_second:,.0f}" if per_second >= 10 or not per_second else f"{per_second:.1f}"
+
+
 def size(count: float | None) -> str:
     """`2.0 GB`."""
     return NONE if count is None else format_size(count)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from streamwarden.config.paths import URL, resolve
+from streamwarden.config.paths import is_file, resolve
+from streamwarden.lifecycle.location import URL
 from streamwarden.problems import Problem, show
 from streamwarden.stream import CONNECTION_PATTERN, DeployMode, Manager, SparkSpec
 
@@ -131,7 +132,7 @@ def _kerberos(spark: SparkSpec) -> Iterator[Problem]:
                 allowed=f"a {key}, because {other} is set: Kerberos needs both or none",
                 next_step=f"add `{key}: …`, or leave both to the Spark connection",
             )
-    if spark.keytab is not None and not Path(spark.keytab).is_file():
+    if spark.keytab is not None and not is_file(spark.keytab):
         allowed = "a file on this host that the user who launches the stream can read"
         yield Problem(key=("spark", "keytab"), observed=f"there is no file {show(spark.keytab)}", allowed=allowed)
 
@@ -143,5 +144,5 @@ def _files(key: str, files: tuple[str, ...], endings: tuple[str, ...]) -> Iterat
         if not path.endswith(endings) or "," in file:
             allowed = f"a file that ends in {', '.join(endings)}, without a comma in its name"
             yield Problem(key=at, observed=show(file), allowed=allowed)
-        elif not URL.match(path) and not Path(path).is_file():
+        elif not URL.match(path) and not is_file(path):
             yield Problem(key=at, observed=f"there is no file {show(path)}", allowed="a file, or a URL")

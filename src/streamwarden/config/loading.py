@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from streamwarden.config.airflow_limits import label_problems, schedule_problems
+from streamwarden.config.collisions import rules_across
+from streamwarden.config.fence import fence, printable
 from streamwarden.config.kinds import leave_to_script, without_keys_of_others
-from streamwarden.config.rules import name_problems, resolved, rules_across, rules_of_one
+from streamwarden.config.ownership import TenureOf, without_history
+from streamwarden.config.rules import name_problems, resolved, rules_of_one
 from streamwarden.config.schema import load, parse, refusal
 from streamwarden.config.thresholds import overrides
 from streamwarden.config.yaml_document import read_document
@@ -64,28 +68,34 @@ def unknown(what: str, name: str, known: Collection[str], next_step: str) -> Con
 def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds = DEFAULTS) -> StreamSpec:
     """The stream in `path`, checked alone.
 
-    Raises ConfigFileError with all problems of its types; if there are none, with all rules that it breaks.
+    Raises ConfigFileError with all problems of its types; if there are none, with all rules that it breaks. Raises no
+    other exception than ConfigError, whatever the file holds.
 
     Args:
         thresholds: the project's, which the stream's `health.thresholds` override.
     """
-    document = read_document(path, file=_shown(path, project))
-    limits: list[Problem] = []
-    health = document.value.get("health")
-    if isinstance(health, dict) and "thresholds" in health:
-        at = ("health", "thresholds")
-        health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
-    leave_to_script(document.value, project)
-    raw = parse(StreamSpec, document, reserved=_SET_HERE, also=limits)
-    spec = resolved(raw, project=project, data=data, file=path)
-    problems = rules_of_one(spec, raw, stem=path.stem, data=data)
-    if problems:
-        raise refusal(document, problems)
-    return spec
+    with fence(_shown(path, project)):
+        document = read_document(path, file=_shown(path, project))
+        limits: list[Problem] = []
+        health = document.value.get("health")
+        if isinstance(health, dict) and "thresholds" in health:
+            at = ("health", "thresholds")
+            health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
+        leave_to_script(document.value, project)
+        raw = parse(StreamSpec, document, reserved=_SET_HERE, also=limits)
+        spec = resolved(raw, project=project, data=data, file=path)
+        problems = rules_of_one(spec, raw, stem=path.stem, data=data)
+        if problems:
+            raise refusal(document, problems)
+        return spec
 
 
-def load_catalog(project: Path, data: Path) -> Catalog:
-    """Every stream of `project`. Raises ConfigError only if there is no folder `config/streams`."""
+def load_catalog(project: Path, data: Path, tenure_of: TenureOf = without_history) -> Catalog:
+    """Every stream of `project`. Raises ConfigError only if there is no folder `config/streams`.
+
+    Args:
+        tenure_of: says which of two streams that name one place keeps it.
+    """
     streams: dict[str, StreamSpec] = {}
     broken: dict[str, ConfigError] = {}
     try:
@@ -96,8 +106,8 @@ def load_catalog(project: Path, data: Path) -> Catalog:
         try:
             streams[path.stem] = load_stream(path, project=project, data=data, thresholds=thresholds)
         except ConfigError as error:
-            broken[path.stem] = error
-    for name, problems in rules_across(streams.values()).items():
+            broken[printable(path.stem)] = error
+    for name, problems in rules_across(streams.values(), tenure_of).items():
         broken[name] = ConfigFileError(_shown(Path(streams[name].file), project), problems)
     return Catalog({name: spec for name, spec in streams.items() if name not in broken}, broken)
 
@@ -107,12 +117,13 @@ def load_thresholds(project: Path) -> Thresholds:
     path = project / THRESHOLDS
     if not path.exists() and not path.is_symlink():
         return DEFAULTS
-    document = read_document(path, file=str(THRESHOLDS))
-    problems: list[Problem] = []
-    checked = overrides(document.value, (), problems)
-    if problems:
-        raise refusal(document, problems)
-    return DEFAULTS.with_overrides(checked)
+    with fence(str(THRESHOLDS)):
+        document = read_document(path, file=str(THRESHOLDS))
+        problems: list[Problem] = []
+        checked = overrides(document.value, (), problems)
+        if problems:
+            raise refusal(document, problems)
+        return DEFAULTS.with_overrides(checked)
 
 
 def load_drills(project: Path) -> tuple[dict[str, DrillSpec], dict[str, ConfigError]]:
@@ -124,7 +135,7 @@ def load_drills(project: Path) -> tuple[dict[str, DrillSpec], dict[str, ConfigEr
             try:
                 drills[path.stem] = load_drill(path, project=project)
             except ConfigError as error:
-                broken[path.stem] = error
+                broken[printable(path.stem)] = error
     return drills, broken
 
 
@@ -132,12 +143,18 @@ def load_drill(path: Path, *, project: Path) -> DrillSpec:
     """The drill in `path`. Raises ConfigFileError with all its problems. Does not check that its stream exists."""
     from streamwarden.drills.spec import DRILL_NAME, DrillSpec
 
-    document = read_document(path, file=_shown(path, project))
-    spec = parse(DrillSpec, document, reserved=_SET_HERE)
-    problems = [*name_problems(spec.name, path.stem, DRILL_NAME), *_unknown_checks(spec)]
-    if problems:
-        raise refusal(document, problems)
-    return replace(spec, file=str(path))
+    with fence(_shown(path, project)):
+        document = read_document(path, file=_shown(path, project))
+        spec = parse(DrillSpec, document, reserved=_SET_HERE)
+        problems = [
+            *name_problems(spec.name, path.stem, DRILL_NAME),
+            *label_problems(spec.owner, spec.tags),
+            *schedule_problems(spec.schedule),
+            *_unknown_checks(spec),
+        ]
+        if problems:
+            raise refusal(document, problems)
+        return replace(spec, file=str(path))
 
 
 def _unknown_checks(spec: DrillSpec) -> list[Problem]:
@@ -193,9 +210,9 @@ def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[
             problem = Problem(
                 observed=f"the extension {path.suffix}", allowed=".yaml", next_step=f"rename it to {path.stem}.yaml"
             )
-            broken[path.name] = ConfigFileError(_shown(path, project), [problem])
+            broken[printable(path.name)] = ConfigFileError(_shown(path, project), [problem])
     return paths
 
 
 def _shown(path: Path, project: Path) -> str:
-    return str(path.relative_to(project)) if path.is_relative_to(project) else str(path)
+    return printable(str(path.relative_to(project) if path.is_relative_to(project) else path))

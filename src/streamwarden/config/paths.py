@@ -1,19 +1,27 @@
-"""Locations as people write them, resolved to one spelling each."""
+"""Locations as people write them, as absolute paths and URLs."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-from typing import Final
 
-URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+from streamwarden.lifecycle.location import URL
+
+
+def is_file(path: str) -> bool:
+    """Whether there is such a file that this process can see; False also for a path that no file can have."""
+    try:
+        return Path(path).is_file()
+    except OSError:  # a name that is too long, a folder that this user may not enter
+        return False
 
 
 def resolve(text: str, root: Path) -> str:
     """`text` as an absolute, normalized path below `root`; URLs stay URLs, but `file:` URLs become paths.
 
-    One location has one spelling, because a checkpoint's path is the key of its lease.
+    Symbolic links stay as they are written: Spark records the paths that it was given. `lifecycle.location.canonical`
+    tells whether two of them are the same place.
     """
     if text.lower().startswith("file:/"):
         text = "/" + text[len("file:") :].lstrip("/")

@@ -1,26 +1,33 @@
-"""The rules of a well-typed stream, alone and together with the others. Pure except that it checks files on disk."""
+"""The rules of one well-typed stream. Pure except that it checks files on disk."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from streamwarden.config.airflow_limits import label_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
-from streamwarden.config.paths import URL, resolve
+from streamwarden.config.paths import is_file, resolve
+from streamwarden.config.places import GLOB, Place, locations
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.lifecycle.heartbeat import SHORTEST_BOUND
+from streamwarden.lifecycle.location import URL
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
 from streamwarden.stream import CONNECTION_PATTERN, NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
-_GLOB: Final = re.compile(r"[*?\[\]{}]")
+
+LONGEST_PATH: Final = 1024
+"""Characters of a location: a key of an object store has 1024 bytes, a path on Linux 4096, and Spark appends to it."""
+
+LONGEST_NAME: Final = 255
+"""Bytes of the name of a folder on the usual file systems."""
 
 RESERVED_FOLDERS: Final = ("drivers", "drills")
 """Folders of the data folder that Streamwarden itself writes to."""
@@ -49,7 +56,8 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
     """Problems of one stream. `spec` has resolved paths, `raw` the paths as they were written."""
     return [
         *_name(raw.name, stem),
-        *_job(raw.job, spec.job),
+        *_job(raw.job, spec.job, spec.project),
+        *label_problems(spec.owner, spec.tags),
         *_spelling(raw),
         *_numbers(spec),
         *_queries(spec),
@@ -79,11 +87,12 @@ def _name(name: str, stem: str) -> list[Problem]:
     return problems
 
 
-def _job(written: str, job: str) -> list[Problem]:
+def _job(written: str, job: str, project: str) -> list[Problem]:
+    """A job is executed with the rights of Airflow, so it has to be a file that the project's owners keep there."""
     path = Path(job)
     if path.suffix != ".py":
         return [Problem(key=("job",), observed=show(written), allowed="a Python file, such as spark_jobs/NAME.py")]
-    if not path.is_file():
+    if not is_file(job):
         return [
             Problem(
                 key=("job",),
@@ -92,30 +101,31 @@ def _job(written: str, job: str) -> list[Problem]:
                 next_step="create it or correct the path",
             )
         ]
+    if not path.resolve().is_relative_to(Path(project).resolve()):
+        return [
+            Problem(
+                key=("job",),
+                observed=f"{show(written)} is the file {path.resolve()}, outside the project",
+                allowed=f"a Python file below the project folder {project}, also after symbolic links are followed",
+                next_step="copy the job and the modules that it imports into the project",
+            )
+        ]
     return []
-
-
-def _locations(spec: StreamSpec) -> dict[KeyPath, str]:
-    found: dict[KeyPath, str | None] = {
-        ("checkpoint",): spec.checkpoint,
-        ("sink", "path"): spec.sink.path,
-        ("source", "path"): spec.source.path,
-        ("quarantine",): spec.quarantine,
-        **{("queries", name): path for name, path in spec.queries.items()},
-    }
-    return {key: path for key, path in found.items() if path is not None}
 
 
 def _spelling(raw: StreamSpec) -> list[Problem]:
     problems = []
-    for key, path in _locations(raw).items():
+    for key, path in locations(raw).items():
         if not path or path != path.strip() or any(ord(letter) < 32 for letter in path):
             allowed = "a path without surrounding blanks and without control characters"
             problems.append(Problem(key=key, observed=show(path), allowed=allowed))
+        elif len(path) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in path.split("/")):
+            allowed = f"at most {LONGEST_PATH} characters, and {LONGEST_NAME} bytes between two slashes"
+            problems.append(Problem(key=key, observed=f"a path of {len(path)} characters", allowed=allowed))
         elif path.startswith("~"):
             observed, allowed = f"{show(path)}: ~ is not expanded", "an absolute path or one below the data folder"
             problems.append(Problem(key=key, observed=observed, allowed=allowed))
-        elif key != ("source", "path") and _GLOB.search(path):
+        elif key != ("source", "path") and GLOB.search(path):
             problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
         elif URL.match(path) and ".." in PurePosixPath(path).parts:
             problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
@@ -196,45 +206,18 @@ def _kinds(spec: StreamSpec) -> list[Problem]:
     return problems
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A folder in one spelling, so that two can be compared: symbolic links are resolved, no slash at the end."""
-
-    scheme: str
-    parts: tuple[str, ...]
-
-    @classmethod
-    def of(cls, path: str) -> _Place:
-        if URL.match(path):
-            scheme, _, rest = path.partition(":")
-            scheme = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}.get(scheme, scheme)
-            return cls(scheme, tuple(part for part in rest.split("/") if part))
-        return cls("file", Path(os.path.realpath(path)).parts)
-
-    def meets(self, other: _Place) -> bool:
-        """Whether one is the other, or is inside it."""
-        shared = min(len(self.parts), len(other.parts))
-        return self.scheme == other.scheme and self.parts[:shared] == other.parts[:shared]
-
-
-def _folder(path: str) -> str:
-    """The fixed part of a path that may hold a glob."""
-    head = _GLOB.split(path, maxsplit=1)[0]
-    return path if head == path else head.rpartition("/")[0] or "/"
-
-
 def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
     """Checkpoint, output, input and quarantine of a stream are apart, and none is in a folder of Streamwarden."""
     problems = []
-    places = [(key, path, _Place.of(_folder(path))) for key, path in _locations(spec).items()]
-    own = [(name, _Place.of(str(data / name))) for name in RESERVED_FOLDERS]
+    places = [(key, path, Place.of(path)) for key, path in locations(spec).items()]
+    own = [(name, Place.of(str(data / name))) for name in RESERVED_FOLDERS]
     for index, (key, path, place) in enumerate(places):
         for other_key, other_path, other in places[:index]:
             if place.meets(other) and not _holds_queries(key, place, other_key, other):
                 problems.append(
                     Problem(
                         key=key,
-                        observed=f"{show(path)} {_relation(place, other)} {'.'.join(map(str, other_key))} "
+                        observed=f"{show(path)} {place.relation(other)} {'.'.join(map(str, other_key))} "
                         f"{show(other_path)}",
                         allowed="separate folders: each of them is deleted, listed or copied alone",
                         next_step="give it a separate folder",
@@ -242,99 +225,12 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
                 )
         for name, other in own:
             if place.meets(other):
-                observed = f"{show(path)} {_relation(place, other)} {data / name}, which Streamwarden itself writes to"
+                observed = f"{show(path)} {place.relation(other)} {data / name}, which Streamwarden itself writes to"
                 problems.append(Problem(key=key, observed=observed, allowed="a folder outside it"))
     return problems
 
 
-def _holds_queries(key: KeyPath, place: _Place, other_key: KeyPath, other: _Place) -> bool:
+def _holds_queries(key: KeyPath, place: Place, other_key: KeyPath, other: Place) -> bool:
     """The stream's `checkpoint` may be that of one of its queries, or the folder that holds theirs."""
     pair = {key[0]: place, other_key[0]: other}
     return set(pair) == {"checkpoint", "queries"} and len(pair["queries"].parts) >= len(pair["checkpoint"].parts)
-
-
-def _relation(place: _Place, other: _Place) -> str:
-    if place.parts == other.parts:
-        return "is also"
-    return "is inside" if len(place.parts) > len(other.parts) else "contains"
-
-
-_CLASHES: Final[Mapping[tuple[str, str], str]] = {
-    ("checkpoint", "checkpoint"): "a separate checkpoint: two writers of one checkpoint destroy it",
-    ("checkpoint", "sink"): "a checkpoint outside every output folder",
-    ("checkpoint", "source"): "a checkpoint outside every input folder",
-    ("checkpoint", "quarantine"): "a checkpoint outside every quarantine",
-    ("sink", "sink"): "a separate output folder: two writers of one manifest lose rows",
-    ("quarantine", "sink"): "a quarantine outside every output folder",
-}
-"""Locations of two streams that must be apart. An input inside an output is allowed: it is a chain of streams."""
-
-
-def _role(key: KeyPath) -> str:
-    """What the location at `key` is, as `_CLASHES` names it."""
-    return "checkpoint" if key[0] == "queries" else str(key[0])
-
-
-def _shared_sinks(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
-    """Streams that share a table or a topic in which nothing says which stream wrote a row.
-
-    A table records only the number of a batch, and every stream has a batch of that number. A record of a micro-batch
-    names its query. A record of real-time mode does not, so its topic must not have another writer.
-    """
-    writers: dict[tuple[str, str], list[StreamSpec]] = {}
-    for spec in specs:
-        if spec.sink.connection is not None and spec.sink.address is not None:
-            writers.setdefault((spec.sink.connection, spec.sink.address), []).append(spec)
-    problems: dict[str, list[Problem]] = {}
-    for those in (each for each in writers.values() if len(each) > 1):
-        if all(spec.sink.QUERY_IN_ROWS and spec.trigger.real_time is None for spec in those):
-            continue
-        for spec in those:
-            key = str(spec.sink.PLACE)
-            others = ", ".join(f"{other.name} ({Path(other.file).name})" for other in those if other is not spec)
-            problem = Problem(
-                key=("sink", key),
-                observed=f"{show(spec.sink.place)} is also the {key} of the stream {others}",
-                allowed=f"a separate {key}: otherwise nothing says which stream wrote a row",
-                next_step="change one of the files",
-            )
-            problems.setdefault(spec.name, []).append(problem)
-    return problems
-
-
-def rules_across(specs: Iterable[StreamSpec]) -> dict[str, list[Problem]]:
-    """Problems between streams, by stream. All streams of a clash are broken: none is known to be the right one."""
-    specs = tuple(specs)
-    by_place: dict[tuple[str, tuple[str, ...]], list[tuple[StreamSpec, KeyPath, str]]] = {}
-    placed = []
-    for spec in specs:
-        for key, path in _locations(spec).items():
-            place = _Place.of(_folder(path))
-            by_place.setdefault((place.scheme, place.parts), []).append((spec, key, path))
-            placed.append((spec, key, path, place))
-    problems = _shared_sinks(specs)
-
-    def clash(spec: StreamSpec, key: KeyPath, path: str, relation: str, other: StreamSpec, okey: KeyPath) -> None:
-        first, second = sorted((_role(key), _role(okey)))
-        allowed = _CLASHES.get((first, second))
-        if allowed is not None:
-            problems.setdefault(spec.name, []).append(
-                Problem(
-                    key=key,
-                    observed=f"{show(path)} {relation} {'.'.join(map(str, okey))} of the stream {other.name} "
-                    f"({Path(other.file).name})",
-                    allowed=allowed,
-                    next_step="change one of the two files",
-                )
-            )
-
-    for spec, key, path, place in placed:  # look up each folder above instead of comparing every pair
-        for depth in range(len(place.parts) + 1):
-            for other, okey, opath in by_place.get((place.scheme, place.parts[:depth]), ()):
-                if other.name == spec.name:
-                    continue
-                inside = depth < len(place.parts)
-                clash(spec, key, path, "is inside" if inside else "is also", other, okey)
-                if inside:
-                    clash(other, okey, opath, "contains", spec, key)
-    return problems

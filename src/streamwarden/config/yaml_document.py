@@ -1,26 +1,37 @@
 """One YAML file, read strictly: ambiguous and dangerous YAML is refused.
 
 Values follow the core schema of YAML 1.2: only `true` and `false` are booleans (not `no` or `on`), `1:30` and
-`2026-01-02` are text, a leading zero means nothing.
+`2026-01-02` are text, a leading zero means nothing. The bounds (size, depth, digits, characters) hold before a value
+reaches a rule, the store or Airflow.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import yaml
 
 from streamwarden.problems import ConfigFileError, KeyPath, Problem, show
+from streamwarden.redaction import remember, secrets_of
 
 MAX_BYTES: Final = 64 * 1024
 """A file of a stream has about 40 lines; 64 KiB is 40 times that."""
 
 MAX_DEPTH: Final = 12
 """Nesting of a document; the deepest key of a stream is at 4."""
+
+MAX_NUMBER: Final = 2**63 - 1
+"""Largest whole number: JVM, JSON readers and the store's columns have 64 bits."""
+
+MAX_DIGITS: Final = 100
+"""Characters of a number: to read one takes the square of its length."""
+
+_UNUSABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
+"""Characters that no path and no database can hold: NUL, and one half of a surrogate pair."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if it is installed, is 10 times as fast
 
@@ -62,19 +73,27 @@ def read_document(path: Path, *, file: str) -> Document:
     if node is None:
         raise ConfigFileError(file, [Problem(observed="the file is empty", allowed="keys and values")])
     if not isinstance(node, yaml.MappingNode):
-        kind = "a list" if isinstance(node, yaml.SequenceNode) else f"the single value {show(node.value)}"
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
         raise ConfigFileError(
             file, [Problem(observed=f"the file holds {kind}", allowed="a mapping: `key: value` lines")]
         )
     problems: list[Problem] = []
     lines: dict[KeyPath, int] = {}
     value = _construct(node, (), lines, problems)
+    remember(*secrets_of(value))  # no error about this file repeats one of them
     if problems:
-        raise ConfigFileError(file, problems)
+        raise ConfigFileError(file, [replace(each, line=each.line or lines.get(each.key)) for each in problems])
     return Document(file, value, lines)
 
 
 def _text(path: Path, file: str) -> str:
+    if not path.resolve().is_relative_to(path.parent.resolve()):
+        problem = Problem(
+            observed=f"a symbolic link to a file outside the folder {path.parent.name}",
+            allowed="a file, or a link to a file in the same folder: a message may show what the file holds",
+            next_step="copy the file into the folder",
+        )
+        raise ConfigFileError(file, [problem])
     try:
         if not path.is_file():
             observed = "is not a regular file" if path.exists() or path.is_symlink() else "no such file"
@@ -167,17 +186,7 @@ def _construct(node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems
     if isinstance(node, yaml.SequenceNode) and tag == "tag:yaml.org,2002:seq":
         return [_construct(item, (*at, index), lines, problems) for index, item in enumerate(node.value)]
     if isinstance(node, yaml.ScalarNode) and tag in _SCALARS:
-        try:
-            return _scalar(_SCALARS[tag], node.value)
-        except ValueError:
-            problems.append(
-                Problem(
-                    key=at,
-                    observed=f"{show(node.value)} is not a value of its tag",
-                    allowed=f"{_SCALARS[tag]}, as the tag says",
-                )
-            )
-            return None
+        return _checked_scalar(_SCALARS[tag], node.value, at, problems)
     problems.append(
         Problem(
             key=at,
@@ -188,6 +197,30 @@ def _construct(node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems
         )
     )
     return None
+
+
+def _checked_scalar(kind: str, text: str, at: KeyPath, problems: list[Problem]) -> Any:
+    if kind == "int" and _INT.fullmatch(text) and (len(text) > MAX_DIGITS or abs(_scalar(kind, text)) > MAX_NUMBER):
+        observed, allowed = f"the number {show(text)}", f"a whole number of at most {MAX_NUMBER}"
+        problems.append(Problem(key=at, observed=observed, allowed=allowed))
+        return None
+    try:
+        value = _scalar(kind, text)
+    except ValueError:
+        observed, allowed = f"{show(text)} is not a value of its tag", f"{kind}, as the tag says"
+        problems.append(Problem(key=at, observed=observed, allowed=allowed))
+        return None
+    problems += _unusable(value, at) if isinstance(value, str) else []
+    return value
+
+
+def _unusable(text: str, at: KeyPath) -> list[Problem]:
+    found = _UNUSABLE.search(text)
+    if found is None:
+        return []
+    observed = f"the character U+{ord(found.group()):04X} in {show(text)}"
+    allowed = "text without NUL and without lone surrogates, which no path and no database can hold"
+    return [Problem(key=at, observed=observed, allowed=allowed, next_step="delete the character")]
 
 
 def _mapping(node: yaml.MappingNode, at: KeyPath, lines: dict[KeyPath, int], problems: list[Problem]) -> dict[str, Any]:
@@ -201,6 +234,9 @@ def _mapping(node: yaml.MappingNode, at: KeyPath, lines: dict[KeyPath, int], pro
             )
             continue
         key = key_node.value
+        if unusable := _unusable(key, at):
+            problems += [replace(each, line=line) for each in unusable]
+            continue
         if key in result:
             problems.append(
                 Problem(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from streamwarden.errors import InvalidValue
+from streamwarden.redaction import redacted
 from streamwarden.units import Seconds
 
 FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
@@ -59,42 +60,40 @@ class OracleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutageSpec:
-    """How a service is stopped and started again. A drill stops no server by itself: it runs these two commands.
-
-    Args:
-        service: the one that is stopped; the connection of the stream's source or sink names it.
-        down, up: program and arguments, run without a shell in the project's folder, with the environment of the drill.
-            `up` may run more than once. Neither holds a secret: the journal shows them.
-        lasts: shortest time from the moment at which the service stops answering until `up`. The outage lasts longer,
-            up to the fault's `within`, until no commit has come for twice as long as a batch takes.
-    """
+    """How a service is stopped and started again. A drill stops no server by itself: it runs these two commands."""
 
     service: OutageService
+    """the service that is stopped: the broker of the stream's `source`, or the database or broker of its `sink`"""
     down: tuple[str, ...]
+    """program and arguments that stop it, run without a shell in the project's folder, with the environment of the
+    drill; the journal shows them, so they hold no secret"""
     up: tuple[str, ...]
+    """program and arguments that start it again; may run more than once"""
     lasts: Seconds = 20.0
+    """shortest time from the moment at which the service stops answering until `up`; the outage lasts longer, up to
+    `fault.within`, until no commit has come for twice as long as a batch takes"""
 
     def __post_init__(self) -> None:
         for key, command in (("down", self.down), ("up", self.up)):
             whole = bool(command) and bool(command[0].strip()) and not any("\0" in part for part in command)
             require(whole, key, list(command), "a list: a program and its arguments")
+            shown = redacted(list(command))
+            require(shown == list(command), key, shown, "no secret: let the program read it from a file or a variable")
         require(self.lasts > 0, "lasts", self.lasts, "a positive duration")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
-    """What is done to the stream.
-
-    Args:
-        attempts: how often the fault is tried until it lands.
-        within: how long one attempt waits for its moment and for its effect.
-        outage: only for the kind `service_outage`, which needs it.
-    """
+    """What is done to the stream."""
 
     kind: FaultKind
+    """what the drill breaks, see [faults](../how-to/drills.md#faults)"""
     attempts: int = 3
+    """how often the fault is tried until it lands"""
     within: Seconds = 120.0
+    """how long one attempt waits for its moment and for its effect"""
     outage: OutageSpec | None = None
+    """how the service is stopped and started; only the kind `service_outage` has it, and needs it"""
 
     def __post_init__(self) -> None:
         require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
@@ -105,22 +104,19 @@ class FaultSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkSpec:
-    """How the fork is made.
-
-    Args:
-        rewind: committed batches that the fork does again (so that there is work left to break), or `all`: the fork
-            starts with an empty checkpoint and reads the whole input.
-        batches: about how many batches the fork's input is cut into, by the fork's own limit per batch; None: as the
-            stream cuts it. It bounds how long a drill on a long input takes.
-        at: URL of a folder in the stream's object store. The fork keeps there what the stream keeps in the store,
-            except the input, so that the drill covers the store too. None: the whole fork is on this host.
-        keep: leave the fork's input and state in place after the drill; its logs and output always stay.
-    """
+    """How the fork is made."""
 
     rewind: int | Literal["all"] = "all"
+    """committed batches that the fork does again, so that there is work left to break; `all`: the fork starts with an
+    empty checkpoint and reads the whole input"""
     batches: int | None = None
+    """about how many batches the fork's input is cut into, which bounds how long a drill on a long input takes; null:
+    as the stream cuts it"""
     at: str | None = None
+    """`s3a://` folder in the stream's object store, where the fork keeps what the stream keeps there, except the input;
+    null: the whole fork is on this host"""
     keep: bool = False
+    """leave the fork's input and state in place after the drill; its logs and output always stay"""
 
     def __post_init__(self) -> None:
         allowed = self.rewind == "all" or (isinstance(self.rewind, int) and self.rewind >= 0)
@@ -131,17 +127,14 @@ class ForkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyStateSpec:
-    """The hypothesis that must hold before the fault and again after the recovery.
-
-    Args:
-        min_batches: new batches that must commit.
-        checks: health checks that must not be CRITICAL; at least one of them must have data.
-        within: deadline for the batches, from the launch of the driver.
-    """
+    """The hypothesis that must hold before the fault and again after the recovery."""
 
     min_batches: int = 2
+    """new batches that must commit"""
     checks: tuple[str, ...] = DOCUMENTED_CHECKS
+    """health checks that must not be CRITICAL; at least one of them must have data"""
     within: Seconds = 180.0
+    """deadline for the batches, from the launch of the driver"""
 
     def __post_init__(self) -> None:
         require(self.min_batches >= 1, "min_batches", self.min_batches, "at least 1")
@@ -150,13 +143,12 @@ class SteadyStateSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySpec:
-    """Args:
-    target: longest time allowed from the fault to the first new committed batch.
-    deadline: how long the fork may take from the fault until it has read its bounded input and ended.
-    """
+    """How long the recovery may take."""
 
     target: Seconds = 90.0
+    """longest time allowed from the fault to the first new committed batch"""
     deadline: Seconds = 900.0
+    """how long the fork may take from the fault until it has read its bounded input and ended"""
 
     def __post_init__(self) -> None:
         require(self.target > 0, "target", self.target, "a positive duration")
@@ -165,10 +157,13 @@ class RecoverySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSpec:
-    """How the output is judged. Fewer input records than `min_records` prove nothing, and the drill says so."""
+    """How the output is judged."""
 
     min_records: int = STANDARD_RECORDS
+    """fewer input records prove nothing, and the drill says so"""
     oracle: OracleKind = OracleKind.BATCH
+    """where the expected output comes from: `batch` computes it over the whole input, with the job's
+    [oracle](../how-to/oracles.md)"""
 
     def __post_init__(self) -> None:
         require(self.min_records >= 1, "min_records", self.min_records, "at least 1")

@@ -50,6 +50,13 @@ class ForkRecord:
     copied: CopiedTopic | None = None
     ranges: tuple[TopicRange, ...] = ()
 
+    @property
+    def own_topic(self) -> str:
+        """` from the topic T: a copy of O, …`; empty if it reads its origin's input."""
+        if self.copied is None:
+            return ""
+        return f" from the topic {self.copied.topic}: a copy of {self.copied.origin}, read back and equal to it"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkView(ForkRecord):

@@ -1,4 +1,8 @@
-"""The report of a drill: one model, which the Markdown below, the web page and the terminal render. Pure."""
+"""The report of a drill: one model, which the Markdown below, the web page and the terminal render. Pure.
+
+In the order in which a person reads: one plain sentence, the course, the evidence, how the recovery was predicted. The
+journal, which is JSON, is a file beside the report, and a link on the page.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from streamwarden.drills.codec import encode
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.outcome import REMEDIATED, describe_not_judged, describe_repeats
 from streamwarden.drills.ports import ForkRecord
-from streamwarden.drills.state import WRITERS, Recovery, RunState, SteadyState
+from streamwarden.drills.sentence import sentence
+from streamwarden.drills.state import Recovery, RunState, SteadyState
+from streamwarden.drills.timeline import Moment, timeline
 from streamwarden.lifecycle.recovery import RecoveryPrediction
 
 JOURNAL_FORMAT = 1
@@ -29,30 +34,28 @@ class ReportRow:
     literal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """Evidence as JSON, for a reader who wants more than the rows."""
-
-    title: str
-    data: Any
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
-    """What a person reads about a run, worst news first.
+    """What a person reads about a run.
 
     Args:
         verdict: `PASSED`, `DEVIATED`, `ABORTED`, `FAILED` or `RUNNING`.
-        steps: each step that ended, with its outcome.
-        entries: the history, without stack traces.
+        sentence: the result for a reader who knows neither Spark nor drills.
+        timeline: the course, a handful of moments.
+        rows: the evidence.
+        explanations: how the recovery was predicted, and what else bounds it.
+        journal: path of the journal on the host of the drill; None until it is written.
+        entries: every line of the journal, without stack traces.
     """
 
+    run_id: str
     title: str
     verdict: str
-    reason: str
+    sentence: str
+    timeline: tuple[Moment, ...]
     rows: tuple[ReportRow, ...]
-    steps: tuple[ReportRow, ...]
-    details: tuple[Detail, ...]
+    explanations: tuple[ReportRow, ...]
+    journal: str | None
     entries: tuple[JournalEntry, ...]
 
 
@@ -85,27 +88,38 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
     """The report of a run as the journal has it. Raises DrillError if the journal cannot be read."""
     state = RunState.of(run)
     return DrillReport(
+        run_id=run.run_id,
         title=f"Drill {run.drill} on {run.stream}",
         verdict=verdict_word(run),
-        reason=run.reason or "The drill is still running.",
+        sentence=sentence(run, state),
+        timeline=timeline(run, state),
         rows=(*_run(run), *_experiment(state), *_output(state), *_end(state)),
-        steps=tuple(
-            ReportRow(step.value, f"{each.outcome.value}: {each.message}") for step, each in state.steps.items()
-        ),
-        details=tuple(_details(state)),
+        explanations=tuple(_explanations(state)),
+        journal=state.journal,
         entries=tuple(entry for entry in entries if entry.kind != "traceback"),
     )
 
 
 def markdown(report: DrillReport) -> str:
     """The report in Markdown, at most a screen."""
-    lines = [f"# {report.title}: {report.verdict}", "", report.reason, "", "| what | result |", "|---|---|"]
-    for row in report.rows:
-        value = one_line(row.value).replace("|", "\\|")
-        lines.append(f"| {row.name} | {f'`{value}`' if row.literal else value} |")
-    lines += ["", "## What happened", ""]
-    lines += [f"- {_clock(each.at)} {each.step.value}: {one_line(each.message)}" for each in report.entries]
+    lines = [f"# {report.title}: {report.verdict}", "", report.sentence, "", "## Timeline", ""]
+    lines += ["| time (UTC) | from the fault | what happened |", "|---|---|---|"]
+    lines += [f"| {clock(each.at)} | {distance(each)} | {_cell(each.text)} |" for each in report.timeline]
+    lines += ["", "## Evidence", "", "| what | result |", "|---|---|"]
+    lines += [f"| {row.name} | {f'`{_cell(row.value)}`' if row.literal else _cell(row.value)} |" for row in report.rows]
+    if report.explanations:
+        lines += ["", "## How the recovery was predicted", ""]
+        lines += [f"- **{row.name}**: {one_line(row.value)}" for row in report.explanations]
     return "\n".join(lines) + "\n"
+
+
+def distance(moment: Moment) -> str:
+    """`+31.9 s` from the fault, `-5.0 s` before it; empty if no fault landed."""
+    return "" if moment.since is None else f"{moment.since:+.1f} s"
+
+
+def _cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|")
 
 
 def one_line(text: str) -> str:
@@ -121,6 +135,8 @@ def show_time(at: float) -> str:
 def _run(run: DrillRun) -> Iterator[ReportRow]:
     took = f", took {run.ended_at - run.started_at:.0f} s" if run.ended_at else ""
     unknown = "unknown: the drill says nothing about the stream"
+    if run.reason:
+        yield ReportRow("reason", run.reason)
     yield ReportRow("run", run.run_id, literal=True)
     yield ReportRow("started", show_time(run.started_at) + took)
     yield ReportRow("completed", run.status.value)
@@ -134,8 +150,8 @@ def _experiment(state: RunState) -> Iterator[ReportRow]:
     if state.refusal is not None:
         yield ReportRow("refusal", f"{'yes' if state.refusal.holds else 'no'}: {state.refusal.message}")
     yield _recovery(state, state.recovery)
-    for prediction in state.predicted:
-        yield ReportRow("recovery predicted", _prediction(prediction))
+    if state.predicted:
+        yield ReportRow("recovery predicted", _predicted(state.predicted[-1], state.recovery))
     yield ReportRow("steady state after", _steady(state.steady_after))
 
 
@@ -143,7 +159,7 @@ def _fork(fork: ForkRecord | None) -> str:
     if fork is None:
         return "none was made"
     start = "with an empty checkpoint" if fork.batch is None else f"after batch {fork.batch}"
-    return f"{fork.stream}, starts {start}, {fork.unseen} input {fork.what}s to read"
+    return f"{fork.stream}, starts {start}, {fork.unseen:,} input {fork.what}s to read{fork.own_topic}"
 
 
 def _fault(state: RunState) -> str:
@@ -167,11 +183,36 @@ def _recovery(state: RunState, recovery: Recovery | None) -> ReportRow:
     return ReportRow("recovery measured", value)
 
 
-def _prediction(prediction: RecoveryPrediction) -> str:
-    seconds = prediction.seconds
-    value = f"{seconds:.1f} s" if seconds is not None else f"unknown ({'; '.join(prediction.missing)})"
-    terms = " + ".join(f"{term.name} {term.seconds:.1f} s" for term in prediction.terms)
-    return f"{value}: {prediction.formula}{f' ({terms})' if terms else ''}"
+def _predicted(prediction: RecoveryPrediction, recovery: Recovery | None) -> str:
+    """`26.7 s, measured 31.3 s: error -15 %`: both from the launch, or from the fault if the driver goes on."""
+    if prediction.seconds is None:
+        return f"unknown: {'; '.join(prediction.missing)}"
+    measured = recovery.restart_seconds if recovery is not None else None
+    if not measured:
+        return f"{prediction.seconds:.1f} s"
+    since = "the launch" if recovery is not None and recovery.restarted else "the fault"
+    error = 100 * (prediction.seconds / measured - 1)
+    return f"{prediction.seconds:.1f} s from {since}, measured {measured:.1f} s: error {error:+.0f} %"
+
+
+def _explanations(state: RunState) -> Iterator[ReportRow]:
+    if not state.predicted:
+        return
+    *bounds, prediction = state.predicted
+    terms = "".join(f"; {term.name}: {term.seconds:.1f} s ({term.source})" for term in prediction.terms)
+    yield ReportRow("the prediction", f"{prediction.formula}{terms}")
+    for bound in bounds:
+        yield ReportRow("an upper bound of its replay", _bound(bound))
+
+
+def _bound(bound: RecoveryPrediction) -> str:
+    """The field's theorem, which answers another question than the prediction."""
+    seconds = f"{bound.seconds:.1f} s" if bound.seconds is not None else f"unknown ({'; '.join(bound.missing)})"
+    sources = "".join(f" ({term.source})" for term in bound.terms)
+    return (
+        f"{bound.formula} = {seconds}{sources}. It assumes that every batch since the last snapshot is done again as a "
+        "whole, and leaves out the start of the driver. So it is not compared with the measured recovery."
+    )
 
 
 def _output(state: RunState) -> Iterator[ReportRow]:
@@ -179,10 +220,16 @@ def _output(state: RunState) -> Iterator[ReportRow]:
     if counts is None:
         yield ReportRow("output", "not verified")
         return
-    rows = f"{counts.actual} rows, {counts.expected} expected"
-    found = f"{counts.lost} lost, {counts.duplicated} duplicated, {counts.unexpected} unexpected, {counts.wrong} wrong"
+    rows = f"{counts.actual:,} rows, {counts.expected:,} expected"
+    kinds = {
+        "lost": counts.lost,
+        "duplicated": counts.duplicated,
+        "unexpected": counts.unexpected,
+        "wrong": counts.wrong,
+    }
+    found = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
     yield ReportRow("output", f"{found}: {rows}")
-    yield ReportRow("input records verified", str(counts.records))
+    yield ReportRow("input records verified", f"{counts.records:,}")
     if (repeats := describe_repeats(counts)) is not None:
         yield ReportRow("delivery", repeats)
     if (not_judged := describe_not_judged(counts)) is not None:
@@ -200,23 +247,12 @@ def _end(state: RunState) -> Iterator[ReportRow]:
         yield ReportRow("journal", state.journal, literal=True)
 
 
-def _details(state: RunState) -> Iterator[Detail]:
-    recovery = {"measured": state.recovery, "predicted": state.predicted} if state.recovery else None
-    for title, value in (
-        ("Judge", state.judgement),
-        ("Refusal", state.refusal),
-        ("Recovery", recovery),
-        ("Fault", state.fault),
-    ):
-        if value is not None:
-            yield Detail(title, encode(value, WRITERS))
-
-
 def _steady(steady: SteadyState | None) -> str:
     if steady is None:
         return "not observed"
     return f"{'holds' if steady.holds else 'does not hold'}: {steady.message}"
 
 
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]
+def clock(at: float) -> str:
+    """`12:00:00`, UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.queries import Part
 from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
@@ -110,6 +110,11 @@ class Check:
         unknown: when the verdict is UNKNOWN.
         advice: what an operator does about WARNING and CRITICAL.
         source: the origin of limits and formula.
+        consequence_of: the checks and other problems (`health.causes`) that may cause an alarm of this one.
+        while_running: the value describes the batches of a running stream, so it raises no alarm while none runs.
+        raise_after: for a value that is measured once by each evaluation, how many of the five newest must reach a
+            status that it is raised to (see `health.steady`); None: the value is a time that only grows, or the check
+            settles the batches or samples that it judges.
     """
 
     name: str
@@ -124,6 +129,9 @@ class Check:
     source: str
     more_is_worse: bool = True
     judges: frozenset[Part] = QUERIES
+    consequence_of: tuple[str, ...] = ()
+    while_running: bool = False
+    raise_after: int | None = None
 
     def grade(self, value: float, limits: Mapping[str, float]) -> Status:
         """OK below `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""
@@ -160,7 +168,7 @@ class Check:
             value=value,
             unit=self.unit.value,
             reason=reason,
-            advice=(self.advice if advice is None else advice) if status in _ALARMS else "",
+            advice=(self.advice if advice is None else advice) if status in ALARMS else "",
             evidence=evidence or {},
         )
 
@@ -173,9 +181,6 @@ class Check:
 def _limits_text(unit: ValueUnit, more_is_worse: bool, warning: float, critical: float) -> str:
     start, side = ("from", "above") if more_is_worse else ("at", "below")
     return f"warning {start} {unit.show(warning)}, critical {side} {unit.show(critical)}"
-
-
-_ALARMS = (Status.WARNING, Status.CRITICAL)
 
 
 def limits(warning: float, critical: float, unit: ValueUnit, what: str) -> tuple[Threshold, Threshold]:

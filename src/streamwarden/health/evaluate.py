@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from streamwarden.health.check import Check, Thresholds
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.steady import steady
+from streamwarden.health.stopped import is_interrupted
+from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import Window
 
 
@@ -24,7 +27,10 @@ def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = C
 
 def _run(check: Check, window: Window, thresholds: Thresholds) -> Verdict:
     try:
-        return check.judge(window, thresholds)
+        verdict = check.judge(window, thresholds)
+        if check.while_running and verdict.status in ALARMS and is_interrupted(window):
+            return replace(verdict, status=Status.UNKNOWN, reason=f"not running; before: {verdict.reason}", advice="")
+        return steady(check, window, verdict)
     except Exception as error:  # one check's defect must not hide what the others see
         reason = f"the check itself failed: {type(error).__name__}: {error}"
         return check.verdict(window, Status.UNKNOWN, reason)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from streamwarden.health.causes import PROGRESS_STALLED
 from streamwarden.health.check import Thresholds
 from streamwarden.health.series import FRESH, batch_seconds, current_batches, percentile
 from streamwarden.health.services import outages
@@ -18,9 +19,6 @@ from streamwarden.health.stopped import is_down, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Service, Window
 from streamwarden.units import format_duration
-
-PROGRESS: Final = "progress_stalled"
-"""The check whose evidence keeps when input was first found, and whose thresholds define a long batch."""
 
 RECENT_BATCHES: Final = 60
 """Batches from which p95 and median are computed."""
@@ -65,7 +63,7 @@ def rhythm(window: Window, thresholds: Thresholds) -> Rhythm:
     A batch that waited for a broker does not show how long the next one may take: with such batches, a stream with
     seven outages of six minutes gave a batch of 5 s a window of 29 minutes.
     """
-    least = thresholds.of(PROGRESS)["longest_batch"]
+    least = thresholds.of(PROGRESS_STALLED)["longest_batch"]
     key = f"rhythm, at least {least}"
     if key not in window.derived:
         window.derived[key] = _rhythm(window, least)
@@ -139,7 +137,7 @@ def standing(window: Window) -> float:
 def found_at(window: Window) -> float:
     """The first evaluation after one that found no input, Unix seconds: input cannot have waited longer, whatever its
     timestamps say."""
-    before = window.previous.get(PROGRESS)
+    before = window.previous.get(PROGRESS_STALLED)
     if before is None:
         return 0.0
     found = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
-from streamwarden.health.verdict import Status, Verdict
-
-OLD_NEWS: Final = 86400.0
-"""Seconds for which the end of an incident is still worth a notification."""
+from streamwarden.health.verdict import ALARMS, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +16,10 @@ class Incident:
     Args:
         updated_at: when a verdict last changed or confirmed it.
         good: good verdicts in a row since the last bad one; enough of them resolve the incident.
-        notified_status: worst status that was sent at notified_at; OK once the end was announced.
+        notified_at, notified_status: when one channel was sent the last message, and the status in it: OK once the end
+            was sent. The store keeps them for each channel, see `health.delivery`.
+        consequence_of: the id of the root incident that caused this one; None for a root incident. Only root incidents
+            alarm: they notify, and commands count them. See `health.consequences`.
     """
 
     incident_id: str
@@ -35,16 +35,24 @@ class Incident:
     resolved_at: float | None = None
     notified_at: float | None = None
     notified_status: Status | None = None
+    consequence_of: str | None = None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the incident alarms: it is not a consequence of another one."""
+        return self.consequence_of is None
 
 
 class IncidentRepository(Protocol):
     """Stores incidents. `save` inserts or replaces by id; two open ones of one stream and check: StoreError."""
 
     def open(self, stream: str | None = None) -> Sequence[Incident]: ...
+    def alarming(self) -> Sequence[Incident]:
+        """The open incidents of the streams that should not be stopped."""
+
+    def ended(self, since: float) -> Sequence[Incident]: ...
+    def consequences(self, incident_id: str) -> Sequence[Incident]: ...
     def save(self, incident: Incident) -> None: ...
-    def unannounced(self, since: float) -> Sequence[Incident]: ...
-    def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
-        """Atomically set notified_at and notified_status if no process has notified since `before`; True: send it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +107,7 @@ def advance(
     resolved: list[Incident] = []
     for verdict in verdicts:
         incident = known.get((verdict.stream, verdict.check))
-        if verdict.status in (Status.WARNING, Status.CRITICAL):
+        if verdict.status in ALARMS:
             if incident is None:
                 opened.append(_opened(verdict, now, new_id()))
             else:
@@ -115,31 +123,6 @@ def advance(
         else:
             updated.append(replace(incident, good=incident.good + 1))
     return Changes(opened=tuple(opened), updated=tuple(updated), resolved=tuple(resolved))
-
-
-def due_incidents(repository: IncidentRepository, now: float, resend_interval: float) -> tuple[Incident, ...]:
-    """All stored incidents whose notification is due; of resolved ones, those of the last day. Raises StoreError."""
-    ended = repository.unannounced(now - OLD_NEWS)  # first, so that an incident that ends meanwhile is not in both
-    return due((*ended, *repository.open()), now, resend_interval)
-
-
-def due(incidents: Iterable[Incident], now: float, resend_interval: float) -> tuple[Incident, ...]:
-    """The incidents whose notification is due now.
-
-    An open one: if it was never sent, if it is worse than the last sent status, or if it was sent `resend_interval`
-    ago. A resolved one: once, if its opening was sent. A status that changes between WARNING and CRITICAL is sent once
-    as each within the interval.
-    """
-    return tuple(incident for incident in incidents if _is_due(incident, now, resend_interval))
-
-
-def _is_due(incident: Incident, now: float, resend_interval: float) -> bool:
-    sent_at, sent = incident.notified_at, incident.notified_status
-    if incident.resolved_at is not None:
-        return sent_at is not None and sent is not Status.OK
-    if sent_at is None or sent is None:
-        return True
-    return incident.status.rank > sent.rank or now - sent_at >= resend_interval
 
 
 def _opened(verdict: Verdict, now: float, incident_id: str) -> Incident:

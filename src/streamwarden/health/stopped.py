@@ -45,6 +45,16 @@ def is_stopped(window: Window) -> bool:
     return end.kind is ExitKind.STOPPED or (end.kind is ExitKind.COMPLETED and window.spec.trigger.available_now)
 
 
+def is_interrupted(window: Window) -> bool:
+    """Whether the query does not run, although it has not come to its end by itself or on request."""
+    if window.wanted_stopped and is_down(window):
+        return True
+    if has_ended(window):
+        query = window.query
+        return query is None or query.error is not None or not query.trigger.available_now
+    return is_down(window) and not (window.drivers and ended_well(window.drivers[-1]))
+
+
 def running_since(window: Window) -> float:
     """The last requested start, Unix seconds; restarts after a failure do not change it.
 

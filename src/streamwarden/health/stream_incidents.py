@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 from uuid import uuid4
 
+from streamwarden.health.causes import NOT_OF_A_RUN, SUPERVISION
 from streamwarden.health.incident import Incident, IncidentRepository
 from streamwarden.health.verdict import Status
-
-SUPERVISION: Final = "supervision"
-"""The stream stays down: supervision gave up, no driver has run since, and the stream should be running. Like the other
-names here it is not a health check, so verdicts neither open nor resolve it."""
-
-CONFIGURATION: Final = "configuration"
-"""The stream's file is broken, so no check judges the stream."""
+from streamwarden.lifecycle.queries import owner
 
 
 def open_incident(
@@ -54,6 +48,21 @@ def close_incident(
     current = _open(repository, stream, SUPERVISION)
     if current is not None:
         repository.save(resolve(current, reason, now))
+
+
+def silence(repository: IncidentRepository, stream: str, reason: str, now: float) -> tuple[Incident, ...]:
+    """Resolve every open incident of the stream and its queries, because the stream was stopped on purpose.
+
+    Returns them. Incidents that say nothing about the running stream stay (`NOT_OF_A_RUN`). Raises StoreError.
+    """
+    ended = tuple(
+        resolve(each, reason, now)
+        for each in repository.open()
+        if owner(each.stream) == stream and each.check not in NOT_OF_A_RUN
+    )
+    for incident in ended:
+        repository.save(incident)
+    return ended
 
 
 def resolve(incident: Incident, reason: str, now: float) -> Incident:

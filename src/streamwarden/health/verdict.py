@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
-
-CURRENT: Final = 600.0
-"""Seconds for which a good verdict is valid: streams are judged each minute."""
 
 
 class Status(StrEnum):
@@ -21,6 +18,9 @@ class Status(StrEnum):
     def rank(self) -> int:
         """0 for OK up to 3 for CRITICAL; UNKNOWN is worse than OK and better than WARNING."""
         return ("OK", "UNKNOWN", "WARNING", "CRITICAL").index(self.value)
+
+
+ALARMS: Final = frozenset({Status.WARNING, Status.CRITICAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +48,9 @@ class Verdict:
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
     """The worst status among `verdicts`; UNKNOWN if there are none."""
-    return max((verdict.status for verdict in verdicts), key=lambda status: status.rank, default=Status.UNKNOWN)
+    return worst_of(verdict.status for verdict in verdicts)
 
 
-def as_of(verdicts: Iterable[Verdict], now: float) -> tuple[Verdict, ...]:
-    """The verdicts of one stream's last evaluation, as they may be shown at `now`.
-
-    An OK that is older than `CURRENT` is shown as UNKNOWN, because no evaluation has judged the stream since. Alarms
-    stay. A verdict that the last evaluation did not renew is left out, because its check no longer exists.
-    """
-    found = tuple(verdicts)
-    newest = max((each.at for each in found), default=now)
-    old = now - newest > CURRENT
-    return tuple(
-        replace(each, status=Status.UNKNOWN) if old and each.status is Status.OK else each
-        for each in found
-        if each.at >= newest - CURRENT
-    )
+def worst_of(statuses: Iterable[Status]) -> Status:
+    """The worst of `statuses`; UNKNOWN if there are none."""
+    return max(statuses, key=lambda status: status.rank, default=Status.UNKNOWN)

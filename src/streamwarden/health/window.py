@@ -11,6 +11,7 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.queries import Part, QueryRecord
+from streamwarden.lifecycle.restarter import Restarter
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
 
@@ -182,6 +183,7 @@ class Window:
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.
         driver_alive: whether the newest driver is alive; None if unknown.
         wanted_stopped: whether the desired state of the stream is stopped, whatever its driver does.
+        restarter: what restarts the newest driver if it has ended by a failure.
         state: the checkpoint's state store instances; None if they were not read.
         waiting: input that no batch has planned yet; None if it was not probed, or cannot be.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
@@ -201,6 +203,7 @@ class Window:
     log: LogPosition | None = None
     driver_alive: bool | None = None
     wanted_stopped: bool = False
+    restarter: Restarter = Restarter.UNKNOWN
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     answers: tuple[Answer, ...] = ()

@@ -1,7 +1,8 @@
 """The driver folder: which files a driver's life leaves, and how they are written.
 
-    spec.json          the resolved spec that the driver runs
-    spark.properties   Spark's settings (a file, so that no setting shows in a process list)
+    spec.json          the resolved spec that the driver runs, with its secrets redacted
+    secrets.json       the same spec with its secrets, if it has any; removed after the end
+    spark.properties   Spark's settings (a file, so that no setting shows in a process list); redacted after the end
     driver.log         stdout and stderr of spark-submit
     keeper.json        identity of the supervisor process
     lease.json         the lease that the launcher took for the driver
@@ -32,9 +33,11 @@ from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdenti
 from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.redaction import redacted, redacted_properties, remember, secrets_of
 from streamwarden.stream import TriggerSpec
 
 SPEC: Final = "spec.json"
+SECRETS: Final = "secrets.json"
 PROPERTIES: Final = "spark.properties"
 LOG: Final = "driver.log"
 SUPERVISOR: Final = "keeper.json"
@@ -91,6 +94,32 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                     yield document
 
 
+def write_spec(folder: Path, document: Mapping[str, Any]) -> None:
+    """The spec that the driver runs. What people and other processes read of it holds no secret."""
+    shown = redacted(document)
+    write_document(folder / SPEC, shown)
+    if shown != document:
+        write_document(folder / SECRETS, document)
+
+
+def read_spec(folder: Path) -> dict[str, Any] | None:
+    """The spec that the driver runs, with its secrets until the driver has ended; None if there is none."""
+    return read_document(folder / SECRETS) or read_document(folder / SPEC)
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a driver needs no more after its end: its temporary files and its secrets, which this process redacts
+    from now on. What a failing disk keeps is removed by the next process that observes the driver."""
+    with contextlib.suppress(OSError):
+        disk.remove_folder(folder / TEMPORARY, below=folder.parent)
+    remember(*secrets_of(read_spec(folder) or {}))
+    with contextlib.suppress(OSError):
+        (folder / SECRETS).unlink(missing_ok=True)
+        settings = (folder / PROPERTIES).read_text(encoding="ascii")
+        if (shown := redacted_properties(settings)) != settings:
+            write_text(folder / PROPERTIES, shown)
+
+
 def write_process(folder: Path, process: ProcessIdentity) -> None:
     """The JVM's identity, for the processes of this host that observe it."""
     write_document(folder / PROCESS, dataclasses.asdict(process))
@@ -130,7 +159,7 @@ def read_stop(folder: Path) -> StopRequest | None:
 
 def write_outcome(folder: Path, record: ExitRecord) -> None:
     """Why the driver ended, as the runner reports it."""
-    write_document(folder / OUTCOME, dataclasses.asdict(record))
+    write_document(folder / OUTCOME, redacted(dataclasses.asdict(record)))
 
 
 def read_outcome(folder: Path) -> ExitRecord | None:
@@ -141,7 +170,7 @@ def read_outcome(folder: Path) -> ExitRecord | None:
 
 def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
     """The driver's queries, for the process that records its end if the store did not get them."""
-    write_document(folder / QUERIES, {record.query_id: dataclasses.asdict(record) for record in records})
+    write_document(folder / QUERIES, redacted({record.query_id: dataclasses.asdict(record) for record in records}))
 
 
 def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
@@ -152,7 +181,7 @@ def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
 
 def append_event(folder: Path, event: DriverEvent) -> None:
     """Add an event to the driver's own journal."""
-    append_line(folder / EVENTS, dataclasses.asdict(event))
+    append_line(folder / EVENTS, redacted(dataclasses.asdict(event)))
 
 
 def read_events(folder: Path) -> tuple[DriverEvent, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.location import canonical
 
 _STREAM: Final = "stream:"
 """What the resource of a stream's name begins with; a checkpoint is an absolute path, or a URL with `//`."""
@@ -16,7 +17,8 @@ class Claim:
     """One resource that a lease covers: the stream's name, or a checkpoint.
 
     Args:
-        resource: `stream:NAME`, or the absolute, normalized path or URL of the checkpoint.
+        resource: `stream:NAME`, or the checkpoint as `resource_of` spells it. A driver that was launched by an
+            earlier version holds its checkpoint as its file spells it.
         token: fencing token, larger for each new holder of this resource, never reused.
     """
 
@@ -64,7 +66,11 @@ class Lease:
 
     def token_of(self, resource: str) -> int:
         """The fencing token for what is written under `resource`. Raises KeyError if this lease does not cover it."""
-        return {claim.resource: claim.token for claim in self.claims}[resource]
+        return {resource_of(claim.resource): claim.token for claim in self.claims}[resource_of(resource)]
+
+    def covers(self, checkpoint: str) -> bool:
+        """Whether the checkpoint is one of this lease's, however it is spelled."""
+        return resource_of(checkpoint) in {resource_of(each) for each in self.checkpoints}
 
 
 class Liveness(Protocol):
@@ -104,6 +110,14 @@ class LeaseRepository(Protocol):
 def stream_resource(stream: str) -> str:
     """The resource by which a stream has one driver, whatever its checkpoints are. Pure."""
     return f"{_STREAM}{stream}"
+
+
+def resource_of(name: str) -> str:
+    """The resource that `name`, a checkpoint or a resource, stands for: one for all spellings of one checkpoint.
+
+    A symbolic link, a second slash or another scheme of the same storage must not give a second lease on a checkpoint.
+    """
+    return name if name.startswith(_STREAM) else canonical(name)
 
 
 def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:

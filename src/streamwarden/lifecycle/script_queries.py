@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import eq
 from typing import Final
 
-from streamwarden.lifecycle.locations import below, is_relative, overlap, same_place
+from streamwarden.lifecycle.location import below, is_relative, overlap, same_place
 from streamwarden.lifecycle.queries import name_of
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 from streamwarden.units import format_duration

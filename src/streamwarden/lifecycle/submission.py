@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.locations import below
+from streamwarden.lifecycle.location import below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
     DELTAS,
@@ -18,6 +18,7 @@ from streamwarden.lifecycle.settings import (
     STATE_STORE,
     real_time_format,
 )
+from streamwarden.redaction import NAMES
 from streamwarden.stream import Backend, DeployMode, Manager, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
@@ -51,8 +52,8 @@ _FILES: Final = frozenset({"spark.jars", "spark.files", "spark.archives", "spark
 
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTION: Final = "spark.redaction.regex"
-_REDACTED: Final = "(?i:secret|password|token|access[.]?key|credential|appMasterEnv|driverEnv)"
-"""Spark's own words for secrets, and what holds a driver's environment: Spark's UI shows every other setting."""
+_REDACTED: Final = f"(?i:{NAMES}|appMasterEnv|driverEnv)"
+"""The names of secrets, and what holds a driver's environment: Spark's UI and its plans show every other setting."""
 _EXECUTORS_ARE_SEEN: Final = {
     # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
     "spark.ui.enabled": "true",
@@ -60,7 +61,6 @@ _EXECUTORS_ARE_SEEN: Final = {
     "spark.ui.killEnabled": "false",  # the UI has no login: it shows the query, but must not end it
     "spark.executor.processTreeMetrics.enabled": "true",  # resident memory, with Python and RocksDB; not the heap alone
 }
-_SECRET: Final = re.compile(r"(?i)secret|password|passwd|token|access[._-]?key|credential")
 
 
 def spark_conf(spec: StreamSpec) -> dict[str, str]:
@@ -201,8 +201,7 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has its own /tmp
             options.append(_IN_ITS_FOLDER)
         _prepend(conf, "spark.executor.extraJavaOptions", options)
-    if not here:
-        conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
+    conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, "spark.driver.extraJavaOptions", flags)
     return conf
@@ -248,11 +247,6 @@ def submit_command(
     if "--properties-file" not in command:
         command += ["--properties-file", str(folder / files.PROPERTIES)]
     return [*command, str(runner), str(folder)]
-
-
-def redacted(conf: Mapping[str, str]) -> dict[str, str]:
-    """`conf` with the values of settings that hold secrets left out, for people and logs."""
-    return {key: "(hidden)" if _SECRET.search(key) else value for key, value in conf.items()}
 
 
 def _quoted(text: str) -> str:

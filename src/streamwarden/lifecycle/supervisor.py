@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, DriverRepository, ExitKind, ExitRecord
 from streamwarden.lifecycle.restart import GiveUp, decide
+from streamwarden.lifecycle.restarter import Supervisor, supervised
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRepository
 from streamwarden.stream import RestartPolicy, StreamSpec
 
@@ -240,7 +241,8 @@ def supervise(
                 since=began,
                 watched=watched,
             )
-            if not _same(move, before):
+            is_new = not _same(move, before)
+            if is_new:
                 announce(move)
             before = move
             if isinstance(move, Down):
@@ -251,6 +253,8 @@ def supervise(
                 watched = launcher.start(spec, launched_by=launched_by).record.driver_id
             elif isinstance(move, Watch):
                 watched = move.driver_id
+                if is_new:
+                    drivers.event(supervised(watched, Supervisor.SHELL, clock()))
                 missed = missed_stop(spec.name, watched, stops)
                 if missed is not None:
                     launcher.request_stop(spec.name, requested_by=missed.changed_by, reason=missed.reason)

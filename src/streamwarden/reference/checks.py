@@ -34,6 +34,15 @@ newest observations reach it, and lower it when all {RECENT} are below it. Each 
 The value of the verdict is the third largest of the {RECENT} newest. One or two observations alone never alarm: they
 are OK if they are good, else UNKNOWN. An incident is resolved after three OK verdicts in a row.
 
+**Causes and consequences.** One dead stream is one incident. While an incident of a cause is open for the same stream,
+the incidents of the checks that may be a consequence of it are listed inside it. They send no notification, and
+`status` does not count them. When the cause is resolved, its consequences are resolved with it if they are good again.
+Ten minutes later those that are still bad alarm by themselves. `supervision` is the incident of a stream that its
+supervisor left down, and `airflow` that of a component of Airflow.
+
+**A stream that was stopped on purpose** is silent: its incidents are resolved when the stop is requested, and none is
+opened or sent until a person starts the stream.
+
 **Old numbers.** A batch that hangs sends no report, so the newest reports look good while nothing happens. When work
 has waited for two minutes more than a batch takes and nothing was committed, checks that read reports give `UNKNOWN`
 instead of `OK`; their alarms stay. An idle stream, and one that was stopped on request, has no work that waits.
@@ -102,10 +111,15 @@ def _section(check: Check) -> str:
         f"**Reads.** {check.reads}",
         f"**UNKNOWN.** {check.unknown}",
         f"**Advice.** {check.advice}",
+        f"**May be a consequence of.** {_causes(check)}",
         f"**Source.** {check.source}",
         "\n".join(["| threshold | default | meaning |", "|---|---|---|", *_rows(check.thresholds)]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _causes(check: Check) -> str:
+    return ", ".join(f"`{name}`" for name in check.consequence_of) or "Nothing: it is always a root incident"
 
 
 def _rows(thresholds: Iterable[Threshold]) -> list[str]:

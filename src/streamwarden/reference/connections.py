@@ -28,7 +28,7 @@ in either of Airflow's forms:
     export AIRFLOW_CONN_WAREHOUSE='{"conn_type": "postgres", "host": "db.example", "login": "ann", "password": "p@ss"}'
 
 No password reaches a log line, the driver's folder, its arguments or a journal. An error names the connection and never
-shows its value.
+shows its value. See [where secrets go](../explanation/security.md).
 """
 
 

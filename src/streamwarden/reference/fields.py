@@ -10,7 +10,7 @@ import typing
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 from streamwarden.stream import Budget
 from streamwarden.units import Quantity, format_duration
@@ -74,6 +74,8 @@ def _type(hint: Any) -> str:
         return quantity.name
     if origin in (Union, types.UnionType):
         return " or ".join("null" if part is types.NoneType else _type(part) for part in typing.get_args(hint))
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in typing.get_args(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return ", ".join(f"`{member.value}`" for member in hint)
     if origin is tuple:
@@ -98,6 +100,8 @@ def _default(hint: Any, field: Field[Any]) -> str:
         return str(default).lower()
     if default in ("", (), {}):
         return "empty"
+    if isinstance(default, tuple):
+        return ", ".join(f"`{value}`" for value in default)
     words = _type(hint).split(" or ")[0]
     if words == "duration":
         return format_duration(default)

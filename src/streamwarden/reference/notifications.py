@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from streamwarden.config.notifications import AirflowChannel, Notifications
+from streamwarden.health.delivery import RETRY
 from streamwarden.reference.fields import keys, table
-from streamwarden.services.monitoring.notifiers import RETRY, URLS_VARIABLE
+from streamwarden.services.monitoring.notifiers import URLS_VARIABLE
 from streamwarden.units import format_duration
 
 _HEAD: Final = f"""\
 # Notifications
 
-The health DAG sends a message when an incident opens, when it gets worse, each `resend_interval` while it is open, and
-when it is resolved. `streamwarden check --notify` does the same from a shell. Each message is sent once, however many
-processes send; a message that no channel accepted is due again after {format_duration(RETRY)}.
+The keys of `config/notifications.yaml`, which is optional. [how-to/notifications.md](../how-to/notifications.md) shows
+how to set up mail, Slack, PagerDuty and a web hook, and what each message contains.
 
 Apprise delivers to the URLs in `{URLS_VARIABLE}`, separated by spaces, commas or line ends. They hold secrets, so they
-are not in a file. `config/notifications.yaml` is optional and holds the rest:
+are not in the file. The channels of Apprise have the names `KIND-POSITION`: the first URL `slack://…` is `slack-1`.
 
-    resend_interval: 30m
-    airflow:
-      - notifier: airflow.providers.slack.notifications.slack.SlackNotifier
-        kwargs: {{text: "{{{{ notification.title }}}}", channel: "#streams"}}
+Each message is sent once to each channel, however many processes send. A channel that refuses a message is tried again
+in the next evaluation, but not before {format_duration(RETRY)} have passed.
 
 """
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from streamwarden.adapters.store.tables import JsonText, metadata
+from streamwarden.adapters.store.tables import metadata
+from streamwarden.adapters.store.text import JsonText
 
 _HEAD: Final = """# The store's tables
 

@@ -78,11 +78,17 @@ trigger is the one that the script sets, else the declared one.
 ## Rules beyond the types
 
 - `name` is the file's own name: lower case, digits and `_`, at most 63 characters, no `__`.
-- The job's file exists. A file without a top-level `build(spark, spec)` runs as a PySpark script.
+- The job's file exists inside the project's folder, also after symbolic links are followed. A file without a top-level
+  `build(spark, spec)` runs as a PySpark script.
+- The YAML file is not a symbolic link to a file outside its folder. It has at most 64 KiB and 12 levels, no anchors and
+  no aliases, and no whole number beyond 64 bits.
+- A tag has at most 100 characters and `owner` at most 500, as Airflow allows.
 - Checkpoint, output, input and quarantine of a stream are separate folders: none is, contains or is inside another.
 - Between streams, a checkpoint does not overlap any location of another stream, and an output does not overlap another
-  output or quarantine. An input may be another stream's output. If two streams clash, both are broken, because neither
-  is known to be the right one.
+  output or quarantine. An input may be another stream's output. If two streams clash, one of them owns the
+  place: the stream that runs there, or else the one that has run there. Of several, the one whose first driver was
+  launched first owns it. The owner is not affected, and the other stream is broken. If neither has run there, both are
+  broken.
 - Keys of one kind of cluster (`queue`, `image`, …) are refused on every other. Kubernetes needs an `image`, and a
   `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
 - A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
+from streamwarden.redaction import redacted_text
 
 if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to import: only its users import it
     from types import TracebackType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
 
     from streamwarden.adapters.store import Store
     from streamwarden.config.loading import Catalog
+    from streamwarden.config.ownership import Tenure
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.faults import Fault
     from streamwarden.drills.parts import FaultKind
@@ -33,8 +34,6 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
 PROJECT_VARIABLE: Final = "STREAMWARDEN_PROJECT"
 DATA_VARIABLE: Final = "STREAMWARDEN_DATA"
 STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
-
-_PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@/]*@")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Workspace:
         return cls(home, root, url)
 
     def __repr__(self) -> str:
-        url = _PASSWORD.sub(r"\1***@", self.store_url)
+        url = redacted_text(self.store_url)
         return f"Workspace(project={str(self.project)!r}, data={str(self.data)!r}, store_url={url!r})"
 
     def __enter__(self) -> Self:
@@ -93,10 +92,13 @@ class Workspace:
         }
 
     def catalog(self) -> Catalog:
-        """All streams, read again: a file that was added or corrected counts at once."""
+        """All streams, read again: a file that was added or corrected counts at once.
+
+        If two streams name one place, the store says which of them keeps it.
+        """
         from streamwarden.config.loading import load_catalog
 
-        return load_catalog(self.project, self.data)
+        return load_catalog(self.project, self.data, self._tenure)
 
     def stream(self, name: str) -> StreamSpec:
         """One stream. Raises ConfigError if it is not there or its file is broken."""
@@ -122,6 +124,11 @@ class Workspace:
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec
+
+    def _tenure(self, stream: str) -> Tenure | None:
+        from streamwarden.services.fleet.tenure import tenure
+
+        return tenure(self.store, stream, time.time()) if self._has_store() else None
 
     def _has_store(self) -> bool:
         """Whether the store exists yet: reading a checkpoint must not create one."""

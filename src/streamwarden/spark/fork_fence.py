@@ -12,7 +12,7 @@ from pathlib import Path
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.job_files import has_build
-from streamwarden.lifecycle.locations import plain_path, same_place
+from streamwarden.lifecycle.location import plain_path, same_place
 from streamwarden.services.forks.spec import SUFFIX
 from streamwarden.spark.query_starts import CHECKPOINT, FORMAT, QueryStart, watch_starts
 from streamwarden.stream import StreamSpec

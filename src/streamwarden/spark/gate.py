@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streamwarden.errors import ProcessError, StoreError, StreamwardenError
-from streamwarden.lifecycle.locations import same_place
+from streamwarden.lifecycle.location import same_place
 from streamwarden.spark.listener import QueryEvent, QueryStarted, QueryTerminated
 from streamwarden.spark.roster import Roster
 from streamwarden.spark.sessions import Sessions, StartedQuery

@@ -24,8 +24,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import reduce
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from streamwarden import disk
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.logs import first_known_batch, log_position
@@ -90,6 +92,9 @@ class Quarantines:
         sources = registered(self._spec.name)
         if not sources or self._spec.quarantine is None:
             return
+        if "://" not in self._spec.quarantine:
+            with contextlib.suppress(OSError):  # Spark reports it when it writes there
+                disk.private_folder(Path(self._spec.quarantine), below=Path(self._spec.quarantine).parent)
         self._thread = threading.Thread(
             target=self._run, args=(spark, sources), name="streamwarden quarantine", daemon=True
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.locations import same_place
+from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.queries import QueryRecord, name_of
 from streamwarden.spark.sessions import StartedQuery, is_temporary
 from streamwarden.stream import StreamSpec

@@ -20,6 +20,7 @@ if __name__ == "__main__":
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.config.loading import spec_from_dict
@@ -30,6 +31,7 @@ from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
+from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
 from streamwarden.spark import failures
 from streamwarden.spark.cluster_manager import what_is_away
@@ -59,7 +61,7 @@ class Runner:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        document = files.read_document(folder / files.SPEC)
+        document = files.read_spec(folder)
         lease = files.read_lease(folder)
         jvm = processes.identity(os.getppid())
         url = os.environ.get("STREAMWARDEN_STORE_URL")
@@ -70,6 +72,8 @@ class Runner:
                 where=str(folder),
                 next_step="start drivers with `streamwarden start`",
             )
+        remember(*secrets_of(document))
+        remember_all(os.environ)
         self._spec: StreamSpec = spec_from_dict(document)
         self._jvm: ProcessIdentity = jvm
         self._token = lease.token_of(self._spec.checkpoint)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from streamwarden.lifecycle.locations import plain_path
+from streamwarden.lifecycle.location import plain_path
 from streamwarden.spark.graceful import terminated
 from streamwarden.spark.listener import ProgressListener, QueryEvent
 from streamwarden.stream import TriggerSpec

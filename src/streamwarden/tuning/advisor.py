@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, state_size, trigger
+from streamwarden.tuning.growth import growth_of
 from streamwarden.tuning.history import History
-from streamwarden.tuning.recommendation import Recommendation
+from streamwarden.tuning.recommendation import Decision, Recommendation
+
+_BY_SIZE: Final = (checkpoint_interval.TOPIC, partitions.TOPIC, memory.TOPIC)
+"""Topics whose advice depends on the size of the state."""
 
 
 def advise(history: History) -> tuple[Recommendation, ...]:
     """One recommendation a topic. Where there is too little data, it gives the reason."""
     topics = (state_size, checkpoint_interval, partitions, memory, trigger, capacity)
-    return tuple(topic.advise(history) for topic in topics)
+    growth = growth_of(history)
+    found = (topic.advise(history) for topic in topics)
+    return tuple(_for_now(each) if growth is not None and growth.endless else each for each in found)
+
+
+def _for_now(each: Recommendation) -> Recommendation:
+    """A setting that is kept in view of a state that only grows is right for its present size alone."""
+    if each.topic not in _BY_SIZE or each.status is not Decision.KEEP:
+        return each
+    return replace(each, says=f"{each.says} This holds for the present size of the state, which only grows.")

@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from streamwarden.health.check import Check, Thresholds
 from streamwarden.health.series import batch_seconds
-from streamwarden.health.window import Batch, Measurement
+from streamwarden.health.thresholds import DEFAULTS
+from streamwarden.health.verdict import Verdict
+from streamwarden.health.window import Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
@@ -32,6 +35,7 @@ class StateFiles:
         oldest, newest: the versions between which something is kept.
         rows, keys, values: sampled rows of the kept changes, and the bytes of their keys and values.
         changed: version -> (stored, plain) bytes of its changelogs or deltas, of a sample of versions.
+        snapshot_bytes: version -> mean bytes of the files that an instance's snapshot names, of the newest (RocksDB).
     """
 
     bytes: int
@@ -44,6 +48,7 @@ class StateFiles:
     keys: int = 0
     values: int = 0
     changed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    snapshot_bytes: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,8 @@ class History:
     conf: Spark's settings in force, as the runner submits them.
     batches: of the checkpoint's query, the newest few hundred.
     files: None if the checkpoint could not be read.
+    first_reports: run id -> report of the first batch of that run, however old it is.
+    thresholds: the project's; the stream's own override them.
     acceptable_recovery: longest recovery that is accepted, with where that is declared.
     problems: what could not be read, and why.
     """
@@ -63,12 +70,27 @@ class History:
     drivers: tuple[DriverRecord, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     files: StateFiles | None = None
+    first_reports: Mapping[str, Progress] = field(default_factory=dict)
+    thresholds: Thresholds = DEFAULTS
     acceptable_recovery: tuple[float, str] = (90.0, "the default target of a drill")
     problems: tuple[str, ...] = ()
 
     def reports(self) -> list[Progress]:
         """The reports of batches that ran."""
         return [each.progress for each in self.batches if each.progress is not None and each.progress.has_run]
+
+    def in_force(self, check: str) -> Mapping[str, float]:
+        """The thresholds of one check, with the stream's own."""
+        return self.thresholds.with_overrides(self.spec.health.thresholds).of(check)
+
+    def judge(self, check: Check) -> Verdict:
+        """What a health check says of the same batches, so that no advice contradicts it."""
+        window = Window(spec=self.spec, now=self.batches_end(), batches=self.batches)
+        return check.judge(window, self.thresholds.with_overrides(self.spec.health.thresholds))
+
+    def batches_end(self) -> float:
+        """When the newest batch ended, Unix seconds."""
+        return max((each.at + each.duration_ms / 1000 for each in self.reports()), default=self.now)
 
     def with_rows(self) -> list[Progress]:
         """Reports of batches that had input."""

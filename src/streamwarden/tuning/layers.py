@@ -1,15 +1,15 @@
 """How often RocksDB's snapshots hold a row: its levels, followed through the batches.
 
-A snapshot flushes what changed since the one before into a new file. When there are four of those, they are merged with
-all that is below into one whole copy. Files are kept as long as a kept snapshot names one of them, so that the state
-directory holds several copies of the state at any time. The merge runs beside the batches; its result is in the next
-snapshot.
+A snapshot flushes what changed since the one before into a new file: rows, and a tombstone for each removed row. When
+there are four of those, they are merged with all that is below into one whole copy, without tombstones. Files are kept
+as long as a kept snapshot names one of them, so that the state directory holds several copies of the state at any time.
+The merge runs beside the batches; its result is in the next snapshot.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,35 +25,60 @@ class Change:
     total: int
     new: int
     updated: int
+    removed: int = 0
 
 
-def rows_kept(start: int, changes: Sequence[Change], snapshots: Collection[int]) -> float:
-    """Rows in all files that the kept snapshots name, each copy counted.
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What files hold: rows, each copy counted, and tombstones of removed rows."""
+
+    rows: float
+    tombstones: float
+
+    def weight(self, tombstone: float) -> float:
+        """In rows; `tombstone`: what one takes of a row."""
+        return self.rows + self.tombstones * tombstone
+
+
+Files = Mapping[int, Content]
+"""The files of one snapshot: number -> content."""
+
+
+def files_of_snapshots(start: int, changes: Sequence[Change], snapshots: Collection[int]) -> dict[int, Files]:
+    """Version of each kept snapshot -> the files that it names.
 
     Args:
         start: rows before the first change: they count as one whole copy, made by an earlier merge.
         changes: oldest first, without a gap.
         snapshots: versions whose snapshot is kept. Those before the oldest of them were made at the same distance.
     """
-    files: list[tuple[int, float]] = [(0, float(start))] if start else []
-    kept: dict[int, float] = {}
+    files: list[tuple[int, Content]] = [(0, Content(float(start), 0.0))] if start else []
+    found: dict[int, Files] = {}
     merged = 0 if not start else 1  # whole copies come first in `files`
     number = 0
-    new, updated, flushed = 0.0, 0.0, start
+    new, updated, removed, flushed = 0.0, 0.0, 0.0, start
     made = _made(changes, snapshots)
     for change in changes:
-        new, updated = new + change.new, updated + change.updated
+        new, updated, removed = new + change.new, updated + change.updated, removed + change.removed
         if change.version not in made:
             continue
         if len(files) - merged >= MERGE_AT:
             number += 1
-            files, merged = [(number, float(flushed))], 1
+            files, merged = [(number, Content(float(flushed), 0.0))], 1
         number += 1
-        files.append((number, min(change.total, new + _distinct(updated, change.total))))
-        new, updated, flushed = 0.0, 0.0, change.total
+        files.append((number, Content(min(change.total, new + _distinct(updated, change.total)), removed)))
+        new, updated, removed, flushed = 0.0, 0.0, 0.0, change.total
         if change.version in snapshots:
-            kept |= dict(files)
-    return sum(kept.values())
+            found[change.version] = dict(files)
+    return found
+
+
+def content(snapshots: Iterable[Files]) -> Content:
+    """What the files of these snapshots hold together; a file that several of them name counts once."""
+    kept: dict[int, Content] = {}
+    for files in snapshots:
+        kept |= files
+    return Content(sum(each.rows for each in kept.values()), sum(each.tombstones for each in kept.values()))
 
 
 def _distinct(times: float, rows: int) -> float:

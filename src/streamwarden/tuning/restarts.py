@@ -5,10 +5,15 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.progress import Progress
 from streamwarden.tuning.history import History
 
 DEFAULT_STARTUP: Final = 15.0
 """Seconds, if no driver has reported its start-up; the check `replay_debt` uses the same."""
+
+IDLE: Final = 5.0
+"""Seconds from a running query to its first batch, if input waits; longer, and the query waited for input."""
 
 
 def startup_seconds(history: History) -> tuple[float, str]:
@@ -24,16 +29,21 @@ def startup_seconds(history: History) -> tuple[float, str]:
 
 
 def restart_seconds(history: History) -> tuple[float, str] | None:
-    """(seconds from a driver's launch to the end of its first batch, the source); None if no driver has reported it."""
-    ends: dict[str, float] = {}
-    for report in history.reports():
-        end = report.at + report.duration_ms / 1000
-        ends[report.run_id] = min(end, ends.get(report.run_id, end))
-    taken = [
-        ends[each.run_id] - each.launched_at
-        for each in history.drivers
-        if each.run_id in ends and ends[each.run_id] > each.launched_at
-    ]
+    """(seconds from a driver's launch to the end of its first batch, the source); None if no driver has reported it.
+
+    A first batch that had to wait for input says nothing of the restart: of such a wait at most `IDLE` seconds count.
+    """
+    firsts = [(each, history.first_reports.get(each.run_id or "")) for each in history.drivers]
+    measured = [_until_first_batch(driver, first) for driver, first in firsts if first is not None]
+    taken = [seconds for seconds in measured if seconds is not None]
     if not taken:
         return None
     return statistics.median(taken), f"median of {len(taken)} drivers, launch to the end of the first batch"
+
+
+def _until_first_batch(driver: DriverRecord, first: Progress) -> float | None:
+    """Seconds from the launch to the end of `first`, without a wait for input."""
+    running = driver.started_at if driver.started_at is not None else first.at
+    if not driver.launched_at <= running <= first.at + IDLE:
+        return None
+    return running - driver.launched_at + min(max(0.0, first.at - running), IDLE) + first.duration_ms / 1000

@@ -6,25 +6,27 @@ not a constant: it depends on how a backend stores a row, so it is computed here
 - HDFS-backed, in memory: each row is two UnsafeRow objects with their byte arrays, shared by all versions; each version
   in memory has its own hash map, with a node for each row; changed rows exist once more.
 - RocksDB, on disk: each row is compressed, gets a few bytes of RocksDB's own, and is in as many files as the kept
-  snapshots hold copies (`layers`). Changelogs hold each changed row once more.
+  snapshots hold copies (`layers`). How much a row takes there depends on how alike neighbouring keys are, so it is
+  measured from the stream's own snapshots. A removed row leaves a tombstone, its key, until a merge. Changelogs hold
+  each updated row once more, and the key of each removed one.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.lifecycle.settings import IN_MEMORY, number
 from streamwarden.progress import Progress
 from streamwarden.stream import Backend
+from streamwarden.tuning.growth import Growth, growth_of
 from streamwarden.tuning.history import History, StateFiles, changed_rows, state_rows
-from streamwarden.tuning.layers import Change, rows_kept
+from streamwarden.tuning.layers import Change, Files, content, files_of_snapshots
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
-from streamwarden.units import format_size
+from streamwarden.units import format_duration, format_size
 
 TOPIC: Final = "state size"
 FEWEST: Final = 5
@@ -46,7 +48,7 @@ LOAD_FACTOR: Final = 0.75
 
 SST_ROW: Final = 9.0
 """Bytes a row that RocksDB adds in a file: sequence number and type, block index, bloom filter, after compression.
-Measured with Spark 4.3.0, see docs/benchmarks.md."""
+Measured with Spark 4.3.0 on numeric keys (docs/benchmarks.md); for a stream that has no snapshot yet."""
 ZIP: Final = 4_000
 """Bytes of a RocksDB snapshot besides the rows: its manifest and options. Measured with Spark 4.3.0."""
 
@@ -82,10 +84,11 @@ class SizeEstimate:
 
 
 def advise(history: History) -> Recommendation:
-    """The prediction as a recommendation: what the state consists of, and whether the formula fits this stream."""
-    found = predict(history)
+    """The prediction as a recommendation: whether the state is bounded, what it consists of, and whether the formula
+    fits this stream."""
+    found, growth = predict(history), growth_of(history)
     if isinstance(found, str):
-        return unknown(TOPIC, found)
+        return unknown(TOPIC, found) if growth is None else _of_growth(growth, found, ())
     where = "in memory" if history.spec.state.backend is Backend.HDFS else "on disk"
     says = f"predicted {format_size(found.size)} {where}"
     if found.measured is not None and found.error is not None:
@@ -97,7 +100,31 @@ def advise(history: History) -> Recommendation:
         )
     else:
         says += f": {row:.0f} bytes a row. A million more rows take {format_size(1e6 * row)} more."
+    if growth is not None:
+        return _of_growth(growth, says, _numbers(found))
     return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=_numbers(found))
+
+
+def _of_growth(growth: Growth, size: str, numbers: tuple[Number, ...]) -> Recommendation:
+    """What to do about state that grows: nothing, as long as it may only be filling up."""
+    pace = f"{growth.rows * 3600:,.0f} rows ({format_size(growth.bytes * 3600)}) an hour"
+    until = "" if growth.critical_in is None else f", and is critical in {format_duration(growth.critical_in)}"
+    numbers += (
+        Number("growth", growth.rows, "rows a second", f"trend of `numRowsTotal` over {growth.batches} batches"),
+        Number("rows removed", growth.removed, "rows", f"`numRowsRemoved` of the same {growth.batches} batches"),
+    )
+    if growth.endless:
+        says = (
+            f"the state only grows, by {pace}{until}: no row was removed in {format_duration(growth.span)}, and "
+            "nothing seen here ever removes one. Bound it with a watermark, a timeout or a TTL (`streamwarden lint` "
+            f"says where). If something else bounds it, declare that in `state.bounded_by`. Now: {size}"
+        )
+        return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers)
+    says = (
+        f"the state grows by {pace}{until}. {growth.removed:,} rows were removed in {format_duration(growth.span)}: "
+        f"this history is too short to show whether the state stops growing. Now: {size}"
+    )
+    return Recommendation(topic=TOPIC, status=Decision.UNKNOWN, says=says, numbers=numbers)
 
 
 def predict(history: History) -> SizeEstimate | str:
@@ -120,7 +147,7 @@ def predict(history: History) -> SizeEstimate | str:
             measured: float | None = statistics.median(steady)
             measured_how = f"`memoryUsedBytes`, median of {len(steady)} reports"
         case Backend.ROCKSDB:
-            size, how = _on_disk(history, reports, rows, key + value, files)
+            size, how = _on_disk(history, reports, rows, key, value, files)
             measured, measured_how = float(files.bytes), "bytes under `state/`, all kept versions"
         case other:
             return f"{other} is a custom provider: how it keeps a row is not known"
@@ -153,25 +180,56 @@ def _in_memory(history: History, reports: Sequence[Progress], rows: int, key: fl
 
 
 def _on_disk(
-    history: History, reports: Sequence[Progress], rows: int, row: float, files: StateFiles
+    history: History, reports: Sequence[Progress], rows: int, key: float, value: float, files: StateFiles
 ) -> tuple[float, str]:
     """(bytes, how). Copies in the snapshots' files, changes in the changelogs, and what each snapshot takes besides."""
-    ratio = compression(files)
+    ratio, row = compression(files), key + value
     changes, start = _changes(reports)
-    kinds = Counter(files.snapshots)
-    copies = sum(count * rows_kept(start, changes, kept) for kept, count in kinds.items()) / files.instances / rows
-    mean = statistics.fmean(changed_rows(report) for report in reports)
-    known = {report.batch_id + 1: changed_rows(report) for report in reports}
-    in_logs = sum(known.get(version, mean) for version in range(max(1, files.oldest), files.newest + 1))
-    per_copy, per_change = ratio * row + SST_ROW, ratio * (row + RECORD)
-    made = sum(map(len, files.snapshots))
-    own = ZIP * made
-    size = rows * copies * per_copy + in_logs * per_change + own
+    layers = {kept: files_of_snapshots(start, changes, kept) for kept in set(files.snapshots)}
+    held = [content(layers[kept].values()) for kept in files.snapshots]
+    copies, tombstones = sum(each.rows for each in held) / len(held), sum(each.tombstones for each in held) / len(held)
+    updated, removed = _logged(reports, files)
+    share = key / row
+    per_copy, measured = _row_on_disk(files, layers[max(layers, key=len)], share, ratio * row + SST_ROW)
+    own = ZIP * sum(map(len, files.snapshots))
+    logged = ratio * (updated * (row + RECORD) + removed * (key + RECORD))
+    size = (copies + tombstones * share) * per_copy + logged + own
     return size, (
-        f"({copies:.2f} copies of a row in {made} kept snapshots of {files.instances} stores x {per_copy:.1f} B + "
-        f"{in_logs / rows:.2f} changes a row in the changelogs x {per_change:.1f} B + {format_size(own)} of the "
-        f"snapshots' own / rows) / {row:.0f} B; compressed to {ratio:.2f} (changelogs of {len(files.changed)} versions)"
+        f"({copies / rows:.2f} copies of a row in {sum(map(len, files.snapshots))} kept snapshots of {files.instances} "
+        f"stores x {per_copy:.1f} B ({measured}) + {tombstones / rows:.2f} tombstones a row x "
+        f"{per_copy * share:.1f} B + {updated / rows:.2f} updates and {removed / rows:.2f} removals a row in the "
+        f"changelogs, {format_size(logged)} + {format_size(own)} of the snapshots' own / rows) / {row:.0f} B; "
+        f"compressed to {ratio:.2f} (changelogs of {len(files.changed)} versions)"
     )
+
+
+def _row_on_disk(files: StateFiles, layers: Mapping[int, Files], tombstone: float, guess: float) -> tuple[float, str]:
+    """(bytes that a row takes in a snapshot's files, how that is known): their bytes by what they hold.
+
+    Args:
+        layers: version -> files of the snapshot, of one instance; tombstone: what one takes of a row.
+        guess: for a stream whose snapshots were not read.
+    """
+    held = {version: content([layers[version]]).weight(tombstone) / files.instances for version in layers}
+    known = [size / held[version] for version, size in files.snapshot_bytes.items() if held.get(version)]
+    if not known:
+        return guess, "from the changelogs' compression"
+    return statistics.median(known), f"median of {len(known)} snapshots"
+
+
+def _logged(reports: Sequence[Progress], files: StateFiles) -> tuple[float, float]:
+    """(updates, removals) in the kept changelogs; a version whose report is lost counts as the mean of the others."""
+    kept = range(max(1, files.oldest), files.newest + 1)
+    known = {
+        report.batch_id + 1: (
+            sum(each.rows_updated for each in report.operators),
+            sum(each.rows_removed for each in report.operators),
+        )
+        for report in reports
+    }
+    means = tuple(statistics.fmean(column) for column in zip(*known.values(), strict=True))
+    each = [known.get(version, means) for version in kept]
+    return float(sum(updated for updated, _ in each)), float(sum(removed for _, removed in each))
 
 
 def compression(files: StateFiles) -> float:
@@ -197,7 +255,9 @@ def _changes(reports: Sequence[Progress]) -> tuple[list[Change], int]:
         removed = sum(each.rows_removed for each in report.operators)
         new = max(0, total - before + removed)
         touched = sum(each.rows_updated for each in report.operators)
-        changes.append(Change(version=report.batch_id + 1, total=total, new=new, updated=max(0, touched - new)))
+        changes.append(
+            Change(version=report.batch_id + 1, total=total, new=new, updated=max(0, touched - new), removed=removed)
+        )
         before = total
     return changes, start
 

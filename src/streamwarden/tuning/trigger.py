@@ -3,6 +3,9 @@
 A batch of r rows takes about fixed + r x per_row; at lambda rows a second and a trigger T it takes fixed + lambda x T x
 per_row. That stays within 80 % of T if T >= fixed / (0.8 - lambda x per_row); if lambda x per_row is 0.8 or more, no
 trigger is long enough.
+
+Whether the trigger is too short at all is what the check `batch_longer_than_trigger` says of the same batches: the two
+never contradict each other, and with the trigger that is recommended these batches would raise no alarm.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from streamwarden.health.series import percentile
+from streamwarden.health.checks.batch_longer_than_trigger import CHECK
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import Cost, cost_of_batches
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
@@ -47,33 +51,50 @@ def advise(history: History) -> Recommendation:
     cost, rate = cost_of_batches(reports), arrivals(reports)
     if cost is None or rate is None:
         return unknown(TOPIC, "all batches came at one instant, or are of one size")
-    now, long = trigger.processing_time or 0.0, percentile([each.duration_ms / 1000 for each in reports], 0.95)
-    wanted = shortest(cost, rate)
+    now, verdict = trigger.processing_time or 0.0, history.judge(CHECK)
+    long, wanted = (verdict.value or 0.0) * now, shortest(cost, rate)
     numbers = (
         Number("trigger now", now, "seconds", "trigger.processing_time"),
-        Number("batch", long, "seconds", f"95th percentile of {len(reports)} batches with rows"),
+        Number("batch", long, "seconds", "as the check batch_longer_than_trigger judges the newest batches"),
         Number("fixed cost of a batch", cost.fixed, "seconds", cost.source),
         Number("cost of a row", cost.per_row, "seconds", cost.source),
         Number("rows a second", rate, "rows", "rows read over the time that the batches span"),
         Number("shortest trigger", wanted, "seconds", f"fixed / ({BUSY} - rows a second x cost of a row)"),
     )
-    if math.isinf(wanted):
+    alarm = verdict.status in (Status.WARNING, Status.CRITICAL)
+    if not alarm and long <= BUSY * now:
+        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=_fits(now, long, wanted), numbers=numbers)
+    if alarm and math.isinf(wanted):
         says = (
             f"rows come at {rate:,.0f} a second and one takes {format_duration(cost.per_row)}: no trigger is long "
             "enough. Give it more cores, or fewer rows."
         )
         return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers)
-    if now >= wanted:
-        slow = (
-            f"; one in twenty takes {format_duration(long)} or more, as after a start or in a backlog"
-            if long > now
-            else ""
-        )
-        says = f"a trigger of {format_duration(wanted)} would do, it is {format_duration(now)}: leave it{slow}."
-        return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=numbers)
-    value = math.ceil(wanted)
+    value = math.ceil(max(long / BUSY, wanted if math.isfinite(wanted) else 0.0))
     says = (
-        f"at {rate:,.0f} rows a second batches do not keep up with a trigger of {format_duration(now)}: take {value} s."
+        f"{_too_long(now, long, verdict, alarm)}: take {value} s. Or keep the trigger, and give the stream more cores "
+        "or fewer rows in each batch."
     )
     settings = {"trigger.processing_time": f"{value} seconds"}
     return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers, settings=settings)
+
+
+def _fits(now: float, long: float, wanted: float) -> str:
+    if not now:
+        return "each batch starts when the previous one ends: there is no trigger to set."
+    shorter = f"; one of {format_duration(wanted)} would do as well" if wanted < now / 2 else ""
+    return (
+        f"the newest batches take {format_duration(long)} of the {format_duration(now)} between two: leave it{shorter}."
+    )
+
+
+def _too_long(now: float, long: float, verdict: Verdict, alarm: bool) -> str:
+    if alarm:
+        return (
+            f"the newest batches take {format_duration(long)}, longer than the trigger of {format_duration(now)} (the "
+            f"check {CHECK.name} is {verdict.status})"
+        )
+    return (
+        f"the newest batches take {format_duration(long)}, more than {BUSY:.0%} of the trigger of "
+        f"{format_duration(now)}, so that a slow one delays the next"
+    )

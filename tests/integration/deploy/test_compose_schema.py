@@ -1,4 +1,4 @@
-"""docker-compose.yaml is valid by the Compose specification's own schema, as check-jsonschema ships it."""
+"""The Compose files are valid by the specification's own schema, as check-jsonschema ships it, and fit together."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ import pytest
 from check_jsonschema.builtin_schemas import get_builtin_schema
 from jsonschema import Draft202012Validator
 
-from support.airflow_harness import REPOSITORY
+from streamwarden.airflow.unpausing import CONNECTION
+from streamwarden.stream import StopPolicy
 from support.deployment import Deployment, airflow_options
-from support.guides import Page
 
 SCHEMA = Draft202012Validator(get_builtin_schema("vendor.compose-spec"))
-COMPOSE = Deployment.read()
-
-
-OVERRIDES = [
-    content
-    for path, content in Page((REPOSITORY / "docs" / "deploy.md").read_text()).files()
-    if path == "docker-compose.override.yaml"
-]
+COMPOSE, USERS = Deployment.read(), Deployment.read("docker-compose.users.yaml")
+AIRFLOW = ("migrate", "api-server", "scheduler", "dag-processor", "triggerer", "first-run")
 
 
 def faults(compose: dict[str, Any]) -> list[str]:
@@ -48,12 +42,51 @@ def test_an_invalid_file_is_reported(change: Callable[[dict[str, Any]], object])
     assert faults(COMPOSE.changed(change).compose)
 
 
-def test_the_override_files_of_the_guide_are_valid() -> None:
-    assert OVERRIDES
-    for override in OVERRIDES:
-        assert faults(override) == []
-        for name, service in override["services"].items():
-            assert name in COMPOSE.services
-            for key in service["environment"]:
-                _, section, option = key.lower().split("__")
-                assert option in airflow_options()[section]
+def test_one_service_builds_the_image_and_the_others_use_it() -> None:
+    """Compose runs all builds at once: two that export one tag fail with "already exists"."""
+    ours = {name: service for name, service in COMPOSE.services.items() if "streamwarden" in service["image"]}
+    assert [name for name, service in ours.items() if "build" in service] == ["migrate"]
+    assert {service["pull_policy"] for service in ours.values()} == {"never"}
+
+
+def test_postgresql_is_ready_only_when_it_answers_over_tcp() -> None:
+    """The server that runs the first scripts listens on its socket alone."""
+    assert "127.0.0.1" in COMPOSE.services["postgres"]["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("name", COMPOSE.services)
+def test_the_memory_of_each_service_is_limited(name: str) -> None:
+    assert COMPOSE.services[name]["deploy"]["resources"]["limits"]["memory"]
+
+
+def test_the_scheduler_has_time_to_stop_the_drivers() -> None:
+    policy = StopPolicy()
+    assert COMPOSE.services["scheduler"]["stop_grace_period"] == "3m"
+    assert policy.batch_deadline + policy.term_deadline < 180
+
+
+def test_no_connection_of_the_file_hides_the_one_that_users_add() -> None:
+    """Airflow reads a connection from the environment before its database."""
+    assert CONNECTION not in COMPOSE.connections()
+
+
+def test_the_file_for_users_fits_on_top() -> None:
+    assert faults(USERS.compose) == []
+    assert set(USERS.services) == {"postgres", *AIRFLOW}
+    for key in USERS.services["scheduler"]["environment"]:
+        _, section, option = key.lower().split("__")
+        assert option in airflow_options()[section]
+
+
+def test_every_airflow_service_has_the_same_secrets() -> None:
+    first, *others = (USERS.services[name]["environment"] for name in AIRFLOW)
+    assert all(other == first for other in others)
+
+
+def test_users_with_names_get_no_default_secret() -> None:
+    """A variable that is not set makes Compose refuse to start."""
+    values = [value for service in USERS.services.values() for value in service["environment"].values()]
+    assert all(value == "False" or (value.startswith("${") and ":?" in value) for value in values)
+    secrets = {key for key, value in COMPOSE.services["scheduler"]["environment"].items() if "_SECRET:-" in value}
+    assert secrets
+    assert secrets <= USERS.services["scheduler"]["environment"].keys()

@@ -12,7 +12,7 @@ from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.lint.finding import Severity
 from streamwarden.services.analysis.linting import lint_declared
 from streamwarden.units import parse_size
-from support.airflow_harness import REPOSITORY
+from support.catalogue import REPOSITORY, STREAMS, copy_project
 from support.deployment import Deployment
 
 COMPOSE = Deployment.read()
@@ -22,8 +22,7 @@ EXAMPLES = REPOSITORY / "packaging" / "compose"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The repository's project with the examples copied into it, as docs/deploy.md says."""
-    for folder in ("config", "spark_jobs"):
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    copy_project(tmp_path)
     for kind in ("streams", "drills"):
         for file in (EXAMPLES / kind).glob("*.yaml"):
             assert not (tmp_path / "config" / kind / file.name).exists(), "a file of the catalogue would be overwritten"
@@ -54,7 +53,8 @@ def test_an_example_stream_names_what_is_there(project: Path) -> None:
 
 
 def test_the_catalogue_itself_needs_no_server() -> None:
-    for file in (REPOSITORY / "config" / "streams").glob("*.yaml"):
+    for name in STREAMS:
+        file = REPOSITORY / "config" / "streams" / f"{name}.yaml"
         raw = yaml.safe_load(file.read_text())
         assert "connection" not in {**raw["source"], **raw["sink"]}, file.name
         assert raw["spark"]["master"].startswith("local"), file.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import yaml
 from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.errors import StreamwardenError
 from streamwarden.services.monitoring.notifiers import URLS_VARIABLE
-from support.airflow_harness import REPOSITORY
+from support.catalogue import REPOSITORY, copy_project
 from support.command_lines import fault_of_line
 from support.deployment import Deployment
 from support.guides import PAGES, Page
@@ -35,8 +34,10 @@ def refused(page: Page, folder: Path) -> list[str]:
     """What a project says to the page's files. A file that names no stream changes the one of the catalogue, step by
     step: what stands in it takes the place of what stood there."""
     files = [(path, content) for path, content in page.files() if path.startswith("config/")]
-    for name in ("config", "spark_jobs") if files else ():
-        shutil.copytree(REPOSITORY / name, folder / name)
+    if files:
+        copy_project(folder)
+    for path, text in page.jobs() if files else ():
+        (folder / path).write_text(text)
     found = []
     for path, content in files:
         target = folder / path

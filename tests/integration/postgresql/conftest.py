@@ -16,6 +16,7 @@ pytest.register_assert_rewrite(
     "store.test_store_repositories",
     "store.test_store_lease",
     "store.test_store_retention",
+    "store.test_stored_text",
 )
 
 

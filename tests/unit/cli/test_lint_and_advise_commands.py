@@ -1,10 +1,12 @@
 """`lint` and `advise`: for people, for programs, and what their exit codes say."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from streamwarden.cli.exits import Exit
+from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.analysis import planning
 from streamwarden.stream import StreamSpec
 from support.command_line import CommandLine
@@ -159,6 +161,31 @@ def test_advice_comes_with_its_numbers(cli: CommandLine) -> None:
     assert found["state size"]["status"] == "unknown"
     assert "there is no state under" in answer.json["not_read"][0]
     assert "T_checkpoint_cost" in cli("advise", "orders").out
+
+
+def test_the_drivers_first_batch_counts_although_the_history_is_longer(cli: CommandLine) -> None:
+    """400 batches ago: a restart of 29.6 s, not of the hour since."""
+    stream(cli, GOOD)
+    now = time.time()
+    driver = DriverRecord(
+        driver_id="d",
+        stream="orders",
+        checkpoint="c",
+        token=1,
+        folder="/f",
+        launched_by="test",
+        launched_at=now - 4027.6,
+        run_id="run-1",
+        started_at=now - 4001,
+    )
+    with cli.store() as store:
+        store.drivers.launched(driver)
+        store.batches.upsert_many(
+            "orders", [report(n, at=now - 4000 + 10 * n, batchDuration=2000, stateOperators=[]) for n in range(400)]
+        )
+    advice = {each["topic"]: each for each in cli("advise", "orders", "--json").json["advice"]}
+    numbers = {each["name"]: each["value"] for each in advice["capacity"]["numbers"]}
+    assert numbers["restart"] == pytest.approx(29.6, abs=0.01)
 
 
 def test_advise_needs_a_stream_that_is_there(cli: CommandLine) -> None:

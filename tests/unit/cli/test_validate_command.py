@@ -30,6 +30,18 @@ def test_a_broken_file_is_2_and_the_good_ones_are_still_listed(cli: CommandLine)
     assert "config/streams/b.yaml:7: color: unknown key" in answer.out
 
 
+def test_a_job_that_no_parser_can_read_is_reported_and_the_others_are_still_listed(cli: CommandLine) -> None:
+    """Python's own parser runs out of stack."""
+    cli.project.stream("a")
+    cli.project.write("spark_jobs/deep.py", f"x = {'-' * 200_000}1\n")
+    path = cli.project.stream("b")
+    path.write_text(path.read_text().replace("job.py", "deep.py"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "✓ stream a" in answer.out
+    assert "✗ stream b" in answer.out
+
+
 def test_programs_get_each_problem_with_its_key_and_line(cli: CommandLine) -> None:
     cli.project.stream("b", "color: red\nstate: {ttl: soon}\n")
     answer = cli("validate", "--json")

@@ -24,7 +24,7 @@ def refused(path: Path, text: str | bytes) -> str:
         ("", "the file is empty"),
         ("# only a comment\n", "the file is empty"),
         ("- a\n- b\n", "the file holds a list"),
-        ("just words\n", "the single value 'just words'"),
+        ("just words\n", "the file holds a single value"),
         ("a: 1\nb: 2\na: 3\n", "a.yaml:3: a: given twice, first on line 1"),
         ("x:\n  a: 1\n  a: 2\n", "a.yaml:3: x.a: given twice"),
         ("a:\n\tb: 1\n", "a.yaml:2: indented with a tab"),
@@ -41,7 +41,10 @@ def refused(path: Path, text: str | bytes) -> str:
         ("a: " + "[" * 2000 + "]" * 2000 + "\n", "nested more than"),
         (b"a: \xff\n", "a.yaml:1: byte 0xff is not UTF-8"),
         ("a: " + "x" * MAX_BYTES + "\n", f"larger than {MAX_BYTES} bytes"),
-        ("a: " + "9" * 5000 + "\n", "expected int"),
+        ("a: " + "9" * 5000 + "\n", "a.yaml:1: a: the number '99999"),
+        ("a: 9223372036854775808\n", "expected a whole number of at most 9223372036854775807"),
+        ('a: "x\\0y"\n', "a.yaml:1: a: the character U+0000 in 'x\\x00y'"),
+        ('"x\\0y": 1\n', "a.yaml:1: the character U+0000"),
     ],
 )
 def test_a_trap_is_named(tmp_path: Path, text: str | bytes, message: str) -> None:

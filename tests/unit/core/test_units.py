@@ -1,5 +1,8 @@
 """Durations and sizes as people write them."""
 
+import time
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +62,23 @@ def test_durations_are_shown_in_two_units_at_most(seconds: float, text: str) -> 
 )
 def test_sizes_are_shown_in_decimal_units(count: int, text: str) -> None:
     assert format_size(count) == text
+
+
+@pytest.mark.parametrize("parse", [parse_duration, parse_size])
+@pytest.mark.parametrize(
+    "text", [1e300, 10**309, f"{'9' * 400} s", f"{'9' * 30} d", f"{'9' * 30} TB"], ids=lambda _: ""
+)
+def test_a_quantity_beyond_every_use_is_refused(parse: Callable[[object], object], text: object) -> None:
+    with pytest.raises(ValueError, match="is not a"):
+        parse(text)
+
+
+def test_text_that_almost_fits_is_refused_at_once() -> None:
+    started = time.process_time()
+    for text in (f"1{' ' * 100_000}!", f"{' ' * 100_000}1!", f"1{'s' * 100_000}!"):
+        with pytest.raises(ValueError, match="is not a duration"):
+            parse_duration(text)
+    assert time.process_time() - started < 1
 
 
 @given(st.integers(min_value=0, max_value=10**15))

@@ -1,4 +1,4 @@
-"""The report of a drill is one model: Markdown, the web page and the terminal show each of its rows."""
+"""The report of a drill is one model: Markdown, the web page and the terminal show its sentence, moments and rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from streamwarden.airflow.pages import drill_page
 from streamwarden.cli import drilling, output
-from streamwarden.drills.report import DrillReport, build_report, markdown
+from streamwarden.drills.report import DrillReport, build_report, clock, distance, markdown
 from support.stored_journals import stored
 
 EVERY = pytest.mark.parametrize("name", ["kill_driver", "kill_driver_begun", "retention_passed"])
@@ -24,25 +24,31 @@ def report_of(name: str) -> DrillReport:
 
 
 @EVERY
-def test_the_markdown_has_every_row_and_every_entry(name: str) -> None:
+def test_the_markdown_has_the_sentence_every_moment_and_every_row(name: str) -> None:
     report, lines = report_of(name), markdown(report_of(name)).splitlines()
+    assert report.sentence == lines[2]
     for row in report.rows:
         assert f"| {row.name} | {f'`{row.value}`' if row.literal else row.value} |" in lines
-    assert len([line for line in lines if line.startswith("- ")]) == len(report.entries)
+    for moment in report.timeline:
+        assert f"| {clock(moment.at)} | {distance(moment)} | {moment.text} |" in lines
 
 
 @EVERY
-def test_the_page_has_every_row_every_step_and_the_evidence(name: str) -> None:
+def test_the_page_has_the_same_and_the_journal_only_as_a_link(name: str) -> None:
     report = report_of(name)
     page = drill_page(report)
-    for row in (*report.rows, *report.steps):
+    assert f"<p class='sentence'>{escape(report.sentence)}</p>" in page
+    for row in (*report.rows, *report.explanations):
         assert f"<th>{escape(row.name)}</th><td>{escape(row.value)}</td>" in page
-    assert [detail.title for detail in report.details if f"<h2>{detail.title}</h2>" not in page] == []
+    assert page.count("<td class='time'>") == 2 * len(report.timeline)
     assert page.count("<tr><td>") == len(report.entries)
+    assert f"href='../api/drills/{report.run_id}'" in page
+    assert "<pre>" not in page
+    assert "{" not in page.partition("</style>")[2].partition("<details>")[0]
 
 
 @EVERY
-def test_the_terminal_shows_every_row_and_every_entry(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_shows_the_sentence_every_row_and_every_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run, entries = stored(name)
     screen = StringIO()
 
@@ -55,10 +61,11 @@ def test_the_terminal_shows_every_row_and_every_entry(name: str, monkeypatch: py
     drilling._show(run, SimpleNamespace(store=SimpleNamespace(journals=journals)))  # type: ignore[arg-type]
     shown, report = screen.getvalue(), report_of(name)
     assert f"{report.title}: {report.verdict}" in shown
-    for row in report.rows:
+    assert report.sentence in shown
+    for row in (*report.rows, *report.explanations):
         assert row.name in shown
         assert row.value in shown
-    assert all(entry.message in shown for entry in report.entries)
+    assert all(moment.text in shown for moment in report.timeline)
 
 
 def test_a_stack_trace_is_in_the_journal_and_not_in_the_report() -> None:

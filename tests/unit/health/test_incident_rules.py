@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.health.incident import Incident, IncidentPolicy, advance, due
+from streamwarden.health.consequences import IncidentGroup
+from streamwarden.health.due import due
+from streamwarden.health.incident import Incident, IncidentPolicy, advance
 from streamwarden.health.verdict import Status, Verdict
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
@@ -115,7 +117,7 @@ def told(incident: Incident, at: float, status: Status) -> Incident:
 
 
 def is_due(incident: Incident, now: float) -> bool:
-    return bool(due([incident], now, POLICY.resend_interval))
+    return bool(due([IncidentGroup(incident)], now, POLICY.resend_interval))
 
 
 class TestDue:

@@ -14,8 +14,10 @@ from itertools import count
 
 import pytest
 
+from streamwarden.health.consequences import grouped
+from streamwarden.health.due import due
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Incident, IncidentPolicy, advance, due
+from streamwarden.health.incident import Incident, IncidentPolicy, advance
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, StateInstance, WaitingInput, Window
@@ -83,7 +85,7 @@ def live(growth: str) -> History:
                     history.delay.setdefault((verdict.check, verdict.status), delay)
             for each in advance(incidents.values(), verdicts, next_check, policy, lambda: str(next(numbers))).all:
                 incidents[each.incident_id] = each
-            for each in due(incidents.values(), next_check, policy.resend_interval):
+            for each in (group.root for group in due(grouped(incidents.values()), next_check, policy.resend_interval)):
                 history.messages.append((next_check, each.check, each.status))
                 incidents[each.incident_id] = replace(each, notified_at=next_check, notified_status=each.status)
             next_check += 60.0

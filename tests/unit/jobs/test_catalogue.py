@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.config.loading import load_catalog
+from streamwarden.config.collisions import rules_across
 from streamwarden.services.verifying.verification import load_oracle
+from support.catalogue import REPOSITORY, jobs, streams
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-JOBS = sorted((REPOSITORY / "spark_jobs").glob("*.py"))
+JOBS = jobs()
 
 
 def imported(file: Path) -> set[str]:
@@ -28,10 +28,12 @@ def test_an_oracle_is_written_from_the_question_and_needs_no_spark(job: Path) ->
     assert not {name.split(".")[0] for name in modules} & {"pyspark", "pandas", "pyarrow", job.stem}
 
 
-def test_every_job_has_a_stream_that_the_catalogue_accepts(tmp_path: Path) -> None:
-    catalog = load_catalog(REPOSITORY, tmp_path)
-    assert catalog.broken == {}
-    assert {job.stem for job in JOBS} <= {Path(spec.job).stem for spec in catalog.streams.values()}
+def test_the_streams_of_the_catalogue_are_valid_and_apart_from_each_other(tmp_path: Path) -> None:
+    assert rules_across(streams(tmp_path).values()) == {}
+
+
+def test_each_job_is_in_the_folder_of_the_jobs() -> None:
+    assert {job.parent for job in JOBS} == {REPOSITORY / "spark_jobs"}
 
 
 def test_each_job_says_what_bounds_its_state_and_what_it_guarantees() -> None:

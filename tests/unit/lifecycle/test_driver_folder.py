@@ -11,6 +11,7 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease
 from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.redaction import is_redacted
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -60,6 +61,49 @@ def test_an_outcome_that_was_written_before_causes_had_codes_is_read(tmp_path: P
         next_step="act",
         cause=None,
     )
+
+
+def test_the_secrets_of_a_spec_are_in_private_files_that_go_with_the_driver(tmp_path: Path) -> None:
+    folder = tmp_path / "counts-1"
+    folder.mkdir()
+    spec = {"name": "counts", "spark": {"conf": {"spark.ssl.keyPassword": "hunter2-hunter2"}}, "args": []}
+    files.write_spec(folder, spec)
+    files.write_text(folder / files.PROPERTIES, "spark.ssl.keyPassword=hunter2-hunter2\nspark.app.name=counts\n")
+    assert files.read_spec(folder) == spec
+    holders = {path.name for path in folder.iterdir() if "hunter2" in path.read_text()}
+    assert holders == {files.SECRETS, files.PROPERTIES}
+    assert {(folder / name).stat().st_mode & 0o777 for name in holders} == {0o600}
+
+    files.tidy(folder)
+    assert [path.name for path in folder.iterdir() if "hunter2" in path.read_text()] == []
+    shown = files.read_spec(folder)
+    assert shown is not None
+    assert is_redacted(shown)
+    assert (folder / files.PROPERTIES).read_text().endswith("\nspark.app.name=counts\n")
+
+
+def test_a_spec_without_secrets_is_one_file(tmp_path: Path) -> None:
+    files.write_spec(tmp_path, {"name": "counts", "args": ("--topic", "flights")})
+    assert [path.name for path in tmp_path.iterdir()] == [files.SPEC]
+
+
+def test_temporary_files_behind_a_link_stay(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "theirs").touch()
+    for folder, link in ((tmp_path / "one", files.TEMPORARY), (tmp_path / "two", "")):
+        folder.mkdir() if link else folder.symlink_to(outside)
+        (folder / files.TEMPORARY).symlink_to(outside) if link else (outside / files.TEMPORARY).mkdir()
+        files.tidy(folder)
+    assert (outside / "theirs").exists()
+    assert (outside / files.TEMPORARY).exists()
+
+
+def test_what_a_driver_writes_about_itself_holds_no_secret(tmp_path: Path) -> None:
+    text = "login of postgresql://ann:hunter2-hunter2@db failed"
+    files.write_outcome(tmp_path, ExitRecord(kind=ExitKind.FAILED, ended_at=1, message=text))
+    files.append_event(tmp_path, DriverEvent(driver_id="d", at=1, kind="note", detail={"reason": text}))
+    assert [path.name for path in tmp_path.iterdir() if "hunter2" in path.read_text()] == []
 
 
 def test_half_a_document_is_none(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from streamwarden.lifecycle.submission import (
     driver_properties,
     executor_tag,
     properties_text,
-    redacted,
     spark_conf,
     submit_command,
 )
@@ -168,6 +168,10 @@ def test_a_key_that_is_not_sparks_is_refused(key: str) -> None:
         properties_text({key: "1"})
 
 
-def test_secrets_are_hidden_from_people() -> None:
-    conf = {"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.ui.enabled": "false"}
-    assert redacted(conf) == {"spark.hadoop.fs.s3a.secret.key": "(hidden)", "spark.ui.enabled": "false"}
+def test_spark_hides_the_same_settings_as_this_package() -> None:
+    """In its UI, its event log and its plans; what the stream's file adds is hidden too."""
+    spec = stream(spark=SparkSpec(conf={"spark.redaction.regex": "flight"}))
+    pattern = driver_properties(spec, Path("/d/f"), python="python3")["spark.redaction.regex"]
+    for name in ("spark.kafka.sasl.jaas.config", "spark.hadoop.fs.s3a.secret.key", "spark.my.flight"):
+        assert re.search(pattern, name)
+    assert re.search(pattern, "spark.sql.shuffle.partitions") is None

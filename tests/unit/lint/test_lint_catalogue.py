@@ -1,21 +1,20 @@
 """The repository's own streams, and the page of a DAG."""
 
-from pathlib import Path
-
 import pytest
 
 from streamwarden.airflow.docs import stream_doc
-from streamwarden.config.loading import load_catalog, load_drills, load_thresholds
+from streamwarden.config.loading import load_thresholds
 from streamwarden.lint.finding import Finding, Severity
 from streamwarden.lint.linter import lint
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.lint.rules import RULES
 from streamwarden.services.analysis.linting import declared, lint_declared
 from streamwarden.stream import StreamSpec
+from support.catalogue import REPOSITORY as ROOT
+from support.catalogue import drills, streams
 
-ROOT = Path(__file__).resolve().parents[3]
-STREAMS = load_catalog(ROOT, ROOT / "var").streams
-DRILLS = tuple(load_drills(ROOT)[0].values())
+STREAMS = streams()
+DRILLS = tuple(drills().values())
 
 
 def planned(spec: StreamSpec) -> tuple[Finding, ...]:

@@ -8,14 +8,33 @@ import pytest
 from streamwarden.adapters.store.tables import metadata
 from streamwarden.reference.fields import keys
 from streamwarden.reference.pages import PAGES, Page
+from support.catalogue import STREAMS, copy_project
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+JOBS, *OTHERS = PAGES
+
+
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.path)
 def test_a_page_is_what_the_code_says(page: Page) -> None:
     """If it is not: `make docs`."""
     assert (ROOT / page.path).read_text() == page.render(ROOT)
+
+
+def test_the_page_of_the_jobs_is_what_the_streams_of_the_catalogue_say(tmp_path: Path) -> None:
+    """If it is not: `make docs`. A stream that a user added may be on the page or not."""
+    copy_project(tmp_path)
+    written, expected = (parts(text) for text in ((ROOT / JOBS.path).read_text(), JOBS.render(tmp_path)))
+    assert expected - written == set()
+    headings = {each.partition("\n")[0] for each in written - expected if "\n" in each}
+    assert headings <= {file.stem for file in (ROOT / "config/streams").glob("*.yaml")} - set(STREAMS)
+
+
+def parts(page: str) -> set[str]:
+    """Each line above the first section, and each section."""
+    head, *sections = page.split("\n## ")
+    return {*head.splitlines(), *(each.strip() for each in sections)}
 
 
 def test_every_page_that_says_it_is_generated_has_a_generator() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +11,14 @@ import pytest
 
 from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import ForkView
-from streamwarden.errors import DrillAborted
+from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
+from streamwarden.redaction import REDACTED
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.fleet.launch import write_folder
+from streamwarden.services.forks.stored import StoredSpecs
 from streamwarden.stream import StreamSpec
 from support.checkpoints import Unpack, remove, stream_of
 
@@ -56,3 +61,98 @@ def test_a_fork_of_a_stream_whose_logs_are_whole_begins_where_it_was_asked_to(
     origin: StreamSpec, tmp_path: Path
 ) -> None:
     assert make(origin, ForkSpec(rewind=2), tmp_path / "data").batch == LAST - 2
+
+
+RUN = "kill-20260101T000000-abc"
+SECRET = "hunter2-hunter2"
+
+
+def with_secrets(origin: StreamSpec) -> StreamSpec:
+    conf = {"spark.ssl.keyPassword": SECRET, "spark.sql.shuffle.partitions": "2"}
+    return replace(
+        origin,
+        file="/p/config/streams/minutes.yaml",
+        args=("--db-password", SECRET),
+        source=replace(origin.source, options={"sasl.jaas.config": SECRET}),
+        spark=replace(origin.spark, conf=conf),
+    )
+
+
+def holders(folder: Path, text: str) -> list[str]:
+    """The files below `folder` in which `text` stands."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def test_a_stored_fork_holds_no_secret_and_gets_them_from_the_streams_file(origin: StreamSpec, tmp_path: Path) -> None:
+    spec = with_secrets(origin)
+    forks = DrillForks(DrillArchive(tmp_path / "data"), lambda _: spec)
+    view = forks.make(RUN, "minutes", ForkSpec(), Feed.ORIGIN)
+    assert holders(tmp_path / "data", SECRET) == []
+    specs = StoredSpecs(lambda _: spec)
+    stored = json.loads(json.dumps(specs.write(view.spec)))
+    assert SECRET not in str(stored)
+    assert specs.read(stored) == view.spec
+
+
+def test_a_secret_that_the_streams_file_no_longer_has_is_never_replaced(origin: StreamSpec, tmp_path: Path) -> None:
+    """The fork can still be healed. A driver that would get the redacted text is not launched."""
+    spec = with_secrets(origin)
+    stored = StoredSpecs(lambda _: spec).write(spec)
+
+    def broken(_: str) -> StreamSpec:
+        raise ConfigError("the file is broken")
+
+    for edited in (lambda _: origin, broken):
+        found = StoredSpecs(edited).read(stored)
+        assert found.spark.conf["spark.ssl.keyPassword"] == REDACTED
+        assert found.checkpoint == spec.checkpoint
+        with pytest.raises(ConfigError, match="only its place") as error:
+            write_folder(found, tmp_path / "d" / "1", tmp_path, None, {})  # type: ignore[arg-type]
+        assert "begin a new run" in error.value.next_step
+
+
+@pytest.mark.parametrize("place", ["", "fork", "fork/input", "fork/checkpoint", "anew", "anew/checkpoint"])
+def test_healing_never_removes_what_is_behind_a_link(origin: StreamSpec, tmp_path: Path, place: str) -> None:
+    """A person may have replaced a folder of the drill by a link to another disk: the drill reports it."""
+    data = tmp_path / "data"
+    forks = DrillForks(DrillArchive(data), lambda _: origin)
+    view = forks.make(RUN, "minutes", ForkSpec(), Feed.ORIGIN)
+    outside = tmp_path / "outside"
+    for each in ("input", "checkpoint/state", "fork/input", "fork/checkpoint/state", "state"):
+        (outside / each).mkdir(parents=True)
+        (outside / each / "theirs").touch()
+    before = sorted(outside.rglob("*"))
+    link = data / "drills" / RUN / place
+    if link.exists():
+        link.rename(tmp_path / "real")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside)
+    for fork in (view, None):
+        with pytest.raises(CheckpointError, match="is a symbolic link") as error:
+            forks.clear(RUN, fork)
+        assert "remove the link" in error.value.next_step
+        if place not in ("", "fork", "anew"):
+            break  # of a fork that was never finished the whole folder is removed, and a link in it with it
+    assert sorted(outside.rglob("*")) == before
+
+
+def test_no_fork_is_made_behind_a_link(origin: StreamSpec, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "theirs").mkdir(parents=True)
+    home = tmp_path / "data" / "drills" / RUN
+    home.mkdir(parents=True)
+    (home / "fork").symlink_to(outside)
+    with pytest.raises(DrillAborted, match="is a symbolic link"):
+        make(origin, ForkSpec(), tmp_path / "data")
+    assert [path.name for path in outside.iterdir()] == ["theirs"]
+
+
+def test_nobody_else_can_open_the_folder_of_a_drill(origin: StreamSpec, tmp_path: Path) -> None:
+    before = os.umask(0o000)
+    try:
+        make(origin, ForkSpec(), tmp_path / "data")
+    finally:
+        os.umask(before)
+    for folder in ("drills", f"drills/{RUN}"):
+        assert (tmp_path / "data" / folder).stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o777, "it may hold output for others"

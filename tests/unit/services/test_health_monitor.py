@@ -21,14 +21,23 @@ from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.queries import Part
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
-from streamwarden.services.monitoring.notifiers import due_notifications
+from streamwarden.services.monitoring.messages import Notification
+from streamwarden.services.monitoring.notifiers import Channel
 from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
+from streamwarden.services.monitoring.sending import send_due
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import StreamSpec
 from support.health_windows import spec
 from support.monitored import T0, Stream, by_check, me
+
+
+def sent(store: Store, at: float) -> list[str]:
+    """The checks about which a message is sent at `at`."""
+    messages: list[Notification] = []
+    send_due(store, [Channel("test", messages.append)], at, resend_interval=3600.0)
+    return [message.incident.check for message in messages if message.incident is not None]
 
 
 def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, store: Store) -> None:
@@ -49,7 +58,7 @@ def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, s
     }
     assert health.status is Status.UNKNOWN  # one check does not know: that is not OK
     assert health.problems == ()
-    assert due_notifications(store.incidents, T0, 3600.0) == []
+    assert sent(store, T0) == []
     assert {verdict.check for verdict in store.verdicts.latest("orders")} == set(all_of_a_stream)
     assert set(result.seconds) == {"read", "check", "save"}
 
@@ -133,13 +142,11 @@ def test_an_incident_is_opened_once_told_and_resolved(tmp_path: Path, store: Sto
         return (
             [each.check for each in changes.opened],
             [each.check for each in changes.resolved],
-            [each.incident.check for each in due_notifications(store.incidents, at, 3600.0)],
+            sent(store, at),
         )
 
     assert mine(T0) == (["checkpoint_duration"], [], ["checkpoint_duration"])
-    assert mine(T0 + 60) == ([], [], ["checkpoint_duration"])  # due until somebody claims it
-    (incident,) = store.incidents.open("orders")
-    assert store.incidents.claim_notification(incident, before=None, now=T0 + 61)
+    assert mine(T0 + 60) == ([], [], [])
     assert mine(T0 + 120) == ([], [], [])
     stream.run(range(20, 40), until=T0 + 300)
     assert mine(T0 + 301) == ([], [], [])
@@ -225,11 +232,11 @@ def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp
     stopped = DesiredState(
         stream="orders", desired=Desired.STOPPED, changed_by="ann", reason="new schema", changed_at=T0 - 79_000
     )
-    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+    assert critical() == {"driver_down", "progress_stalled", "restart_loop", "backlog"}
     store.stops.set_desired(stopped)
     assert critical() == set()
     store.stops.set_desired(replace(stopped, desired=Desired.RUNNING))
-    assert critical() == {"progress_stalled", "restart_loop", "backlog"}
+    assert critical() == {"driver_down", "progress_stalled", "restart_loop", "backlog"}
 
 
 def test_evaluations_at_the_same_moment_open_one_incident_a_check(tmp_path: Path, store: Store) -> None:
@@ -282,7 +289,10 @@ def test_a_broker_that_is_down_blinds_no_other_stream(
     began = time.monotonic()
     result = HealthMonitor(store).evaluate([*(stream.spec for stream in topics), killed.spec], T0)
     assert time.monotonic() - began < 40, "one after the other they take 150 s"
-    assert [each.check for each in store.incidents.open("files")] == ["restart_loop"]
+    down, loop = store.incidents.open("files")
+    assert (down.check, down.is_root, loop.check, loop.consequence_of) == (
+        "driver_down", True, "restart_loop", down.incident_id
+    )  # fmt: skip
     for stream in topics:
         (problem,) = result.streams[stream.name].problems
         assert "orders" in problem

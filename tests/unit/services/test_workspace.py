@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import ConfigError, StoreError
+from streamwarden.redaction import REDACTED
 from streamwarden.services.workspace import Workspace
 from support.projects import Project
 
@@ -48,7 +49,7 @@ def test_a_password_of_the_store_never_shows_in_a_repr(project: Project) -> None
     url = "postgresql://ward:s3cr%3Aet@db:5432/streamwarden"
     text = repr(Workspace.open(project.root, store_url=url, environ={}))
     assert "s3cr" not in text
-    assert "postgresql://ward:***@db:5432/streamwarden" in text
+    assert f"postgresql://ward:{REDACTED}@db:5432/streamwarden" in text
 
 
 def test_another_process_opens_the_same_workspace_by_the_environment(project: Project) -> None:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 
 from streamwarden.errors import JobError, LeaseHeld, LeaseLost, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.lifecycle.locations import plain_path, same_place
+from streamwarden.lifecycle.location import plain_path, same_place
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.spark.control import Ending, Reason, cap_log, folder_bytes
 from streamwarden.spark.gate import as_ours
@@ -149,6 +149,7 @@ def test_a_build_that_returns_no_query_is_the_jobs_fault() -> None:
         ("hdfs://namenode:8020/b", "hdfs:///a", False),
         ("s3a://bucket/a", "hdfs:///a", False),
         ("/a", "hdfs:///a", False),
+        ("s3a://bucket/a/", "s3://bucket//a", True),
     ],
 )
 def test_the_checkpoint_may_be_declared_without_its_host(actual: str, declared: str, same: bool) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from streamwarden.stream import Backend, StateSpec
-from streamwarden.tuning.layers import Change, rows_kept
+from streamwarden.tuning.layers import Change, Content, content, files_of_snapshots
 from streamwarden.tuning.recommendation import Decision
 from streamwarden.tuning.state_size import SizeEstimate, advise, predict
 from support.health_windows import spec
@@ -92,26 +92,56 @@ def test_where_versions_are_nearly_all_no_number_is_given_for_a_row() -> None:
     assert "kept versions of rows that changed" in advise(history(reports)).says
 
 
-def change(version: int, total: int, new: int = 0, updated: int = 0) -> Change:
-    return Change(version=version, total=total, new=new, updated=updated)
+def change(version: int, total: int, new: int = 0, updated: int = 0, removed: int = 0) -> Change:
+    return Change(version=version, total=total, new=new, updated=updated, removed=removed)
+
+
+def kept(start: int, changes: list[Change], snapshots: tuple[int, ...]) -> Content:
+    return content(files_of_snapshots(start, changes, snapshots).values())
 
 
 def test_a_snapshot_flushes_what_came_since_the_one_before() -> None:
-    assert rows_kept(0, [change(1, 10, 10), change(2, 20, 10), change(3, 30, 10)], (2, 3)) == 30
+    assert kept(0, [change(1, 10, 10), change(2, 20, 10), change(3, 30, 10)], (2, 3)) == Content(30, 0)
 
 
 def test_four_flushed_files_are_merged_into_one_copy_that_the_next_snapshot_holds() -> None:
     """10 + 10 + 10 + 10 flushed, a copy of these 40, and the last 10: each is kept by one of the snapshots."""
     changes = [change(version, 10 * version, 10) for version in range(1, 6)]
-    assert rows_kept(0, changes, (1, 2, 3, 4, 5)) == 40 + 40 + 10
+    assert kept(0, changes, (1, 2, 3, 4, 5)).rows == 40 + 40 + 10
 
 
 def test_only_files_that_a_kept_snapshot_names_are_there() -> None:
     changes = [change(version, 10 * version, 10) for version in range(1, 6)]
-    assert rows_kept(0, changes, (3,)) == 30
-    assert rows_kept(0, changes, (4, 5)) == 40 + 40 + 10
+    assert kept(0, changes, (3,)).rows == 30
+    assert kept(0, changes, (4, 5)).rows == 40 + 40 + 10
 
 
 def test_rows_from_before_the_history_are_one_copy() -> None:
-    assert rows_kept(100, [change(7, 100, updated=0)], (7,)) == 100
-    assert rows_kept(100, [], ()) == 0
+    assert kept(100, [change(7, 100, updated=0)], (7,)).rows == 100
+    assert kept(100, [], ()) == Content(0, 0)
+
+
+def test_a_removed_row_leaves_a_tombstone_until_the_next_merge() -> None:
+    """Windows that close: each batch opens ten and removes those of the batch before."""
+    changes = [change(version, 10, 10, removed=10) for version in range(1, 6)]
+    files = files_of_snapshots(10, changes, (1, 2, 3, 4, 5))
+    assert content([files[4]]) == Content(10 + 40, 40)
+    assert content([files[5]]) == Content(10 + 10, 10), "one copy of the rows, and the newest flush"
+
+
+def test_a_removal_is_a_key_without_a_value_in_the_changelogs() -> None:
+    """Half of the changes of a stream of windows are removals: to count them as rows made it 69 % too large."""
+    swap = {"numRowsTotal": 1000, "numRowsUpdated": 1000, "numRowsRemoved": 1000, "memoryUsedBytes": 1}
+    found = predicted(predict(history([batch(n, **swap) for n in range(25)], files=files(snapshots=((),) * 4))))
+    one_key, one_row = 0.3 * (16 + 8), 0.3 * (72 + 8)
+    assert found.size == pytest.approx(24_000 * (one_row + one_key), rel=0.01)
+
+
+def test_a_row_takes_what_the_snapshots_show() -> None:
+    """Keys that are alike compress well in sorted files. The changelogs, which are not sorted, do not show that."""
+    measured = {5: 25_000 * 12.0, 10: 25_000 * 12.0}
+    found = predicted(predict(history(grown(24), files=files(snapshot_bytes=measured))))
+    guessed = predicted(predict(history(grown(24))))
+    assert "median of 2 snapshots" in found.how
+    assert "from the changelogs' compression" in guessed.how
+    assert found.size < guessed.size

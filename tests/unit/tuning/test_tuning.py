@@ -4,8 +4,10 @@ import math
 
 import pytest
 
+from streamwarden.health.checks import batch_longer_than_trigger
+from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.settings import DELTAS
-from streamwarden.stream import Backend, ExecutorsSpec, SparkSpec, StateSpec, TriggerSpec
+from streamwarden.stream import Backend, ExecutorsSpec, HealthSpec, SparkSpec, StateSpec, TriggerSpec
 from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, trigger
 from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.history import History
@@ -230,14 +232,43 @@ def test_the_two_parts_of_a_batch_are_told_apart_by_its_rows() -> None:
     assert advice.status is Decision.KEEP
 
 
-def test_a_trigger_that_is_too_short_is_lengthened() -> None:
-    advice = trigger.advise(varied(spec(trigger=TriggerSpec(processing_time=1.0))))
-    assert advice.status is Decision.CHANGE
-    assert advice.settings == {"trigger.processing_time": "2 seconds"}
+def judged(found: History) -> Status:
+    return found.judge(batch_longer_than_trigger.CHECK).status
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 10.0, 60.0])
+def test_the_check_and_the_advice_never_contradict_each_other(seconds: float) -> None:
+    """An alarm is never answered with "leave it", and with the recommended trigger the same batches raise none."""
+    found = varied(spec(trigger=TriggerSpec(processing_time=seconds)))
+    advice = trigger.advise(found)
+    alarm = judged(found) in (Status.WARNING, Status.CRITICAL)
+    assert (advice.status is Decision.CHANGE) == (alarm or numbers(advice)["batch"] > 0.8 * seconds)
+    if alarm:
+        assert "batch_longer_than_trigger" in advice.says
+        value = float(advice.settings["trigger.processing_time"].split()[0])
+        assert judged(varied(spec(trigger=TriggerSpec(processing_time=value)))) is Status.OK
+
+
+def test_a_trigger_that_batches_nearly_fill_is_lengthened() -> None:
+    """No alarm yet, but a slow batch delays the next: 4.5 s of 5 s."""
+    found = history([batch(n, seconds=4.5) for n in range(30)], spec(trigger=TriggerSpec(processing_time=5.0)))
+    advice = trigger.advise(found)
+    assert judged(found) is Status.OK
+    assert (advice.status, advice.settings) == (Decision.CHANGE, {"trigger.processing_time": "6 seconds"})
+
+
+def test_the_limits_of_the_stream_count() -> None:
+    """Its owner allows batches of three triggers: no alarm, but there is no room left."""
+    loose = spec(
+        trigger=TriggerSpec(processing_time=2.0),
+        health=HealthSpec(thresholds={"batch_longer_than_trigger": {"warning": 3.0, "critical": 5.0}}),
+    )
+    assert judged(varied(loose)) is Status.OK
+    assert "so that a slow one delays the next" in trigger.advise(varied(loose)).says
 
 
 def test_no_trigger_helps_where_rows_come_faster_than_they_are_read() -> None:
-    advice = trigger.advise(varied(slower=4.0))
+    advice = trigger.advise(varied(spec(trigger=TriggerSpec(processing_time=5.0)), slower=4.0))
     assert advice.status is Decision.CHANGE
     assert "no trigger is long enough" in advice.says
     assert advice.settings == {}
@@ -271,6 +302,23 @@ def test_the_rate_needed_stands_beside_the_best_that_was_seen() -> None:
     assert got["rate needed"] == pytest.approx(100 * 1.1, rel=0.01)
     assert got["rate seen"] == 500
     assert advice.status is Decision.KEEP
+
+
+def test_the_first_batch_of_a_long_history_is_not_the_drivers_first() -> None:
+    """The driver started 25 minutes ago. The history holds its newest 30 batches; the store knows its first."""
+    first, newest = batch(0), [batch(number) for number in range(150, 180)]
+    driver_of = (driver(1, first.at - 27.6, run_id=RUN, started_at=first.at - 1),)
+    known = history(newest, drivers=driver_of, first_reports={RUN: first})
+    assert numbers(capacity.advise(known))["restart"] == pytest.approx(29.6)
+    assert capacity.advise(history(newest, drivers=driver_of, first_reports={})).status is Decision.UNKNOWN
+
+
+def test_a_wait_for_input_is_not_part_of_a_restart() -> None:
+    """The query ran after 20 s; the first file came an hour later."""
+    first = batch(0)
+    waited = (driver(1, first.at - 3620, run_id=RUN, started_at=first.at - 3600),)
+    found = history([batch(number) for number in range(30)], drivers=waited)
+    assert numbers(capacity.advise(found))["restart"] == pytest.approx(20 + 5 + 2)
 
 
 def test_a_stream_that_cannot_catch_up_is_told() -> None:

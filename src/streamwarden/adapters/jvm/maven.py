@@ -15,6 +15,9 @@ from streamwarden.errors import ProcessError
 KAFKA: Final = Path(__file__).parent / "jars" / "kafka.xml"
 """What a driver needs to read and write Kafka."""
 
+KAFKA_BROKER: Final = Path(__file__).parent / "jars" / "kafka-broker.xml"
+"""Kafka itself, for `dev kafka`."""
+
 S3: Final = Path(__file__).parent / "jars" / "s3.xml"
 """What a driver needs for `s3a://` paths."""
 

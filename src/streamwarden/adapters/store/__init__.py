@@ -5,6 +5,7 @@ own logs and the truth about processes in their folders: a store that is down co
 
     store        Store, the only entry point
     tables       the columns of each table; migrations/ creates them
+    text         how text enters a column: without secrets, and without what a database cannot keep
     database     connections and transactions; explain: errors as StoreError
     leases, drivers, queries, stops, batches, measurements, verdicts, incidents, journals: one repository each
     merging      merges reports and logs of one batch into one row, in any order

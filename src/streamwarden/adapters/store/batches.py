@@ -123,6 +123,25 @@ class SqlBatchRepository:
         found = self._database.read(select)
         return {stream: tuple(to_batch(_read(row)) for row in reversed(rows)) for stream, rows in found.items()}
 
+    def first_of_runs(self, stream: str, runs: Sequence[str]) -> dict[str, Progress]:
+        """Run id -> report of its first batch, of those of `runs` that the store still has."""
+        mine = batches.c.stream == stream, batches.c.run_id.in_(runs), batches.c.executed
+        first = sa.select(sa.func.min(batches.c.batch_id)).where(*mine).group_by(batches.c.query_id, batches.c.run_id)
+        query = batches.select().where(*mine, batches.c.batch_id.in_(first)).order_by(batches.c.batch_id.desc())
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        found = (to_batch(_read(row)).progress for row in rows)
+        return {report.run_id: report for report in found if report is not None}
+
+    def rows_since(self, streams: Sequence[str], since: float) -> dict[str, int]:
+        """Input rows of the batches of each stream at or after `since`; a stream without such a batch is left out."""
+        query = (
+            sa.select(batches.c.stream, sa.func.sum(batches.c.rows).label("rows"))
+            .where(batches.c.stream.in_(streams), batches.c.at >= since, batches.c.executed)
+            .group_by(batches.c.stream)
+        )
+        found = self._database.read(lambda connection: connection.execute(query).all())
+        return {row.stream: int(row.rows or 0) for row in found}
+
     def get(self, stream: str, query_id: str, batch_id: int) -> Batch | None:
         row = self._database.read(lambda connection: _find(connection, (stream, query_id, batch_id)))
         return None if row is None else to_batch(row)

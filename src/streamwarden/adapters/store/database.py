@@ -6,9 +6,11 @@ new and empty store without any lease.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sqlite3
+import stat
 import weakref
 from collections.abc import Callable
 from functools import cache
@@ -23,13 +25,17 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DisconnectionError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import Pool, QueuePool
 
+from streamwarden import disk
 from streamwarden.adapters.store.explain import Explanation, explain
 from streamwarden.errors import StoreError
+from streamwarden.redaction import is_secret, redacted_text, remember
 
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 5
 """A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
+
+_EARLIER_MODE: Final = 0o644
 
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
@@ -50,6 +56,8 @@ class Database:
 
     def __init__(self, url: str, *, busy_timeout: float = 2.0) -> None:
         self._url = _parse(url)
+        if self._url.password not in (self._url.username, self._url.database, self._url.host):
+            remember(self._url.password)
         self.busy_timeout = busy_timeout
         self.where = safe_url(self._url)
         self.path = Path(self._url.database or "") if self._url.get_backend_name() == "sqlite" else None
@@ -80,7 +88,7 @@ class Database:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644))
+            _make_private(self.path)
             connection = self._open_sqlite(self.path)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -151,11 +159,23 @@ class Database:
 
     def _translate(self, error: BaseException) -> StoreError:
         explained: Explanation = explain(error, path=self.path, busy_timeout=self.busy_timeout)
-        observed = explained.observed
-        if self._url.password:
+        observed = redacted_text(explained.observed)
+        if self._url.password:  # however short it is
             observed = observed.replace(str(self._url.password), "***")
         kind = StoreBusy if explained.busy else StoreError
         return kind(observed, expected=explained.expected, where=f"store {self.where}", next_step=explained.next_step)
+
+
+def _make_private(path: Path) -> None:
+    """Create the file, for its owner alone: SQLite gives its log and its index the mode of the database. A file with
+    the mode that earlier versions gave it becomes private; any other mode is somebody's choice."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, disk.PRIVATE)
+    try:
+        if stat.S_IMODE(os.fstat(handle).st_mode) == _EARLIER_MODE:
+            with contextlib.suppress(PermissionError):  # the file of another user, who let this one write to it
+                os.fchmod(handle, disk.PRIVATE)
+    finally:
+        os.close(handle)
 
 
 def insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
@@ -185,10 +205,7 @@ def _upsert(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> sa.Inser
 
 def safe_url(url: URL) -> str:
     """The URL with passwords masked, also those in its query."""
-    secret = ("pass", "pwd", "secret", "token", "key")
-    masked = {
-        name: "***" if any(part in name.lower() for part in secret) else value for name, value in url.query.items()
-    }
+    masked = {name: "***" if is_secret(name) else value for name, value in url.query.items()}
     return url.set(query=masked).render_as_string(hide_password=True)
 
 

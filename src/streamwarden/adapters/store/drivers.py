@@ -12,7 +12,8 @@ from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, insert
 from streamwarden.adapters.store.rows import process_columns, read_process
-from streamwarden.adapters.store.tables import driver_events, drivers, to_json
+from streamwarden.adapters.store.tables import driver_events, drivers
+from streamwarden.adapters.store.text import to_json
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitRecord, ProcessIdentity
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database
-from streamwarden.adapters.store.tables import incidents
+from streamwarden.adapters.store.tables import desired_states, incidents
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import owner
+from streamwarden.lifecycle.stop import Desired
+
+_OPEN: Final = incidents.select().where(incidents.c.resolved_at.is_(None)).order_by(incidents.c.opened_at)
 
 
 class SqlIncidentRepository:
@@ -22,8 +26,30 @@ class SqlIncidentRepository:
 
     def open(self, stream: str | None = None) -> Sequence[Incident]:
         """Unresolved incidents, oldest first."""
-        query = incidents.select().where(incidents.c.resolved_at.is_(None)).order_by(incidents.c.opened_at)
-        return self._read(query, stream)
+        return self._read(_OPEN, stream)
+
+    def alarming(self) -> Sequence[Incident]:
+        """Unresolved incidents of the streams that should not be stopped, oldest first.
+
+        Both are read in one transaction, so a stop that was requested before silences every incident of its stream.
+        """
+        stopped = sa.select(desired_states.c.stream).where(desired_states.c.desired == Desired.STOPPED.value)
+
+        def select(connection: Connection) -> tuple[Incident, ...]:
+            silent = frozenset(connection.execute(stopped).scalars())
+            return tuple(each for each in map(_incident, connection.execute(_OPEN)) if owner(each.stream) not in silent)
+
+        return self._database.read(select)
+
+    def ended(self, since: float) -> Sequence[Incident]:
+        """Incidents that were resolved at or after `since` (Unix seconds), oldest first."""
+        query = incidents.select().where(incidents.c.resolved_at >= since).order_by(incidents.c.resolved_at)
+        return self._read(query, None)
+
+    def consequences(self, incident_id: str) -> Sequence[Incident]:
+        """The consequences of this incident, open or resolved, oldest first."""
+        query = incidents.select().where(incidents.c.consequence_of == incident_id).order_by(incidents.c.opened_at)
+        return self._read(query, None)
 
     def save(self, incident: Incident) -> None:
         """Insert or replace by id. Raises StoreError for a second open incident of one stream and check.
@@ -40,10 +66,9 @@ class SqlIncidentRepository:
             "opened_at": incident.opened_at,
             "updated_at": incident.updated_at,
             "resolved_at": incident.resolved_at,
-            "notified_at": incident.notified_at,
-            "notified_status": incident.notified_status and incident.notified_status.value,
             "reason": incident.reason,
             "advice": incident.advice,
+            "consequence_of": incident.consequence_of,
         }
 
         def put(connection: Connection) -> bool:
@@ -54,8 +79,6 @@ class SqlIncidentRepository:
             if known is None:
                 connection.execute(incidents.insert().values(row))
                 return True
-            if (known.notified_at or 0) > (incident.notified_at or 0):
-                row.update(notified_at=known.notified_at, notified_status=known.notified_status)
             connection.execute(incidents.update().where(this).values(row))
             return True
 
@@ -69,31 +92,6 @@ class SqlIncidentRepository:
     def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
-
-    def unannounced(self, since: float) -> Sequence[Incident]:
-        """Incidents resolved since `since` (Unix seconds), oldest first, whose opening was notified but whose
-        resolution was not."""
-        query = incidents.select().where(
-            incidents.c.resolved_at >= since,
-            incidents.c.notified_at.is_not(None),
-            incidents.c.notified_status != Status.OK.value,
-        )
-        return self._read(query.order_by(incidents.c.resolved_at), None)
-
-    def claim_notification(self, incident: Incident, *, before: float | None, now: float) -> bool:
-        """Atomically claim the right to notify: True to exactly one caller.
-
-        Granted if no process notified later than `before`; with None, if no process notified yet.
-        """
-        free: sa.ColumnElement[bool] = incidents.c.notified_at.is_(None)
-        if before is not None:
-            free = sa.or_(free, incidents.c.notified_at <= before)
-        claim = (
-            incidents.update()
-            .where(incidents.c.incident_id == incident.incident_id, free)
-            .values(notified_at=now, notified_status=incident.status.value)
-        )
-        return self._database.write(lambda connection: connection.execute(claim).rowcount) == 1
 
     def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
         if stream is not None:
@@ -121,9 +119,8 @@ def _incident(row: Row[Any]) -> Incident:
         updated_at=row.updated_at,
         reason=row.reason,
         advice=row.advice,
+        consequence_of=row.consequence_of,
         peak=Status(row.peak),
         good=row.good,
         resolved_at=row.resolved_at,
-        notified_at=row.notified_at,
-        notified_status=None if row.notified_status is None else Status(row.notified_status),
     )

@@ -25,9 +25,10 @@ from sqlalchemy.engine import Connection, Row
 from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.rows import process_columns, read_process
 from streamwarden.adapters.store.tables import leases
+from streamwarden.adapters.store.text import storable
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.lease import Claim, Lease, Liveness, is_held, stream_resource, whereabouts
+from streamwarden.lifecycle.lease import Claim, Lease, Liveness, is_held, resource_of, stream_resource, whereabouts
 
 SAME_TIME: Final = 2.0
 """Seconds by which a host's clock may differ from the store's before the difference is corrected. A lease lasts 30."""
@@ -51,7 +52,7 @@ class SqlLeaseRepository:
 
         A living holder that asks again gets its own lease, so that a claim whose answer was lost can be repeated.
         """
-        resources = (stream_resource(stream), *sorted(set(checkpoints)))
+        resources = (stream_resource(stream), *self._spellings(checkpoints))
 
         def claim(connection: Connection) -> Lease:
             offset = self._offset(connection)
@@ -83,7 +84,7 @@ class SqlLeaseRepository:
             LeaseHeld: another driver has one of them; `lease` stays as it is.
             LeaseLost: `lease` is no longer the current one.
         """
-        wanted = tuple(sorted({*lease.checkpoints, *checkpoints}))
+        wanted = tuple(sorted({*lease.checkpoints, *self._spellings(checkpoints)}))
         resources = (stream_resource(lease.stream), *wanted)
 
         def more(connection: Connection) -> Lease:
@@ -132,23 +133,43 @@ class SqlLeaseRepository:
         self._database.write(give_back)
 
     def current(self, resource: str) -> Lease | None:
-        """The newest lease on `resource`, live or not, with every claim that its holder has."""
+        """The newest lease on `resource`, live or not, with every claim that its holder has.
+
+        A driver of an earlier version may hold a checkpoint as its file spells it, so that spelling is looked up, too.
+        """
 
         def find(connection: Connection) -> Lease | None:
-            lease = _current(connection, (resource,), lock=False).get(resource)
-            return None if lease is None else _shifted(_whole(connection, lease), -self._offset(connection))
+            found = _current(connection, {resource, resource_of(resource)}, lock=False).values()
+            if not found:
+                return None
+            lease = max(found, key=lambda each: (each.released_at is None, each.acquired_at))
+            return _shifted(_whole(connection, lease), -self._offset(connection))
 
         return self._database.read(find)
 
     def history(self, resource: str) -> tuple[Lease, ...]:
         """Every lease that was ever granted on `resource`, oldest first, each with this one claim."""
-        query = leases.select().where(leases.c.checkpoint_key == _key(resource)).order_by(leases.c.token)
+        key = _key(resource_of(resource))
+        query = leases.select().where(leases.c.checkpoint_key == key).order_by(leases.c.token)
 
         def find(connection: Connection) -> tuple[Lease, ...]:
             offset = self._offset(connection)
             return tuple(_shifted(_read(row), -offset) for row in connection.execute(query))
 
         return self._database.read(find)
+
+    def _spellings(self, checkpoints: Iterable[str]) -> list[str]:
+        """The resources of `checkpoints`, and every other spelling of them that a lease holds.
+
+        Earlier versions claimed a checkpoint as its file spelled it. A claim covers such a spelling, too: a driver that
+        still runs with it excludes the claimant, and a driver that comes back after its lease was replaced finds a
+        higher token. Links are resolved outside of the transaction, because storage that hangs must block this claim
+        alone.
+        """
+        wanted = {resource_of(each) for each in checkpoints}
+        query = sa.select(leases.c.checkpoint).where(leases.c.superseded_at.is_(None), leases.c.released_at.is_(None))
+        held = self._database.read(lambda connection: connection.execute(query).scalars().all())
+        return sorted(wanted | {each for each in held if resource_of(each) in wanted})
 
     def _offset(self, connection: Connection) -> float:
         """Seconds by which the store's clock is ahead of this host's. A file has its host's clock."""
@@ -213,11 +234,11 @@ def _order(claim: Claim) -> str:
 
 def _current(connection: Connection, resources: Iterable[str], *, lock: bool) -> dict[str, Lease]:
     """The current row of each resource that has one, as a lease of one claim; locked in the order of the keys."""
-    keys = [_key(resource) for resource in resources]
-    query = leases.select().where(leases.c.checkpoint_key.in_(keys), leases.c.superseded_at.is_(None))
+    of = {_key(resource): resource for resource in resources}
+    query = leases.select().where(leases.c.checkpoint_key.in_(of), leases.c.superseded_at.is_(None))
     query = query.order_by(leases.c.checkpoint_key)
     rows = connection.execute(query.with_for_update() if lock else query)
-    return {row.checkpoint: _read(row) for row in rows}
+    return {of[row.checkpoint_key]: _read(row) for row in rows}
 
 
 def _of_stream(connection: Connection, stream: str) -> list[Lease]:
@@ -293,7 +314,7 @@ def _extend(connection: Connection, lease: Lease) -> None:
 
 
 def _key(resource: str) -> str:
-    return hashlib.sha256(resource.encode()).hexdigest()
+    return hashlib.sha256(storable(resource).encode()).hexdigest()
 
 
 def _read(row: Row[Any]) -> Lease:

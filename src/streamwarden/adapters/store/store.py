@@ -7,9 +7,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from streamwarden.adapters.store.airflow_servers import SqlAirflowServerRepository
 from streamwarden.adapters.store.batches import SqlBatchRepository
 from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.deliveries import SqlDeliveryRepository
+from streamwarden.adapters.store.drill_schedules import SqlDrillScheduleRepository
 from streamwarden.adapters.store.drivers import SqlDriverRepository
+from streamwarden.adapters.store.evaluations import SqlEvaluationRepository
 from streamwarden.adapters.store.incidents import SqlIncidentRepository
 from streamwarden.adapters.store.journals import SqlJournalRepository
 from streamwarden.adapters.store.leases import SqlLeaseRepository
@@ -60,11 +64,15 @@ class Store:
         self.drivers = SqlDriverRepository(self._database)
         self.queries = SqlQueryRepository(self._database)
         self.stops = SqlStopRepository(self._database)
+        self.airflow_servers = SqlAirflowServerRepository(self._database)
         self.batches = SqlBatchRepository(self._database)
         self.measurements = SqlMeasurementRepository(self._database)
         self.verdicts = SqlVerdictRepository(self._database)
         self.incidents = SqlIncidentRepository(self._database)
         self.journals = SqlJournalRepository(self._database)
+        self.evaluations = SqlEvaluationRepository(self._database)
+        self.deliveries = SqlDeliveryRepository(self._database)
+        self.drill_schedules = SqlDrillScheduleRepository(self._database)
 
     def __repr__(self) -> str:
         return f"Store({self.where})"

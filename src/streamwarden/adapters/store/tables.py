@@ -1,19 +1,15 @@
 """The tables of the store. Times are Unix seconds, sizes are bytes; columns named `*_ms` are milliseconds.
 
-JSON is kept as text, so that every database keeps it byte for byte and none needs a JSON type.
+The type of a column of text says how its text enters the store; see `text`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Set
-from enum import Enum
-from pathlib import PurePath
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator
+
+from streamwarden.adapters.store.text import JsonText, Name, Place, Prose
 
 metadata: Final = sa.MetaData(
     naming_convention={
@@ -24,38 +20,8 @@ metadata: Final = sa.MetaData(
 )
 
 
-class JsonText(TypeDecorator[Any]):
-    """A JSON value kept as text."""
-
-    impl = sa.Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else to_json(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(value)
-
-
-def to_json(value: object) -> str:
-    """JSON text of `value`; mappings, sets, enums and paths become what JSON has. Raises TypeError for others."""
-    return json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Set):
-        return sorted(value, key=repr)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} cannot be kept as JSON: {value!r:.100}")
-
-
 def _name(column: str, comment: str = "", **options: Any) -> sa.Column[str]:
-    return sa.Column(column, sa.String(255), comment=comment or None, **options)
+    return sa.Column(column, Name, comment=comment or None, **options)
 
 
 def _time(column: str, comment: str = "", **options: Any) -> sa.Column[float]:
@@ -88,7 +54,7 @@ batches: Final = sa.Table(
     _count("malformed", "of these, rows that could not be used; they go to the quarantine, if the stream declares one"),
     _time("watermark", "event-time watermark in force"),
     _name("origin", "progress: Spark reported the batch; logs: its report was lost", nullable=False),
-    sa.Column("progress", sa.Text, comment="Spark's report, JSON as received"),
+    sa.Column("progress", Prose, comment="Spark's report, JSON as received"),
     sa.Index("ix_batches_stream_at", "stream", "at"),
     comment="One row a micro-batch; raw, kept for days",
 )
@@ -162,7 +128,7 @@ leases: Final = sa.Table(
     metadata,
     _name("checkpoint_key", "SHA-256 of `checkpoint`: a path may be longer than an index takes", primary_key=True),
     _count("token", "fencing token: grows with each new holder", primary_key=True, autoincrement=False),
-    sa.Column("checkpoint", sa.Text, nullable=False, comment="what is claimed: a checkpoint, or `stream:NAME`"),
+    sa.Column("checkpoint", Place, nullable=False, comment="what is claimed: a checkpoint, or `stream:NAME`"),
     _name("stream", nullable=False),
     _name("holder", "driver id", nullable=False),
     _name("host"),
@@ -188,9 +154,9 @@ drivers: Final = sa.Table(
     metadata,
     _name("driver_id", primary_key=True),
     _name("stream", nullable=False),
-    sa.Column("checkpoint", sa.Text, nullable=False),
+    sa.Column("checkpoint", Place, nullable=False),
     _count("token", "fencing token of its lease", nullable=False),
-    sa.Column("folder", sa.Text, nullable=False, comment="its log and its files"),
+    sa.Column("folder", Place, nullable=False, comment="its log and its files"),
     _name("launched_by", nullable=False),
     _time("launched_at", nullable=False),
     _name("host"),
@@ -211,7 +177,7 @@ queries: Final = sa.Table(
     metadata,
     _name("stream", primary_key=True),
     _name("name", "within the stream; empty for its only query", primary_key=True),
-    sa.Column("checkpoint", sa.Text, nullable=False),
+    sa.Column("checkpoint", Place, nullable=False),
     sa.Column("trigger", JsonText, nullable=False, comment="as the query itself has it"),
     _name("driver_id", "driver of the newest run", nullable=False),
     _name("query_id", nullable=False),
@@ -219,7 +185,7 @@ queries: Final = sa.Table(
     _time("first_at", "when the query was first seen", nullable=False),
     _time("started_at", "when the newest run started", nullable=False),
     _time("ended_at", "when that run ended; a killed driver could not tell"),
-    sa.Column("error", sa.Text, comment="why it ended; empty if it was stopped or came to its end"),
+    sa.Column("error", Prose, comment="why it ended; empty if it was stopped or came to its end"),
     comment="One row a query of a stream, as its newest run has it",
 )
 
@@ -242,7 +208,7 @@ stop_requests: Final = sa.Table(
     _serial(),
     _name("driver_id", nullable=False),
     _name("requested_by", nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("reason", Prose, nullable=False),
     _time("requested_at", nullable=False),
     _time("batch_deadline", "SIGTERM is due", nullable=False),
     _time("kill_deadline", "SIGKILL is due", nullable=False),
@@ -257,9 +223,17 @@ desired_states: Final = sa.Table(
     _name("stream", primary_key=True),
     _name("desired", nullable=False),
     _name("changed_by", nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("reason", Prose, nullable=False),
     _time("changed_at", nullable=False),
     comment="What people want of a stream",
+)
+
+airflow_servers: Final = sa.Table(
+    "airflow_servers",
+    metadata,
+    _name("url", "address of the API server; it holds no account", primary_key=True),
+    _time("seen_at", "when a task of that installation last recorded it", nullable=False),
+    comment="Airflow installations that run the streams of this store",
 )
 
 
@@ -269,8 +243,8 @@ def _verdict_columns() -> tuple[sa.Column[Any], ...]:
         _time("at", nullable=False),
         sa.Column("value", sa.Double),
         _name("unit", nullable=False),
-        sa.Column("reason", sa.Text, nullable=False),
-        sa.Column("advice", sa.Text, nullable=False),
+        sa.Column("reason", Prose, nullable=False),
+        sa.Column("advice", Prose, nullable=False),
         sa.Column("evidence", JsonText, nullable=False),
     )
 
@@ -307,10 +281,9 @@ incidents: Final = sa.Table(
     _time("opened_at", nullable=False),
     _time("updated_at", nullable=False),
     _time("resolved_at"),
-    _time("notified_at"),
-    _name("notified_status"),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("advice", sa.Text, nullable=False),
+    sa.Column("reason", Prose, nullable=False),
+    sa.Column("advice", Prose, nullable=False),
+    _name("consequence_of", "the incident that caused this one; empty for a root incident: only root incidents notify"),
     sa.Index("ix_incidents_stream_opened_at", "stream", "opened_at"),
     comment="Open and past problems; at most one open of a stream and a check",
 )
@@ -333,7 +306,7 @@ drills: Final = sa.Table(
     _time("ended_at"),
     _name("status", "did the drill complete", nullable=False),
     sa.Column("deviated", sa.Boolean, comment="did the system deviate; empty when nobody can tell"),
-    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("reason", Prose, nullable=False),
     sa.Column("facts", JsonText, nullable=False),
     sa.Index("ix_drills_started_at", "started_at"),
     comment="Drill runs",
@@ -347,8 +320,41 @@ journal_entries: Final = sa.Table(
     _name("step", nullable=False),
     _time("at", nullable=False),
     _name("kind", nullable=False),
-    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("message", Prose, nullable=False),
     sa.Column("data", JsonText, nullable=False),
     sa.Index("ix_journal_entries_run_id", "run_id"),
     comment="What a drill saw, in order; only ever added to",
+)
+
+evaluations: Final = sa.Table(
+    "evaluations",
+    metadata,
+    _name("evaluator", "dag, watch or shell", primary_key=True),
+    _name("host", primary_key=True),
+    _time("at", "when the evaluation was completed", nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False, comment="how long it took"),
+    _count("streams", "streams that were judged", nullable=False),
+    _count("failures", "files and services that could not be read", nullable=False),
+    comment="The newest evaluation of each kind of process and host; a round that fails leaves no row",
+)
+
+deliveries: Final = sa.Table(
+    "deliveries",
+    metadata,
+    _name("subject", "an incident's id, or `crash:DRIVER`, `run:DAG:RUN`", primary_key=True),
+    _name("channel", "empty: every channel that has no row itself", primary_key=True),
+    _time("sent_at", "empty if no message was accepted yet"),
+    _name("sent_status", "status of the incident in that message"),
+    _time("failed_at", "when the channel refused the newest message"),
+    _count("attempts", "grows with each claim", nullable=False),
+    comment="What each channel was sent last of each incident and event; a row is claimed before a message is sent",
+)
+
+drill_schedules: Final = sa.Table(
+    "drill_schedules",
+    metadata,
+    _name("drill", primary_key=True),
+    sa.Column("schedule", sa.Text, nullable=False),
+    _time("since", "when this schedule was first seen not paused", nullable=False),
+    comment="The drills that Airflow runs on a schedule; a paused drill has no row",
 )

@@ -114,11 +114,13 @@ class Fault(Protocol):
 
     Args:
         aftermath: what becomes of the struck driver.
+        event: the fault as a person who is not an engineer calls it, as the subject of a sentence about the stream.
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
         needs_outage: the drill's file must say how a service is stopped (`fault.outage`), which no other fault allows.
     """
 
     aftermath: ClassVar[Aftermath]
+    event: ClassVar[str]
     feed: ClassVar[Feed] = Feed.ORIGIN
     needs_outage: ClassVar[bool] = False
 

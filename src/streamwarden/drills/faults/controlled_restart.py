@@ -26,6 +26,7 @@ class ControlledRestart(Fault):
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    event: ClassVar[str] = "a planned restart"
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         if not context.observe().alive:

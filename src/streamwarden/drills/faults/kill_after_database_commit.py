@@ -22,6 +22,7 @@ FITTING: Final = {"database": FaultKind.KILL_AFTER_DATABASE_COMMIT, "broker": Fa
 class KillAfterDatabaseCommit(KillDriver):
     """Proof: that of KillDriver, and the database has batch N too."""
 
+    event: ClassVar[str] = "a crash just after the database had committed a batch"
     missed: ClassVar[str] = "no batch was caught between the database's commit and Spark's"
     place: ClassVar[str] = "database"
     service: ClassVar[str] = "database"

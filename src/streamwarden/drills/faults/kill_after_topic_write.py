@@ -16,6 +16,7 @@ from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatab
 class KillAfterTopicWrite(KillAfterDatabaseCommit):
     """Proof: that of KillDriver, and the topic has records of batch N."""
 
+    event: ClassVar[str] = "a crash while a batch was being written to its topic"
     missed: ClassVar[str] = "no batch was caught between its first record in the topic and its commit"
     place: ClassVar[str] = "topic"
     service: ClassVar[str] = "broker"

@@ -29,6 +29,7 @@ class KillDriver(Fault):
     """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not."""
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    event: ClassVar[str] = "a crash in mid-batch"
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:

@@ -34,6 +34,7 @@ class KillExecutor(Fault):
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    event: ClassVar[str] = "the loss of an executor in mid-batch"
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """In local mode the driver does the executors' work."""

@@ -26,6 +26,7 @@ class PartitionsAdded(Fault):
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    event: ClassVar[str] = "the addition of partitions to its topic"
     feed: ClassVar[Feed] = Feed.GROWING
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:

@@ -42,6 +42,7 @@ class RetentionPassed(Fault):
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    event: ClassVar[str] = "the expiry of records that it had not read"
     feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = LOST_INPUT
 

@@ -42,6 +42,7 @@ class ServiceOutage(Fault):
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    event: ClassVar[str] = "an outage of its broker or its database"
     needs_outage: ClassVar[bool] = True
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:

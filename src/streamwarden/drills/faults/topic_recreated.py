@@ -38,6 +38,7 @@ class TopicRecreated(Fault):
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    event: ClassVar[str] = "the deletion of its topic"
     feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = TOPIC_RECREATED
 

@@ -81,7 +81,7 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
         DrillStep.STEADY_STATE,
         "forked",
         f"{fork.stream} was made from {fork.origin}; it starts after {start} and has "
-        f"{fork.unseen:,} input {fork.what}s to read{_of_own_topic(fork)}",
+        f"{fork.unseen:,} input {fork.what}s to read{fork.own_topic}",
         batch=fork.batch,
         unseen=fork.unseen,
         what=fork.what,
@@ -89,12 +89,6 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
         input_digest=fork.input_digest,
     )
     return fork
-
-
-def _of_own_topic(fork: ForkView) -> str:
-    if fork.copied is None:
-        return ""
-    return f" from the topic {fork.copied.topic}: a copy of {fork.copied.origin}, read back and equal to it"
 
 
 def _require_work(fork: ForkView, spec: DrillSpec) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from streamwarden.health.causes import PROGRESS_STALLED, STANDING_STILL
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, is_recent, one_batch, standing, still_holds
 from streamwarden.health.series import batch_seconds, current_batches, reports
@@ -205,6 +206,8 @@ CHECK = Check(
     target="< 10 minutes of work",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "work that waits, at the current speed"),
     judge=check,
+    consequence_of=(*STANDING_STILL, PROGRESS_STALLED),
+    raise_after=1,
     reads=(
         "In real-time mode: the time of the last commit - the timestamp of the oldest record that it did not reach, "
         "as the broker reports it. Otherwise, or if the broker does not report it, the first of these that is known: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import reports
@@ -36,6 +37,8 @@ CHECK = Check(
     target="< 1 trigger interval",
     thresholds=limits(1.0, 5.0, ValueUnit.TIMES, "batch duration in trigger intervals"),
     judge=check,
+    consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`batchDuration` (`durationMs.triggerExecution` in older reports) / the interval of the query's own trigger. "
         "In real-time mode a batch lasts `trigger.real_time` by design: the time beyond that, in which rows wait, is "

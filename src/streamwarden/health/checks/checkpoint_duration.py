@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import checkpoint_seconds, cores, reports
@@ -35,6 +36,8 @@ CHECK = Check(
     target="< 10 s",
     thresholds=limits(10.0, 30.0, ValueUnit.SECONDS, "wall time of one batch's checkpoint"),
     judge=check,
+    consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`durationMs.walCommit` + `durationMs.commitOffsets`, which are wall time, plus the state commit: "
         "`stateOperators[].commitTimeMs` is a sum over the operator's tasks, so it is divided by the actual "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, still_holds
 from streamwarden.health.series import reports
@@ -98,6 +99,9 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    consequence_of=NOT_RUNNING,
+    while_running=True,
+    raise_after=1,
     reads=(
         "`stateOperators[].numRowsDroppedByWatermark`, summed over operators, / `numInputRows`, over the newest 20 "
         "batches with rows; an alarm needs drops in three of them. Spark counts after the partial aggregation, so with "

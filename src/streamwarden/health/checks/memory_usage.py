@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.executors import ExecutorSnapshot, executor_snapshots, has_executors
 from streamwarden.health.series import FRESH, latest_measured, measured, reports
@@ -108,6 +109,7 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    consequence_of=NOT_RUNNING,
     judges=DRIVERS,
     reads=(
         "The measurement `resident_bytes` (resident memory of the driver's process tree: JVM, Python, workers, taken "

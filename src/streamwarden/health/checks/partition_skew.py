@@ -56,6 +56,7 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    raise_after=1,
     reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator.",
     unknown="The checkpoint's state could not be read, or it has none.",
     advice=(

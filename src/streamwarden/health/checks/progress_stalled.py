@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamwarden.health.causes import PROGRESS_STALLED, STANDING_STILL
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import (
     ENOUGH,
     MEDIANS,
-    PROGRESS,
     RECENT_BATCHES,
     found_at,
     is_recent,
@@ -176,7 +176,7 @@ def _source_ahead(window: Window) -> str | None:
 
 
 CHECK = Check(
-    name=PROGRESS,
+    name=PROGRESS_STALLED,
     title="Progress stalled",
     unit=ValueUnit.TIMES,
     target="a batch commits within its window while there is work",
@@ -206,6 +206,7 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    consequence_of=STANDING_STILL,
     reads=(
         "The checkpoint's `offsets/` and `commits/` (newest number and modification time of each), because a long "
         "batch emits no progress report; the driver's record; the input folder of a file source compared with "

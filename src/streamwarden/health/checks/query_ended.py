@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.causes import FAILING
 from streamwarden.health.check import AMONG_OTHERS, Check, Thresholds, ValueUnit, limits
 from streamwarden.health.stopped import has_ended
 from streamwarden.health.verdict import Status, Verdict
@@ -54,6 +55,7 @@ CHECK = Check(
         120.0, 300.0, ValueUnit.SECONDS, "time since the driver's launch, for a query that has not started"
     ),
     judge=check,
+    consequence_of=FAILING,
     judges=AMONG_OTHERS,
     reads=(
         "The store's record of each query of a script that starts several: the driver of its newest run, and when and "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from streamwarden.health.causes import NOT_RUNNING, RESTART_LOOP
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.series import batch_seconds, current_batches, latest_measured, live_state, reports
 from streamwarden.health.settle import MEMORY
@@ -136,6 +137,8 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    consequence_of=(*NOT_RUNNING, RESTART_LOOP),
+    raise_after=3,
     reads=(
         "`stateOperators[].numRowsUpdated` + `numRowsRemoved`, summed over operators, of the batches since the "
         "oldest of the newest uploaded snapshots of all state store instances. The snapshots come from the "

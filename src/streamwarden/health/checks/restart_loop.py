@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
@@ -64,6 +65,7 @@ CHECK = Check(
         Threshold(name="per", default=3600.0, unit=ValueUnit.SECONDS, meaning="time span in which they are counted"),
     ),
     judge=check,
+    consequence_of=NOT_RUNNING,
     judges=DRIVERS,
     reads=(
         "The store's drivers that were launched or ended within the last day: those whose exit is `failed` or "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import cores, reports, wall_times
@@ -36,6 +37,8 @@ CHECK = Check(
     target="< 5 s",
     thresholds=limits(5.0, 15.0, ValueUnit.SECONDS, "wall time of one batch's removals"),
     judge=check,
+    consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`stateOperators[].allRemovalsTimeMs`, a sum over the operator's tasks, divided by the actual parallelism, "
         "min(`numShufflePartitions`, cores), summed over operators and capped by `durationMs.addBatch`, as for the "

@@ -114,6 +114,8 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    consequence_of=("state_size",),
+    raise_after=1,
     reads=(
         "State bytes as in `state_size`, at the batches' `timestamp`, after the hourly means of older history, thinned "
         "to 16 medians. The trend is Theil-Sen's slope (median over all pairs) with its distribution-free 95 % "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
 from streamwarden.health.series import reports
@@ -52,6 +53,8 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    consequence_of=NOT_RUNNING,
+    while_running=True,
     reads=(
         "`stateOperators[].allUpdatesTimeMs` / `numRowsUpdated`, the worst operator of each batch. Both are sums "
         "over the same tasks, so the quotient is the mean time that one task spent on one row. Nothing else is "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 
+from streamwarden.health.causes import PROGRESS_STALLED, STANDING_STILL
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.checks.input_lost import RECREATED
 from streamwarden.health.freshness import RECENT_BATCHES, one_batch
@@ -237,6 +238,7 @@ CHECK = Check(
     target="every partition's offset advances while records wait",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time for which an offset did not move, or a lag only grew"),
     judge=check,
+    consequence_of=(*STANDING_STILL, PROGRESS_STALLED),
     reads=(
         "For each partition, the offset after the newest committed batch (from `offsets/` and `commits/` of the "
         "checkpoint, because Spark commits no offsets of a consumer group), the broker's oldest and newest offsets, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from streamwarden.health.causes import STANDING_STILL
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY, still_holds
 from streamwarden.health.series import reports
@@ -141,6 +142,8 @@ CHECK = Check(
     target="event time advances while rows arrive",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
+    consequence_of=STANDING_STILL,
+    while_running=True,
     reads=(
         "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, in order. The "
         "result passes from verdict to verdict in the evidence, so it may cover more than the window. Stalled: busy "

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
-from streamwarden.checkpoint.state import StateFile, StateStore, state_stores
+from streamwarden.checkpoint.state import FileKind, StateFile, StateStore, state_stores
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import StreamwardenError
+from streamwarden.health.check import Thresholds
+from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream import StreamSpec
@@ -30,9 +35,15 @@ _SAMPLE: Final = 8
 """Versions whose changelogs are sampled, evenly spread: compression and row sizes come from these."""
 _ROWS: Final = 250
 """Rows that are read of each of those files."""
+_SNAPSHOTS: Final = 5
+"""Newest snapshots of an instance whose lists of files are read: RocksDB merges its files at each fourth."""
+_STORES: Final = 4
+"""Instances of which these are read."""
 
 
-def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: float) -> History:
+def gather(
+    spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: float, thresholds: Thresholds = DEFAULTS
+) -> History:
     """All that recommendations for `spec` need. What cannot be read is listed as a problem. Raises StoreError."""
     window = store.batches.window(spec.name, LOOK_BACK)
     query = window[-1].query_id if window else None
@@ -52,12 +63,16 @@ def gather(spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: flo
         if each.stream == owner(spec.name)
     ]
     accepted = {"acceptable_recovery": min(targets)} if targets else {}
+    drivers = tuple(store.drivers.history(owner(spec.name), now - _DRIVERS))
+    runs = [each.run_id for each in drivers if each.run_id is not None]
     return History(
         spec=spec,
         conf=spark_conf(spec),
         now=now,
         batches=tuple(each for each in window if each.query_id == query),
-        drivers=tuple(store.drivers.history(owner(spec.name), now - _DRIVERS)),
+        drivers=drivers,
+        first_reports=store.batches.first_of_runs(spec.name, runs),
+        thresholds=thresholds,
         measurements=store.measurements.recent(spec.name, now - _DAY),
         files=files,
         problems=problems,
@@ -85,7 +100,20 @@ def state_files(checkpoint: Location) -> StateFiles:
         keys=sizes.keys,
         values=sizes.values,
         changed=changed,
+        snapshot_bytes=_snapshot_bytes(checkpoint, stores[:_STORES]),
     )
+
+
+def _snapshot_bytes(checkpoint: Location, stores: Sequence[StateStore]) -> dict[int, float]:
+    """Version -> mean bytes of the files that its snapshots name. A snapshot that is just being replaced is skipped."""
+    found: dict[int, list[int]] = {}
+    for store in stores:
+        zips = [each for each in store.files if each.kind is FileKind.ZIP]
+        for each in zips[-_SNAPSHOTS:]:
+            with suppress(Damaged, FileNotFoundError):
+                sizes = snapshot_files(checkpoint / store.folder / each.name)
+                found.setdefault(each.version, []).append(sum(sizes.values()))
+    return {version: statistics.fmean(sizes) for version, sizes in found.items()}
 
 
 def _changes(

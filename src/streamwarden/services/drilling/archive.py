@@ -16,6 +16,7 @@ from typing import Any, Final
 from streamwarden import disk
 from streamwarden.drills.runs import check_run_id
 from streamwarden.errors import DrillError
+from streamwarden.redaction import redacted, redacted_text
 
 JOURNAL: Final = "journal.json"
 SUMMARY: Final = "report.md"
@@ -49,14 +50,15 @@ class DrillArchive:
     def folder(self, run_id: str) -> Path:
         """The run's folder, which is created if necessary. Raises DrillError for an id that is not a safe path."""
         folder = self._drills / check_run_id(run_id)
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.private_folder(folder, below=self._drills.parent)
         return folder
 
     def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
         """Write both files whole (by rename); returns the journal's path."""
         folder = self.folder(run_id)
-        disk.replace(folder / SUMMARY, summary)
-        disk.replace(folder / JOURNAL, json.dumps(document, indent=2, sort_keys=False, default=str) + "\n")
+        disk.replace(folder / SUMMARY, redacted_text(summary), mode=disk.PRIVATE)
+        text = json.dumps(redacted(document), indent=2, sort_keys=False, default=str) + "\n"
+        disk.replace(folder / JOURNAL, text, mode=disk.PRIVATE)
         return str(folder / JOURNAL)
 
     def lock(self, run_id: str) -> AbstractContextManager[object]:
@@ -66,7 +68,7 @@ class DrillArchive:
     @contextmanager
     def tenure(self, run_id: str) -> Iterator[bool]:
         """Whether this process now holds the run as a whole; the kernel releases it when its holder dies."""
-        with (self.folder(run_id) / _TENURE).open("w") as file:
+        with open(self.folder(run_id) / _TENURE, "w", opener=disk.private_file) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -77,7 +79,7 @@ class DrillArchive:
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
         deadline = time.monotonic() + self._lock_wait
-        with path.open("w") as file:
+        with open(path, "w", opener=disk.private_file) as file:
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.parts import FaultKind
@@ -21,6 +20,7 @@ from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.services.drilling.source import ForkSource
+from streamwarden.services.forks.stored import StoredSpecs
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def build_engine(
         stream: the production stream's spec by name; raises ConfigError if it does not exist.
         data: absolute data folder; the folders of the drills are below it.
     """
-    archive = DrillArchive(data)
+    archive, specs = DrillArchive(data), StoredSpecs(stream)
     ports = Ports(
         forks=DrillForks(archive, stream),
         drivers=ForkDrivers(fleet, store),
@@ -60,6 +60,6 @@ def build_engine(
         judge=ExpectationsJudge(),
         archive=archive,
         clock=SystemClock(),
-        specs=SpecCodec(read=spec_from_dict, write=spec_to_dict),
+        specs=SpecCodec(read=specs.read, write=specs.write),
     )
     return Engine(drills, store.journals, ports, faults=faults)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.uris import file_name
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
@@ -29,9 +27,10 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.drillable import require_fork, require_verdict
-from streamwarden.services.forks.files import bring_home, remove_empty, remove_stored
+from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
+from streamwarden.services.forks.stored import StoredSpecs
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 
@@ -61,6 +60,7 @@ class DrillForks:
     def __init__(self, archive: DrillArchive, stream: Callable[[str], StreamSpec]) -> None:
         self._archive = archive
         self._stream = stream
+        self._specs = StoredSpecs(stream)
 
     def declared(self, stream: str, feed: Feed) -> StreamSpec:
         """Raises DrillAborted for a stream that cannot be forked or whose output no oracle judges."""
@@ -80,10 +80,10 @@ class DrillForks:
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
         at = None if spec.at is None else join(spec.at, run_id, FORK)
-        shutil.rmtree(into, ignore_errors=True)  # half a fork that a killed try left: no driver was started on it
         try:
+            remove_folder(into, below=into.parents[1])  # half a fork that a killed try left: it had no driver
             planned = forked_spec(origin, places_of(origin, str(into.absolute()), at), feed)
-            write_document(into.parent / _PLANNED, spec_to_dict(planned))
+            write_document(into.parent / _PLANNED, self._specs.write(planned))
             _remove_stored(run_id, planned)
             made = fork(origin, into=into, at=at, rewind=spec.rewind, feed=feed)
         except (CheckpointError, ConfigError, SourceError) as error:
@@ -121,7 +121,7 @@ class DrillForks:
         Raises CheckpointError if the database or the broker refuses, ConfigError.
         """
         folder = self._archive.folder(run_id) / RENEWED
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed try left: no driver was started on it
+        remove_folder(folder, below=folder.parents[1])  # what a killed try left: no driver was started on it
         folder.mkdir()
         fresh = _renewed(fork.spec, folder)
         drop_output(fresh)
@@ -137,15 +137,18 @@ class DrillForks:
         """Remove input links, state, scratch tables and topics, and everything in an object store, from where logs and
         output are moved to this host first. Of a fork that was never finished everything is removed.
 
-        Raises CheckpointError if the database, the broker or the object store refuses.
+        Raises CheckpointError if the database, the broker or the object store refuses, or a folder of the fork is a
+        symbolic link: what it points to does not belong to the drill.
         """
         home = self._archive.folder(run_id)
+        for part in (FORK, RENEWED):
+            require_own(home / part, below=home.parent)
         targets = (
             [home / FORK] if fork is None else [home / part / each for part in (FORK, RENEWED) for each in _SCRATCH]
         )
         removed = []
         document = read_document(home / _PLANNED)
-        planned = spec_from_dict(document) if document else None
+        planned = self._specs.read(document) if document else None
         spec = fork.spec if fork is not None else planned
         if spec is not None:
             removed += drop_scratch(spec)
@@ -157,8 +160,7 @@ class DrillForks:
                 _bring_home(spec, home / FORK)
             removed += _remove_stored(run_id, spec)
         for target in targets:
-            if target.exists():
-                shutil.rmtree(target)
+            if remove_folder(target, below=home.parent):
                 removed.append(str(target.relative_to(home)))
         return removed
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.adapters.connections import connection
 from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
+from streamwarden.redaction import redacted_text
 from streamwarden.units import Seconds
 
 ANSWERS_WITHIN: Final = 3
@@ -20,6 +23,15 @@ ANSWERS_WITHIN: Final = 3
 
 _OUTPUT: Final = 2_000
 """Characters of a command's output that are kept."""
+
+_TAIL_BYTES: Final = 64 * 1024
+"""Bytes at the end of the output in which secrets are looked for, many more than are kept: a secret may be long."""
+
+_MOST_BYTES: Final = 8 * 2**20
+"""Bytes of output on the disk after which the beginning is dropped."""
+
+_POLL: Final = 0.1
+"""Seconds between two looks at how much output there is."""
 
 
 class ForkServices:
@@ -40,28 +52,67 @@ class ForkServices:
         return _PROBES[str(side.SERVICE)](str(side.connection), self._answers_within)
 
     def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult:
-        """Wait for the command, not for what it leaves running. A command that cannot be started has the status 127."""
-        with tempfile.TemporaryFile() as output:
+        """Wait for the command, not for what it leaves running. A command that cannot be started has the status 127.
+
+        At the end of `within` its process group is killed. Its output is redacted, and only the end of it is kept,
+        however much it is.
+        """
+        with tempfile.TemporaryFile(buffering=0) as file:
+            output = _Output(file.fileno())
             try:
                 process = subprocess.Popen(
                     list(command),
                     cwd=self._project,
                     stdin=subprocess.DEVNULL,
-                    stdout=output,
+                    stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
             except OSError as error:
                 return CommandResult(status=127, output=str(error))
-            status: int | None
-            try:
-                status = process.wait(timeout=within)
-            except subprocess.TimeoutExpired:
+            status = _wait(process, time.monotonic() + within, output.bound)
+            return CommandResult(status=status, output=output.tail())
+
+
+class _Output:
+    """The output of a command, in a file to which what the command leaves running may write after its end.
+
+    Its end is kept; what came before it is dropped, so that the file stays small.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._kept = b""
+        # With O_APPEND a writer goes on at the file's new end after it was cut.
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
+
+    def bound(self) -> None:
+        """Drop all but the end of the output, if there is much of it."""
+        if os.fstat(self._descriptor).st_size > _MOST_BYTES:
+            self._kept = self._last()
+            os.ftruncate(self._descriptor, 0)
+
+    def tail(self) -> str:
+        """The last `_OUTPUT` characters, without secrets."""
+        text = (self._kept + self._last()).decode(errors="replace")
+        return redacted_text(text)[-_OUTPUT:]
+
+    def _last(self) -> bytes:
+        size = os.fstat(self._descriptor).st_size
+        return os.pread(self._descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, meanwhile: Callable[[], None]) -> int | None:
+    """The status of the process; None: it was killed at the deadline, with its group."""
+    while True:
+        try:
+            return process.wait(timeout=max(0.0, min(_POLL, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            meanwhile()
+            if time.monotonic() >= deadline:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                status = None
-            output.seek(0)
-            return CommandResult(status=status, output=output.read().decode(errors="replace")[-_OUTPUT:])
+                return None
 
 
 def _broker(name: str, within: int) -> ServiceStatus:

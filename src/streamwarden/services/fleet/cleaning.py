@@ -22,5 +22,6 @@ def clean(data: Path, stream: str) -> None:
     folders = sorted((path for path in driver_folders(data, stream).iterdir() if path.is_dir()), reverse=True)
     for index, folder in enumerate(folders[1:]):
         if process_alive(folder) is False:
-            target = folder if index >= KEPT_FOLDERS else folder / files.TEMPORARY
-            shutil.rmtree(target, ignore_errors=True)
+            files.tidy(folder)
+            if index >= KEPT_FOLDERS:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -57,6 +57,7 @@ class ClusterSubmissions:
             application = through(folder)
         except Exception as error:  # whatever the submitter raises: no driver, so no claim
             abandon(self._store, record, lease, error, self._clock())
+            files.tidy(folder)
             raise
         detail = {"application": application, "by": launched_by}
         self._store.drivers.event(

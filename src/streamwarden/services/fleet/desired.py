@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from streamwarden.errors import StoreError
-from streamwarden.health.stream_incidents import close_incident
+from streamwarden.health.stream_incidents import close_incident, silence
 from streamwarden.lifecycle.stop import Desired, DesiredState
 
 if TYPE_CHECKING:
@@ -18,8 +18,17 @@ def set_desired(store: Store, stream: str, desired: Desired, *, by: str, reason:
     store.stops.set_desired(DesiredState(stream=stream, desired=desired, changed_by=by, reason=reason, changed_at=now))
 
 
+def silence_stream(store: Store, stream: str, now: float, reason: str) -> None:
+    """Resolve every open incident of the stream, because it should be stopped.
+
+    A store that is down is ignored: the next evaluation and the next stop request resolve them too.
+    """
+    with contextlib.suppress(StoreError):
+        silence(store.incidents, stream, reason, now)
+
+
 def resolve_incident(store: Store, stream: str, now: float, reason: str = "a driver runs again") -> None:
-    """Resolve the stream's supervision incident: a driver runs, or the stream should be stopped.
+    """Resolve the stream's supervision incident: a driver runs.
 
     A store that is down is ignored: the process that follows the driver resolves the incident too, and so does the
     next stop request.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdent
 from streamwarden.lifecycle.exits import ProcessExit, compose
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.fleet.backfill import fill_from_logs, load_spill
 from streamwarden.services.fleet.lease_grace import LeaseObserver
 from streamwarden.services.fleet.liveness import is_alive, process_alive
@@ -87,6 +87,7 @@ class ExitRecorder:
     def record_exit(self, record: DriverRecord) -> ExitRecord:
         """Compose and record the exit of a dead driver, release its lease, load what did not reach the store."""
         folder = Path(record.folder)
+        remember(*secrets_of(files.read_spec(folder) or {}))  # the log may repeat one of them
         ended = self._process_exit(folder)
         queries = self._queries(record, folder)
         positions = self._positions(record, queries, folder)
@@ -105,7 +106,7 @@ class ExitRecorder:
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
             self._store.leases.release(lease, now=self._clock())
         if process_alive(folder, record.process) is False:
-            shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
+            files.tidy(folder)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else found
 

@@ -100,7 +100,7 @@ class Finder:
                 where=spec.checkpoint,
                 next_step=f"give {spec.name} another checkpoint",
             )
-        if spec.checkpoint not in lease.checkpoints:
+        if not lease.covers(spec.checkpoint):
             raise LeaseHeld(
                 f"driver {lease.holder} runs this stream {whereabouts(lease)}",
                 expected=f"the checkpoint {spec.checkpoint}, as it is declared here: a stream has exactly one driver",

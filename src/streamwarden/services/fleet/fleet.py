@@ -180,8 +180,10 @@ class Fleet:
             batch_deadline=batch_deadline,
             term_deadline=term_deadline,
         )
-        if request is None:
-            return None
+        return None if request is None else self.wait_for_stop(request)
+
+    def wait_for_stop(self, request: StopRequest) -> Observation:
+        """Wait for the end of the driver that `request` stops. Raises ProcessError if it outlives its last deadline."""
         return self.wait(request.driver_id, timeout=request.kill_deadline - self._clock() + SPAWN_TIMEOUT)
 
     def kill(self, driver_id: str) -> bool:

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from streamwarden.adapters.connections import PREFIX
+from streamwarden import disk
+from streamwarden.adapters.connections import PREFIX, remember_all, variable
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.storage import object_stores
-from streamwarden.errors import ProcessError
+from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.environment import declared, inherited
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
+from streamwarden.redaction import is_redacted, is_secret
 from streamwarden.services.fleet import class_archive, supervisor_process
+from streamwarden.services.fleet.addresses import listening_environment
 from streamwarden.stream import StreamSpec
 
 RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"
@@ -35,14 +39,18 @@ SPAWN_TIMEOUT: Final = 20.0
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
 ) -> dict[str, str]:
-    """This process's environment, `more`, and what a driver needs. Raises ProcessError if there is no usable Java, and
-    ConfigError for a connection to an object store that is missing or cannot be used.
+    """What a driver needs of this process's environment, `more`, and what this package adds. Raises ProcessError if
+    there is no usable Java, and ConfigError for a variable that is missing, or a connection to an object store that is
+    missing or cannot be used.
 
     Args:
         own_spark: the driver runs on the Spark that was installed with this package, not on one that the caller named.
     """
-    merged = {**os.environ, **(more or {})}
-    merged["JAVA_HOME"] = str(find_java(merged))
+    everything = {**os.environ, **(more or {})}
+    variables = {name: variable(name) for name in spec.connections}
+    own_store = _has_own_store(spec, everything)
+    merged = {**inherited(everything, spec, connections=variables, own_store=own_store), **(more or {})}
+    merged["JAVA_HOME"] = str(find_java(everything))
     merged["STREAMWARDEN_STORE_URL"] = store_url
     merged["STREAMWARDEN_DATA"] = str(data)
     if spec.project:
@@ -51,6 +59,8 @@ def driver_environment(
     merged["PYTHONUNBUFFERED"] = "1"
     # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
     merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    remember_all(merged)
+    merged |= listening_environment(spec.spark, merged)
     if own_spark:
         merged["SPARK_HOME"] = str(spark_home())
     for name, value in _store_environment(spec, merged).items():
@@ -59,6 +69,12 @@ def driver_environment(
         else:
             merged[name] = value
     return merged
+
+
+def _has_own_store(spec: StreamSpec, environ: Mapping[str, str]) -> bool:
+    """Whether the stream is in an object store that it reaches with the credentials of this host."""
+    name = spec.storage.connection
+    return bool(spec.in_object_store) and (name is None or object_stores.access(name, environ).key is None)
 
 
 def _store_environment(spec: StreamSpec, environ: Mapping[str, str]) -> dict[str, str | None]:
@@ -77,13 +93,20 @@ def write_folder(
 ) -> None:
     """Write what the driver reads at its start: spec, lease, Spark's properties with `more`. The files are private.
 
-    Raises ProcessError if the stream needs jars that are missing.
+    Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
     """
     from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
 
-    (folder / files.TEMPORARY).mkdir(parents=True, mode=0o700)
-    folder.chmod(0o700)
-    files.write_document(folder / files.SPEC, spec_to_dict(spec))
+    disk.private_folder(folder / files.TEMPORARY, below=data)
+    document = spec_to_dict(spec)
+    if is_redacted(document):
+        raise ConfigError(
+            "a secret of the stream is not known any more: the stored specification holds only its place",
+            expected=f"the same secret in {spec.file or 'the file of the stream'} as when the run began",
+            where=f"stream {spec.name}",
+            next_step="begin a new run: it reads the stream's file again",
+        )
+    files.write_spec(folder, document)
     files.write_lease(folder, lease)
     archive = class_archive.find(Path(environment["JAVA_HOME"]))
     flags = class_archive.flags(archive) if archive is not None else ()
@@ -99,12 +122,13 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
 
     Connections, a store URL with a password and the key of an object store are passed as secrets.
     """
-    own = {"STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    asked = declared({**os.environ, **more}, spec)
+    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
     there = _store_environment(spec, {**os.environ, **more})
     own |= {name: value for name, value in there.items() if value is not None}
-    secret = [*object_stores.SECRETS, *(name for name in more if name.startswith(PREFIX))]
+    secret = [*object_stores.SECRETS, *(name for name in (*more, *asked) if name.startswith(PREFIX) or is_secret(name))]
     if urlsplit(store_url).password:
         secret.append("STREAMWARDEN_STORE_URL")
     return cluster_environment(spec, {**more, **own}, secret=secret)

@@ -1,4 +1,4 @@
-"""Reads the end of a driver's log, and follows it while it grows."""
+"""Reads the end of a driver's log, and follows it while it grows. What a job printed is shown without secrets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
+from streamwarden.redaction import redacted_text
 
 CHUNK: Final = 64 * 1024
 """Bytes that one read returns at most: a driver that writes faster must not fill the task's log or the triggerer's
@@ -22,7 +23,7 @@ def last_text(log: Path, size: int = CHUNK) -> str:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - size))
-            return file.read().decode("utf-8", errors="replace")
+            return redacted_text(file.read().decode("utf-8", errors="replace"))
     except OSError:
         return ""
 
@@ -30,7 +31,7 @@ def last_text(log: Path, size: int = CHUNK) -> str:
 def last_lines(log: Path, count: int) -> Sequence[str]:
     """The last `count` lines of a log, with their line ends. Raises OSError."""
     with log.open(encoding="utf-8", errors="replace") as file:
-        return tuple(deque(file, maxlen=count))
+        return tuple(map(redacted_text, deque(file, maxlen=count)))
 
 
 class LogTail:
@@ -80,8 +81,8 @@ class LogTail:
             return ()
         self._shown = offset + len(data)
         if self._mark is not None:
-            disk.replace(self._mark, str(self._shown), durable=False)
-        lines = data.decode("utf-8", errors="replace").splitlines()
+            disk.replace(self._mark, str(self._shown), mode=disk.PRIVATE, durable=False)
+        lines = redacted_text(data.decode("utf-8", errors="replace")).splitlines()
         if skipped:
             lines.insert(0, f"… {skipped} bytes were skipped, the whole log is {self._log}")
         return lines

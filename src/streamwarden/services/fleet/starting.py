@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.events import REATTACHED
+from streamwarden.lifecycle.folder import tidy
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
 from streamwarden.services.fleet.cleaning import clean
@@ -96,6 +98,7 @@ class Starter:
             process = spawn(spec, folder, self._data, command, environment)
         except (OSError, StreamwardenError) as error:
             abandon(self._store, record, lease, error, self._clock())
+            tidy(folder)
             if isinstance(error, StreamwardenError):
                 raise
             raise _not_launched(error, folder) from error
@@ -109,7 +112,7 @@ class Starter:
         return Started(record, reattached=False)
 
     def _reattach(self, record: DriverRecord, by: str) -> Started:
-        event = DriverEvent(driver_id=record.driver_id, at=self._clock(), kind="reattached", detail={"by": by})
+        event = DriverEvent(driver_id=record.driver_id, at=self._clock(), kind=REATTACHED, detail={"by": by})
         self._store.drivers.event(event)
         resolve_incident(self._store, record.stream, self._clock())
         return Started(record, reattached=True)

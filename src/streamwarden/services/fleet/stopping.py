@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.events import STOP_REQUESTED
 from streamwarden.lifecycle.stop import Desired, StopRequest
-from streamwarden.services.fleet.desired import resolve_incident, set_desired
+from streamwarden.services.fleet.desired import set_desired, silence_stream
 from streamwarden.services.fleet.exit_recorder import ExitRecorder
 from streamwarden.stream import StopPolicy
 
@@ -43,10 +44,10 @@ class Stopper:
         if not restart or (current is not None and current.desired is Desired.STOPPED):
             desired = Desired.RUNNING if restart else Desired.STOPPED
             set_desired(self._store, stream, desired, by=requested_by, reason=reason, now=now)
+        if not restart:
+            silence_stream(self._store, stream, now, f"{requested_by} stopped the stream: {reason}")
         record = self._living(stream)
         if record is None:
-            if not restart:
-                resolve_incident(self._store, stream, now, f"{requested_by} stopped the stream: {reason}")
             return None
         folder = Path(record.folder)
         policy = _policy(folder)
@@ -62,7 +63,7 @@ class Stopper:
         )
         self._store.stops.request(request)
         detail = {"by": requested_by, "reason": reason, "restart": str(restart).lower()}
-        self._store.drivers.event(DriverEvent(driver_id=record.driver_id, at=now, kind="stop_requested", detail=detail))
+        self._store.drivers.event(DriverEvent(driver_id=record.driver_id, at=now, kind=STOP_REQUESTED, detail=detail))
         if folder.is_dir():  # the driver of this host: its supervisor process obeys the deadlines without the store
             files.write_stop(folder, request)
         return request

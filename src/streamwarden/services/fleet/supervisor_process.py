@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -63,6 +62,7 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
                 "errno": error.errno,
             },
         )
+        files.tidy(folder)
         _record_exit(folder)
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -86,7 +86,7 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
         folder / files.EXIT,
         {"exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": ended_at},
     )
-    shutil.rmtree(folder / files.TEMPORARY, ignore_errors=True)
+    files.tidy(folder)
     _record_exit(folder)
 
 
@@ -153,10 +153,12 @@ def _record_exit(folder: Path) -> None:
     url = os.environ.get("STREAMWARDEN_STORE_URL")
     if not url:
         return
+    from streamwarden.adapters.connections import remember_all
     from streamwarden.adapters.store import Store
     from streamwarden.errors import StreamwardenError
     from streamwarden.services.fleet.exit_recorder import ExitRecorder
 
+    remember_all(os.environ)  # the log may repeat one of its secrets
     for attempt in range(5):
         store = Store(url)
         try:

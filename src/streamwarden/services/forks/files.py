@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from streamwarden import disk
 from streamwarden.adapters.storage.files import FsspecFiles, download, link_or_copy, open_path
 from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
@@ -57,6 +58,30 @@ def require_empty(path: str, connection: str | None = None) -> None:
         where=path,
         next_step="remove what an earlier fork left, or choose another folder",
     )
+
+
+def require_own(path: Path, *, below: Path) -> None:
+    """Raises CheckpointError if `path`, or a folder between it and `below`, is a symbolic link."""
+    link = disk.link_in(path, below=below)
+    if link is not None:
+        raise CheckpointError(
+            f"{link} is a symbolic link to {link.readlink()}: nothing behind it is written or removed",
+            expected="a folder that the drill created itself",
+            where=str(path),
+            next_step="find out what created the link, remove the link, and heal the drill again",
+        )
+
+
+def remove_folder(path: Path, *, below: Path) -> bool:
+    """Remove a folder of a fork with all that is in it, and never anything outside of `below`; False: it was not there.
+
+    Raises CheckpointError for a symbolic link, and if the folder cannot be removed.
+    """
+    require_own(path, below=below)
+    try:
+        return disk.remove_folder(path, below=below)
+    except OSError as error:
+        raise _unusable(str(path), error) from error
 
 
 def bring_home(path: str, into: Path, connection: str | None, *, skip: Collection[str] = ()) -> None:

@@ -6,7 +6,6 @@ linked; what it has in an object store is copied.
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from pathlib import Path
 from typing import Final, Literal
@@ -19,7 +18,7 @@ from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.forks.carrying import carry
-from streamwarden.services.forks.files import carry_out, remove_stored, require_empty
+from streamwarden.services.forks.files import carry_out, remove_folder, remove_stored, require_empty, require_own
 from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
@@ -60,6 +59,7 @@ def fork(
     output = _origin(spec.sink.path, spec) if spec.sink.MANIFEST else None
     source = None if spec.source.path is None else _origin(spec.source.path, spec)
     assert isinstance(spec.source, StoredSource)  # forked_spec refuses any other
+    require_own(into, below=into.parent)
     for place in (str(into), *places.stored):
         require_empty(place, store)
     drop_scratch(forked)  # of an attempt whose folder is gone: the name is a digest of it
@@ -137,8 +137,9 @@ def clear(into: Path, forked: StreamSpec) -> None:
     drop_scratch(forked)
     for place in stored_places(forked):
         remove_stored(place, forked.storage.connection)
+    require_own(into, below=into.parent)
     for each in into.iterdir() if into.is_dir() else ():
-        shutil.rmtree(each)
+        remove_folder(each, below=into)
 
 
 def stored_places(forked: StreamSpec) -> tuple[str, ...]:

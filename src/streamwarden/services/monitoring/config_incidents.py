@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.health.stream_incidents import CONFIGURATION, open_incident, resolve
+from streamwarden.health.causes import CONFIGURATION, EVERYWHERE
+from streamwarden.health.stream_incidents import open_incident, resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 
@@ -42,6 +43,8 @@ def follow_files(repository: IncidentRepository, catalog: Catalog, runs: Callabl
             open_incident(repository, stream, reason, _ADVICE, now, check=CONFIGURATION, status=Status.WARNING)
     for incident in incidents:
         stream = owner(incident.stream)
+        if stream == EVERYWHERE:
+            continue
         if stream in catalog.streams:
             if incident.check == CONFIGURATION:
                 repository.save(resolve(incident, "its file is correct again", now))

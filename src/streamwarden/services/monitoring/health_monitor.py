@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from streamwarden.adapters.processes import is_alive
 from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.errors import CheckpointError, StoreError
-from streamwarden.health.checks import CHECKS
+from streamwarden.errors import CheckpointError
 from streamwarden.health.checks.state_growth import HOURLY
+from streamwarden.health.current import silenced
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Changes, Incident, IncidentPolicy, advance
+from streamwarden.health.incident import Changes, IncidentPolicy
 from streamwarden.health.services import measurement
-from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
+from streamwarden.lifecycle.restarter import Restarter, restarter
 from streamwarden.services.fleet.backfill import fill_missing
 from streamwarden.services.fleet.lease_grace import GRACE
 from streamwarden.services.fleet.liveness import is_alive as driver_alive
+from streamwarden.services.monitoring.incident_keeper import IncidentKeeper
 from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
+
+Paused = Callable[[str], bool | None]
+"""Whether the DAG of this stream is paused; None: unknown."""
 
 LOOK_BACK: Final = 100
 """Batches of a stream that are read from the store; hourly numbers cover older history."""
@@ -44,7 +48,6 @@ _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 50
 """Streams whose windows are in memory at the same time (a hundred reports are about 600 kB), and whose verdicts are
 saved together: an evaluation that is ended early has saved those before."""
-_NAMES: Final = frozenset(check.name for check in CHECKS)
 _PROBES: Final = 16
 """Streams that are probed at the same time, so that one with a slow storage or broker delays few others."""
 _MEASURED: Final = 900.0
@@ -92,6 +95,8 @@ class HealthMonitor:
         store: verdicts and incidents are kept there, batches and measurements read.
         thresholds: the project's; each stream's own come on top.
         alive: says whether a driver's process is alive.
+        paused: says whether the DAG of a stream is paused; None if that is unknown, or if there is no Airflow. It is
+            asked only about streams whose driver failed.
     """
 
     def __init__(
@@ -101,12 +106,14 @@ class HealthMonitor:
         thresholds: Thresholds = DEFAULTS,
         policy: IncidentPolicy | None = None,
         alive: Liveness = is_alive,
+        paused: Paused = lambda _: None,
         look_back: int = LOOK_BACK,
     ) -> None:
         self._store = store
         self._thresholds = thresholds
-        self._policy = policy or IncidentPolicy()
+        self._incidents = IncidentKeeper(store, policy or IncidentPolicy())
         self._alive = alive
+        self._paused = paused
         self._look_back = look_back
 
     def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
@@ -144,6 +151,8 @@ class HealthMonitor:
                 name = window.spec.name
                 before = time.perf_counter()
                 verdicts_of_one = evaluate(window, self._thresholds)
+                if window.wanted_stopped:
+                    verdicts_of_one = silenced(verdicts_of_one)
                 checking += time.perf_counter() - before
                 streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
                 verdicts += verdicts_of_one
@@ -174,15 +183,12 @@ class HealthMonitor:
         old = {(name, check) for name, verdicts in previous.items() for check in verdicts if owner(name) in given}
         if gone := old - judged:
             self._store.verdicts.forget(gone)
-        for incident in self._store.incidents.open():
-            key = incident.stream, incident.check
-            if owner(incident.stream) in given and incident.check in _NAMES and key not in judged:
-                self._store.incidents.save(resolve(incident, "the stream no longer has this query", now))
+        self._incidents.end_those_not_judged(given, judged, now)
 
     def _keep(self, verdicts: Sequence[Verdict], measured: Sequence[Measurement], now: float) -> Changes:
         self._store.verdicts.save(verdicts)
         self._store.measurements.add(measured)
-        return self._advance(verdicts, now)
+        return self._incidents.advance(verdicts, now)
 
     def _previous(self, parts: Sequence[StreamPart]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the previous verdict."""
@@ -217,6 +223,7 @@ class HealthMonitor:
             result = seen[spec.name]
             history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
+            alive = self._is_alive(history, now, before)
             window = Window(
                 spec=spec,
                 now=now,
@@ -225,8 +232,9 @@ class HealthMonitor:
                 measurements=measurements[spec.name],
                 drivers=history,
                 log=result.log,
-                driver_alive=self._is_alive(history, now, before),
+                driver_alive=alive,
                 wanted_stopped=stream in wanted_stopped,
+                restarter=self._restarter(stream, history, alive=alive, wanted=stream not in wanted_stopped),
                 state=result.state,
                 waiting=result.waiting,
                 answers=result.answers,
@@ -275,24 +283,12 @@ class HealthMonitor:
 
         return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
 
-    def _advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
-        streams = {verdict.stream for verdict in verdicts}
-        known = [incident for incident in self._store.incidents.open() if incident.stream in streams]
-        changes = advance(known, verdicts, now, self._policy, lambda: uuid4().hex)
-        opened = tuple(incident for incident in changes.opened if self._open(incident))
-        for incident in (*changes.updated, *changes.resolved):
-            self._store.incidents.save(incident)
-        return Changes(opened=opened, updated=changes.updated, resolved=changes.resolved)
-
-    def _open(self, incident: Incident) -> bool:
-        """False if another process opened the incident of this stream and check at the same time: theirs is kept."""
-        try:
-            self._store.incidents.save(incident)
-        except StoreError:
-            if any(each.check == incident.check for each in self._store.incidents.open(incident.stream)):
-                return False
-            raise
-        return True
+    def _restarter(
+        self, stream: str, drivers: Sequence[DriverRecord], *, alive: bool | None, wanted: bool
+    ) -> Restarter:
+        if alive is not False or not wanted or not drivers or ended_well(drivers[-1]):
+            return Restarter.UNKNOWN
+        return restarter(self._store.drivers.events(drivers[-1].driver_id), self._paused(stream))
 
 
 def _is_complete(batch: Batch) -> bool:

@@ -1,4 +1,4 @@
-"""What a tick of the health does about streams whose files were removed or broken."""
+"""What an evaluation round does about streams whose files were removed or broken."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 from streamwarden.adapters import processes
-from streamwarden.airflow.health import evaluate_all
+from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.stream_incidents import open_incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.services.monitoring.rounds import run_round
 from streamwarden.services.workspace import Workspace
 from support.queries import query_record
 
@@ -24,10 +25,10 @@ def down(space: Workspace) -> None:
 
 
 def test_a_stream_that_is_removed_takes_its_incidents_with_it(space: Workspace) -> None:
-    """Nobody judges it any more, so nothing else would end them."""
+    """No check judges it any more, so nothing else would end them."""
     down(space)
     file(space).unlink()
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     assert list(space.store.incidents.open()) == []
     (incident,) = space.store.incidents.recent()
     assert incident.reason == "the stream is no longer in config/streams"
@@ -40,25 +41,25 @@ def test_an_incident_of_one_of_several_queries_is_not_that_of_a_stream_without_a
         "counted", "left", driver=record.driver_id, at=time.time(), ended_at=time.time(), error="ValueError: poison"
     )
     space.store.queries.started(failed)
-    entries = {each["stream"]: each["status"] for each in evaluate_all(str(space.project))}
-    assert entries["counted/left"] == "CRITICAL"
-    evaluate_all(str(space.project))
+    entries = {each.title: each.status for each in run_round(space, Evaluator.DAG).entries}
+    assert entries["counted/left"] is Status.CRITICAL
+    run_round(space, Evaluator.DAG)
     assert [each.check for each in space.store.incidents.open("counted/left")] == ["query_ended"]
     space.store.queries.forget("counted", "left")
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     assert list(space.store.incidents.open("counted/left")) == []
 
 
 def test_the_incidents_of_a_stream_that_is_there_go_on(space: Workspace) -> None:
     """Its file is right, then broken, then named as none is."""
     down(space)
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     right = file(space).read_text()
     file(space).write_text("name: counted")
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     file(space).write_text(right)
     file(space).rename(file(space).with_suffix(".yml"))
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     assert [each.check for each in space.store.incidents.open("counted")] == ["supervision"]
 
 
@@ -78,28 +79,28 @@ def driver(space: Workspace) -> DriverRecord:
     return record
 
 
-def test_a_stream_that_runs_and_whose_file_breaks_has_an_incident_until_it_is_mended(space: Workspace) -> None:
+def test_a_stream_that_runs_and_whose_file_breaks_has_an_incident_until_it_is_corrected(space: Workspace) -> None:
     """Its checks do not run: the incident says so and why, also after the driver ended, once."""
     running = driver(space)
     right = file(space).read_text()
     file(space).write_text("name: counted")
-    (entry,) = evaluate_all(str(space.project))
-    assert entry["status"] == "UNKNOWN"
+    (entry,) = run_round(space, Evaluator.DAG).entries
+    assert (entry.title, entry.status) == ("counted", Status.UNKNOWN)
     (incident,) = space.store.incidents.open("counted")
     assert (incident.check, incident.status) == ("configuration", Status.WARNING)
     assert "no health check evaluates it" in incident.reason
     assert "config/streams/counted.yaml" in incident.reason
     assert "streamwarden validate" in incident.advice
     space.store.drivers.exited(running.driver_id, ExitRecord(kind=ExitKind.KILLED, ended_at=time.time()))
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     assert [each.incident_id for each in space.store.incidents.open("counted")] == [incident.incident_id]
     file(space).write_text(right)
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     assert [each for each in space.store.incidents.open("counted") if each.check == "configuration"] == []
 
 
-def test_a_broken_file_of_a_stream_that_does_not_run_is_no_incident(space: Workspace) -> None:
-    """Somebody is writing it."""
+def test_a_broken_file_of_a_stream_that_does_not_run_opens_no_incident(space: Workspace) -> None:
+    """A person is writing it."""
     file(space).write_text("name: counted")
-    evaluate_all(str(space.project))
+    run_round(space, Evaluator.DAG)
     assert list(space.store.incidents.open()) == []

@@ -1,0 +1,75 @@
+"""A Kafka broker of one node (KRaft) on the loopback interface, for development and for tests."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from streamwarden.errors import ProcessError
+
+FORMAT_WITHIN: Final = 180.0
+"""Seconds in which Kafka lays out an empty folder; it takes about two."""
+
+_SETTINGS: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={protocol}://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocol}:{protocol}
+inter.broker.listener.name={protocol}
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+"""
+
+_CLUSTER: Final = "MDAwMDAwMDAwMDAwMDAwMA"
+"""A cluster's id is any 16 bytes, in base64."""
+
+
+def set_up(
+    folder: Path,
+    *,
+    java_home: Path,
+    jars: Iterable[Path],
+    port: int,
+    controller: int,
+    protocol: str = "PLAINTEXT",
+    settings: str = "",
+    format_options: Sequence[str] = (),
+) -> list[str]:
+    """Write the broker's settings into `folder` and lay out its data if there is none; the command that runs it.
+
+    Args:
+        jars: Kafka and what it needs.
+        controller: port by which the node reaches itself as a controller; the same at each start.
+        settings: more lines of `server.properties`.
+        format_options: more options of Kafka's storage tool, such as `--add-scram`.
+
+    Raises:
+        ProcessError: the folder holds other data.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    properties = folder / "server.properties"
+    text = _SETTINGS.format(protocol=protocol, port=port, controller=controller, data=folder / "data")
+    properties.write_text(text + settings)
+    java = [str(java_home / "bin" / "java"), "-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    java += ["-cp", ":".join(map(str, jars))]
+    tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", _CLUSTER, "-c", str(properties)]
+    done = subprocess.run(
+        [*java, *tool, *format_options], capture_output=True, text=True, timeout=FORMAT_WITHIN, check=False
+    )
+    if done.returncode != 0:
+        raise ProcessError(
+            f"Kafka could not lay out its data: {done.stderr.strip()[-2000:]}",
+            expected="an empty folder, or one that this command made before",
+            where=str(folder / "data"),
+            next_step="name another folder, or remove this one if its records may go",
+        )
+    return [*java, "kafka.Kafka", str(properties)]

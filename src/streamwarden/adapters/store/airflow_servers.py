@@ -1,0 +1,30 @@
+"""The Airflow installations whose tasks use this store, so that a shell finds their API server."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.tables import airflow_servers
+
+
+class SqlAirflowServerRepository:
+    """Each method is one transaction, and raises StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def seen(self, url: str, now: float) -> None:
+        """Record that a task of the installation with this API server ran at `now` (Unix seconds)."""
+        row = {"url": url, "seen_at": now}
+        self._database.write(lambda connection: upsert(connection, airflow_servers, [row]))
+
+    def newest(self, since: float) -> str | None:
+        """The URL that was recorded last; None if none was at or after `since`."""
+        query = (
+            sa.select(airflow_servers.c.url)
+            .where(airflow_servers.c.seen_at >= since)
+            .order_by(airflow_servers.c.seen_at.desc())
+            .limit(1)
+        )
+        return self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())

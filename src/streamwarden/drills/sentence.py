@@ -1,0 +1,85 @@
+"""The result of a drill in one plain sentence, for a reader who knows neither Spark nor drills. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.outcome import find_deviations
+from streamwarden.drills.state import Recovery, RunState
+from streamwarden.verification.reconciliation import Reconciliation
+
+
+def sentence(run: DrillRun, state: RunState) -> str:
+    """What the drill shows of the stream; for a drill that shows nothing, why."""
+    if run.status is DrillStatus.RUNNING:
+        return "The drill is still running."
+    if run.deviated is None:
+        word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
+        return f"The drill {word} and says nothing about the stream: {run.reason}."
+    event = FAULTS[state.drill.fault.kind].event
+    claims = _deviation(event, state) if run.deviated else _success(event, state)
+    failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
+    return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
+
+
+def _success(event: str, state: RunState) -> Iterator[str]:
+    if state.refusal is not None:
+        yield f"After {event} the stream stopped and reported it, as it must"
+        yield "once the documented remediation was applied, it lost nothing else"
+    else:
+        yield f"{_capital(event)} loses nothing{_repeats(state.reconciliation)}"
+    yield from _back(state.recovery)
+
+
+def _repeats(counts: Reconciliation | None) -> str:
+    """An at-least-once sink repeats records, which a reader drops by event id."""
+    repeated = counts.repeated if counts is not None else None
+    if not repeated:
+        return " and duplicates nothing"
+    return f"; {repeated:,} records were written twice, and a reader drops them by their event id"
+
+
+def _deviation(event: str, state: RunState) -> Iterator[str]:
+    harm = _harm(state.reconciliation)
+    found = find_deviations(state)
+    if harm:
+        yield f"{_capital(event)} damages the output: {harm}"
+        yield from _back(state.recovery)
+        yield from found[1:]  # the first one says the same, with its numbers
+        return
+    counts = state.reconciliation
+    unharmed = counts is not None and counts.exactly_once and state.refusal is None
+    lead = "loses nothing, but" if unharmed else "is not handled as it should be:"
+    yield f"{_capital(event)} {lead} {'; '.join(found)}"
+
+
+def _harm(counts: Reconciliation | None) -> str:
+    """`3 rows lost, 2 duplicated of 900`; empty if the rows are right or were not compared."""
+    if counts is None:
+        return ""
+    kinds = {"lost": counts.lost, "duplicated": counts.duplicated, "unexpected": counts.unexpected}
+    parts = [f"{count:,} {kind}" for kind, count in {**kinds, "wrong": counts.wrong}.items() if count]
+    return f"{', '.join(parts)} of {counts.expected:,} expected rows" if parts else ""
+
+
+def _back(recovery: Recovery | None) -> Iterator[str]:
+    if recovery is not None and recovery.recovery_seconds is not None:
+        yield f"the stream was back after {show_seconds(recovery.recovery_seconds)}"
+
+
+def _proof(run: DrillRun, state: RunState) -> Iterator[str]:
+    day = datetime.fromtimestamp(run.ended_at or run.started_at, UTC)
+    records = f"{state.reconciliation.records:,} input records" if state.reconciliation is not None else "a drill"
+    yield f"{'found' if run.deviated else 'proven'} on {records} on {day.day} {day:%B %Y}"
+
+
+def show_seconds(seconds: float) -> str:
+    """`14 s`; with a decimal below ten."""
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

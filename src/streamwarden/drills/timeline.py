@@ -1,0 +1,63 @@
+"""The course of a drill: a handful of moments, each with its distance from the fault. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streamwarden.drills.journal import DrillRun, DrillStep
+from streamwarden.drills.state import RunState, SteadyState, StepOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened at Unix time `at`; `since`: seconds after the fault, None if no fault landed."""
+
+    at: float
+    text: str
+    since: float | None = None
+
+
+def timeline(run: DrillRun, state: RunState) -> tuple[Moment, ...]:
+    """The moments, oldest first."""
+    struck = state.fault.moment if state.fault is not None else None
+    moments = sorted([*_before(run, state), *_after(state), *_steps(state)], key=lambda moment: moment[0])
+    return tuple(Moment(at, text, None if struck is None else at - struck) for at, text in moments)
+
+
+def _before(run: DrillRun, state: RunState) -> Iterator[tuple[float, str]]:
+    fork = state.fork
+    copied = "" if fork is None else f": a copy of the stream was made, with {fork.unseen:,} input {fork.what}s to read"
+    yield run.started_at, f"The drill began{copied}."
+    yield from _steady(state.steady_before, "before the fault")
+    if state.fault is not None:
+        yield state.fault.moment, f"The fault: {state.fault.message}."
+
+
+def _after(state: RunState) -> Iterator[tuple[float, str]]:
+    recovery = state.recovery
+    if recovery is None:
+        return
+    if state.refusal is not None:
+        yield recovery.launched_at, "The stream had refused to go on. It was launched with the documented remediation."
+    elif recovery.restarted:
+        yield recovery.launched_at, "The stream was launched again."
+    if recovery.first_commit_at is not None:
+        yield recovery.first_commit_at, f"The stream was back: it committed batch {recovery.first_new_batch}."
+    yield from _steady(state.steady_after, "after the recovery")
+
+
+def _steady(steady: SteadyState | None, when: str) -> Iterator[tuple[float, str]]:
+    if steady is not None:
+        held = "held" if steady.holds else "did not hold"
+        yield steady.at, f"The steady state {held} {when}: {steady.message}."
+
+
+def _steps(state: RunState) -> Iterator[tuple[float, str]]:
+    """The ends of the steps that nothing above stands for, and every step that failed."""
+    shown = {DrillStep.VERIFICATION: "The output was compared", DrillStep.HEAL: "The drill was healed"}
+    for step, record in state.steps.items():
+        if record.outcome is StepOutcome.FAILED and step is not DrillStep.REPORT:
+            yield record.at, f"The step {step.value} failed: {record.message}."
+        elif record.outcome is StepOutcome.PASSED and step in shown:
+            yield record.at, f"{shown[step]}: {record.message}."

@@ -1,0 +1,46 @@
+"""The names by which checks declare what they may be a consequence of.
+
+The declared table is `health.consequences.CAUSES`. It has no cycle: a cause is never a consequence of what it causes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SUPERVISION: Final = "supervision"
+"""The stream stays down: supervision gave up, no driver has run since, and the stream should be running. Like the other
+names up to `DRILL` it is not a health check, so verdicts neither open nor resolve it."""
+
+CONFIGURATION: Final = "configuration"
+"""The stream's file is broken, so no check judges the stream."""
+
+AIRFLOW: Final = "airflow"
+"""A component of Airflow is down. The incident belongs to no stream: its stream is `EVERYWHERE`."""
+
+EVALUATION: Final = "evaluation"
+"""The health evaluation itself does not run. The incident belongs to no stream: its stream is `EVERYWHERE`."""
+
+DRILL: Final = "drill"
+"""A drill of the stream failed, deviated or is overdue."""
+
+EVERYWHERE: Final = "(airflow)"
+"""The stream of an incident that concerns all streams. No stream can have this name."""
+
+NOT_OF_A_RUN: Final = frozenset({DRILL})
+"""Incidents that say nothing about the running stream: a stop of the stream does not resolve them."""
+
+DRIVER_DOWN: Final = "driver_down"
+PROGRESS_STALLED: Final = "progress_stalled"
+RESTART_LOOP: Final = "restart_loop"
+
+SERVICES: Final = ("broker_unreachable", "database_unreachable")
+"""A server that the stream needs does not answer."""
+
+FAILING: Final = ("input_lost", *SERVICES)
+"""What makes drivers fail."""
+
+NOT_RUNNING: Final = (*FAILING, SUPERVISION, DRIVER_DOWN)
+"""Why no driver runs, the deepest cause first. `AIRFLOW` is reached through `DRIVER_DOWN`."""
+
+STANDING_STILL: Final = (*NOT_RUNNING, "query_ended", RESTART_LOOP)
+"""Why nothing is committed."""

@@ -1,0 +1,55 @@
+"""A stream's last verdicts as they may be shown now: `status` and the pages ask here, so they never disagree. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from streamwarden.health.evaluations import LATE
+from streamwarden.health.verdict import ALARMS, Status, Verdict, worst
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentHealth:
+    """Args:
+    verdicts: of one stream; a stale OK is UNKNOWN, because no evaluation has judged the stream since. A stale alarm
+        stays.
+    judged_at: Unix seconds; None if the stream was never judged.
+    stale: the evaluation is too old to describe the stream.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    judged_at: float | None
+    stale: bool
+
+    @property
+    def status(self) -> Status:
+        """The worst verdict."""
+        return worst(self.verdicts)
+
+
+def current_health(verdicts: Iterable[Verdict], now: float, *, stopped: bool = False) -> CurrentHealth:
+    """The last verdicts on one stream, as they may be shown at `now`.
+
+    A verdict that the last evaluation did not renew is left out, because its check no longer exists.
+
+    Args:
+        stopped: the stream should be stopped, so no verdict alarms.
+    """
+    given = tuple(verdicts)
+    judged_at = max((each.at for each in given), default=None)
+    stale = judged_at is not None and now - judged_at > LATE
+    renewed = [each for each in given if judged_at is not None and each.at >= judged_at - LATE]
+    if stale:
+        renewed = [replace(each, status=Status.UNKNOWN) if each.status is Status.OK else each for each in renewed]
+    return CurrentHealth(silenced(renewed) if stopped else tuple(renewed), judged_at, stale)
+
+
+def silenced(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts of a stream that should be stopped: an alarm becomes UNKNOWN, without advice."""
+    return tuple(
+        replace(each, status=Status.UNKNOWN, reason=f"the stream was stopped on purpose: {each.reason}", advice="")
+        if each.status in ALARMS
+        else each
+        for each in verdicts
+    )

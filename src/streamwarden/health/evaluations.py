@@ -1,0 +1,83 @@
+"""When the streams were last judged, and by what. This answers who watches the health evaluation itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from streamwarden.units import format_duration
+
+INTERVAL: Final = 60.0
+"""Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
+
+LATE: Final = 3 * INTERVAL
+"""Seconds after which the last evaluation is late: three in a row did not happen."""
+
+
+class Evaluator(StrEnum):
+    """The kinds of processes that judge the streams."""
+
+    DAG = "dag"
+    WATCH = "watch"
+    SHELL = "shell"
+
+    @property
+    def shown(self) -> str:
+        return _TITLES[self]
+
+
+_TITLES: Final = {
+    Evaluator.DAG: "the health DAG",
+    Evaluator.WATCH: "`streamwarden watch`",
+    Evaluator.SHELL: "`streamwarden check`",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRecord:
+    """One completed evaluation of all streams.
+
+    Args:
+        at: when it was completed, Unix seconds.
+        seconds: how long it took.
+        streams: how many streams were judged.
+        failures: how many files and services could not be read.
+    """
+
+    at: float
+    evaluator: Evaluator
+    host: str
+    seconds: float
+    streams: int
+    failures: int = 0
+
+
+class EvaluationRepository(Protocol):
+    """Keeps the newest evaluation of each kind of process and host."""
+
+    def record(self, evaluation: EvaluationRecord) -> None: ...
+    def all(self) -> Sequence[EvaluationRecord]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEvaluation:
+    """What is shown of the last evaluation: one sentence, and whether it is late."""
+
+    at: float | None
+    late: bool
+    text: str
+
+
+def last_evaluation(records: Iterable[EvaluationRecord], now: float) -> LastEvaluation:
+    """The newest of `records`, as a person should see it at `now` (Unix seconds)."""
+    newest = max(records, key=lambda record: record.at, default=None)
+    if newest is None:
+        text = "No evaluation of the streams' health is recorded. Unpause the DAG `health` or run `streamwarden watch`."
+        return LastEvaluation(at=None, late=True, text=text)
+    age = max(0.0, now - newest.at)
+    text = f"Last evaluation {format_duration(age)} ago by {newest.evaluator.shown} on {newest.host}."
+    if age > LATE:
+        text += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
+    return LastEvaluation(at=newest.at, late=age > LATE, text=text)

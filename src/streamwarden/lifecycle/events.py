@@ -1,0 +1,174 @@
+"""The history of a stream as events: launches, crashes, restarts and stops, each with who and why. Pure.
+
+A crash is an event even if the restart cures it. The events are derived from the records that the store has anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.supervisor import GAVE_UP
+
+STOP_REQUESTED: Final = "stop_requested"
+REATTACHED: Final = "reattached"
+"""Kinds of driver events."""
+
+_UNRECORDED: Final = "the driver vanished without a recorded exit"
+
+
+class EventKind(StrEnum):
+    LAUNCHED = "launched"  # the first launch, or one after a stop
+    CRASHED = "crashed"  # the driver failed, was killed or vanished, and no stop was requested
+    RESTARTED = "restarted"  # the launch after a crash, or the one of a requested restart
+    STOP_REQUESTED = "stop requested"
+    STOPPED = "stopped"  # the driver ended as requested, by force if it had to be
+    COMPLETED = "completed"  # the query read all its input
+    FENCED = "fenced"  # another driver took over the lease
+    LEFT_DOWN = "left down"  # the supervisor gave up
+    DRILLED = "drilled"  # a drill of the stream ended; its event is made from the journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEvent:
+    """One event; `at` is in Unix seconds.
+
+    Args:
+        who: the person or program that did it; empty if no one did.
+        why: the reason that was given, or the cause that was found.
+        next_step: what a person should do; empty if nothing.
+        after: seconds since the crash, for the restart that followed it.
+    """
+
+    at: float
+    kind: EventKind
+    stream: str
+    driver_id: str = ""
+    who: str = ""
+    why: str = ""
+    next_step: str = ""
+    after: float | None = None
+
+
+def stream_events(
+    drivers: Iterable[DriverRecord], events: Mapping[str, Sequence[DriverEvent]]
+) -> tuple[StreamEvent, ...]:
+    """The events of one stream, oldest first.
+
+    Args:
+        drivers: the stream's drivers, in any order.
+        events: driver id -> what was recorded of the driver.
+    """
+    ordered = sorted(drivers, key=lambda driver: (driver.launched_at, driver.token))
+    found: list[StreamEvent] = []
+    before: DriverRecord | None = None
+    for index, driver in enumerate(ordered):
+        mine = events.get(driver.driver_id, ())
+        asked = [each for each in mine if each.kind == STOP_REQUESTED]
+        found.append(_launch(driver, before, events))
+        found += [_requested(driver, each) for each in asked]
+        replaced_at = ordered[index + 1].launched_at if index + 1 < len(ordered) else None
+        found += _end(driver, asked, replaced_at)
+        found += [_left_down(driver, each) for each in mine if each.kind == GAVE_UP]
+        before = driver
+    return tuple(sorted(found, key=lambda event: event.at))
+
+
+def last_crash(events: Iterable[StreamEvent]) -> tuple[StreamEvent, StreamEvent | None] | None:
+    """The newest crash and the restart that followed it, if one did; None if there was no crash."""
+    ordered = sorted(events, key=lambda event: event.at)
+    crash = next((each for each in reversed(ordered) if each.kind is EventKind.CRASHED), None)
+    if crash is None:
+        return None
+    later = (each for each in ordered if each.at >= crash.at and each.kind is EventKind.RESTARTED)
+    return crash, next(later, None)
+
+
+def crashed(driver: DriverRecord, events: Iterable[DriverEvent]) -> bool:
+    """Whether the driver ended by itself, although no stop of it was requested."""
+    if driver.exit is None or driver.exit.kind not in (ExitKind.FAILED, ExitKind.KILLED):
+        return False
+    return not (driver.exit.kind is ExitKind.KILLED and any(each.kind == STOP_REQUESTED for each in events))
+
+
+def _launch(
+    driver: DriverRecord, before: DriverRecord | None, events: Mapping[str, Sequence[DriverEvent]]
+) -> StreamEvent:
+    kind, why, after = EventKind.LAUNCHED, "", None
+    if before is not None:
+        mine = events.get(before.driver_id, ())
+        wanted = next((each for each in mine if each.kind == STOP_REQUESTED and _is_restart(each)), None)
+        if before.exit is None or crashed(before, mine):
+            kind, why = EventKind.RESTARTED, _UNRECORDED if before.exit is None else describe(before.exit)
+            after = None if before.exit is None else max(0.0, driver.launched_at - before.exit.ended_at)
+        elif wanted is not None:
+            kind, why = EventKind.RESTARTED, f"{wanted.detail.get('by', '')}: {wanted.detail.get('reason', '')}"
+    return StreamEvent(
+        at=driver.launched_at,
+        kind=kind,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=driver.launched_by,
+        why=why,
+        after=after,
+    )
+
+
+def _requested(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
+    what = "restart: " if _is_restart(event) else ""
+    return StreamEvent(
+        at=event.at,
+        kind=EventKind.STOP_REQUESTED,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=event.detail.get("by", ""),
+        why=what + event.detail.get("reason", ""),
+    )
+
+
+def _is_restart(event: DriverEvent) -> bool:
+    return event.detail.get("restart") == "true"
+
+
+def _end(driver: DriverRecord, asked: Sequence[DriverEvent], replaced_at: float | None) -> list[StreamEvent]:
+    """How the driver ended; nothing while it may be alive. `replaced_at`: when the next driver was launched."""
+    end = driver.exit
+    if end is None:
+        if replaced_at is None:
+            return []
+        end = ExitRecord(kind=ExitKind.KILLED, ended_at=replaced_at, message=_UNRECORDED)
+    requested = end.kind is ExitKind.STOPPED or (end.kind is ExitKind.KILLED and bool(asked))
+    kind = EventKind.STOPPED if requested else _ENDS[end.kind]
+    event = StreamEvent(
+        at=end.ended_at,
+        kind=kind,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=asked[-1].detail.get("by", "") if asked and requested else "",
+        why=describe(end),
+        next_step=end.next_step if kind is EventKind.CRASHED else "",
+    )
+    return [event]
+
+
+_ENDS: Final[Mapping[ExitKind, EventKind]] = {
+    ExitKind.FAILED: EventKind.CRASHED,
+    ExitKind.KILLED: EventKind.CRASHED,
+    ExitKind.COMPLETED: EventKind.COMPLETED,
+    ExitKind.FENCED: EventKind.FENCED,
+}
+
+
+def _left_down(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
+    return StreamEvent(
+        at=event.at,
+        kind=EventKind.LEFT_DOWN,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        why=event.detail.get("reason", ""),
+        next_step=event.detail.get("next_step", ""),
+    )

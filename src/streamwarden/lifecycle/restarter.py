@@ -1,0 +1,48 @@
+"""What restarts a stream's driver after a failure: its DAG, a supervisor in a shell, or nothing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from streamwarden.lifecycle.driver import DriverEvent
+
+SUPERVISED: Final = "supervised"
+"""Kind of the event that a supervisor records when it begins to follow a driver. Its detail `by` is a `Supervisor`."""
+
+
+class Supervisor(StrEnum):
+    DAG = "dag"  # the stream's DAG in Airflow
+    SHELL = "shell"  # `streamwarden start --supervise`
+
+
+class Restarter(StrEnum):
+    """What restarts the driver."""
+
+    DAG = "dag"  # the stream's DAG, which is not paused
+    PAUSED_DAG = "paused dag"  # nothing, as long as the DAG is paused
+    SHELL = "shell"  # `streamwarden start --supervise`, if that process still runs
+    NOTHING = "nothing"  # the driver was started by hand, and no supervisor ever followed it
+    UNKNOWN = "unknown"  # the DAG followed it, and it is not known here whether the DAG is paused
+
+
+def supervised(driver_id: str, by: Supervisor, at: float) -> DriverEvent:
+    """The event to record when a supervisor begins to follow the driver."""
+    return DriverEvent(driver_id=driver_id, at=at, kind=SUPERVISED, detail={"by": by.value})
+
+
+def restarter(events: Iterable[DriverEvent], paused: bool | None) -> Restarter:
+    """What restarts a driver with these events when it has ended.
+
+    Args:
+        paused: whether the stream's DAG is paused; None if that is unknown, or if there is no Airflow.
+    """
+    followed = [each.detail.get("by") for each in events if each.kind == SUPERVISED]
+    if paused is False:
+        return Restarter.DAG
+    if followed and followed[-1] == Supervisor.SHELL:
+        return Restarter.SHELL
+    if paused:
+        return Restarter.PAUSED_DAG
+    return Restarter.UNKNOWN if followed else Restarter.NOTHING

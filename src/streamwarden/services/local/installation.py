@@ -1,0 +1,143 @@
+"""Airflow and the streams of one project on this machine, from the start to the end of `streamwarden up`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
+from streamwarden.services.fleet.draining import drain
+from streamwarden.services.fleet.exit_recorder import Observation
+from streamwarden.services.local.airflow import FIRST_PORT, LocalAirflow, free_port
+from streamwarden.services.local.marked import MarkedProcesses
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.services.fleet.fleet import Fleet
+
+HEALTHY_WITHIN: Final = 300.0
+"""Seconds in which every component of Airflow must be healthy after the first start; about 15 on an idle machine."""
+
+REQUESTED_BY: Final = "streamwarden up"
+
+
+@contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Hold the lock file. Raises ProcessError if another process holds it.
+
+    The kernel releases it, however its holder ends.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ProcessError(
+                f"another one runs here already (pid {file.read().strip()})",
+                where=str(lock),
+                next_step="end it with Ctrl-C first",
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+class Installation:
+    """One project's Airflow, and the drivers that it started.
+
+    Args:
+        streams: the names of the project's streams, asked again whenever they are needed.
+        settings: environment with which another process opens the same workspace.
+    """
+
+    def __init__(
+        self,
+        project: Path,
+        data: Path,
+        *,
+        store: Store,
+        fleet: Fleet,
+        streams: Callable[[], Iterable[str]],
+        settings: Mapping[str, str],
+        port: int | None = None,
+    ) -> None:
+        home = data / "airflow"
+        self.marked = MarkedProcesses(data, home / "components")
+        self.airflow = LocalAirflow(project, home, self.marked, settings, port or free_port(FIRST_PORT))
+        self.marked.logs.mkdir(parents=True, exist_ok=True)
+        self.server = AirflowServer(url=self.airflow.url)
+        self._store, self._fleet, self._streams = store, fleet, streams
+
+    def end_orphans(self) -> None:
+        """End the processes of an Airflow whose `up` was killed. The drivers that it started go on."""
+        self.marked.stop(patience=5.0, except_sessions=self._driver_sessions())
+
+    def start(self) -> None:
+        """Start Airflow and wait until it is healthy.
+
+        Raises:
+            ProcessError: a component ended, or Airflow is not healthy after `HEALTHY_WITHIN` seconds.
+        """
+        self.airflow.start()
+        deadline = time.monotonic() + HEALTHY_WITHIN
+        while not self.is_healthy():
+            for ended in self.airflow.restart_dead():
+                raise ProcessError(
+                    f"Airflow's {ended.name} ended with status {ended.status} before it was healthy",
+                    next_step=f"read {self.marked.log_path(f'airflow-{ended.name}')}",
+                )
+            if time.monotonic() > deadline:
+                raise ProcessError(
+                    f"Airflow is not healthy after {HEALTHY_WITHIN:.0f} s",
+                    where=self.airflow.url,
+                    next_step="read the logs in " + str(self.marked.logs),
+                )
+            time.sleep(0.5)
+
+    def is_healthy(self) -> bool:
+        """Whether the API server answers and every component of Airflow is healthy."""
+        try:
+            return not self.server.unhealthy()
+        except AirflowError:
+            return False
+
+    def keep_running(self, announce: Callable[[str], None]) -> NoReturn:
+        """Start each component of Airflow again that ends, until the handler of a signal raises."""
+        while True:
+            for ended in self.airflow.restart_dead():
+                announce(str(ended))
+            time.sleep(0.5)
+
+    def stop(self) -> list[Observation]:
+        """End Airflow, then stop the drivers that it started at a batch boundary. The next start runs them again.
+
+        Raises:
+            ProcessError: a process does not end.
+            StoreError: the store is down. Drivers are alive then.
+        """
+        self.airflow.stop()
+        mine = {each.pid for each in self.marked.living()}
+        started = [name for name in self._streams() if self._driver_pid(name) in mine]
+        try:
+            return drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
+        finally:
+            self.marked.stop(patience=5.0)
+
+    def _driver_pid(self, stream: str) -> int | None:
+        record = self._store.drivers.latest(stream)
+        return None if record is None or record.process is None else record.process.pid
+
+    def _driver_sessions(self) -> set[int]:
+        """A driver leads a session of its own."""
+        try:
+            return {pid for name in self._streams() if (pid := self._driver_pid(name)) is not None}
+        except StreamwardenError:  # without the store no driver can be recognised: none is stopped
+            return {each.pid for each in self.marked.living()}

@@ -1,0 +1,99 @@
+"""Checks that Airflow's own components run, through `/monitor/health` of its API server.
+
+Without them no DAG starts, no deferred task wakes up, and no driver is restarted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from streamwarden.health.causes import AIRFLOW, EVERYWHERE
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.services.monitoring.http import get
+from streamwarden.units import format_duration
+
+PATH: Final = "/api/v2/monitor/health"
+
+_PAUSE: Final = 1.0
+"""Seconds before a server that did not answer is asked a second time."""
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "metadatabase": "start Airflow's database, or correct `[database] sql_alchemy_conn`",
+    "scheduler": "start `airflow scheduler`: until then no DAG runs, so no stream is started or restarted",
+    "triggerer": "start `airflow triggerer`: until then no stream whose driver ends is restarted",
+    "dag_processor": "start `airflow dag-processor`: until then Airflow does not notice a changed file",
+}
+"""Component -> what to do, in the order of the messages."""
+
+
+def airflow_verdict(url: str, now: float) -> Verdict:
+    """Ask the API server at `url`: CRITICAL if it does not answer, or if one of Airflow's components does not run."""
+    try:
+        return judge(read_health(url), now)
+    except OSError as error:
+        parts = urlsplit(url)  # without user and password
+        place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+        return _verdict(now, f"the API server at {place}: {error}", "start `airflow api-server`")
+
+
+def judge(document: object, now: float) -> Verdict:
+    """The verdict on what `/monitor/health` answered. Pure.
+
+    Args:
+        document: the JSON of the answer; anything but Airflow's own answer is CRITICAL.
+        now: Unix seconds.
+    """
+    if not isinstance(document, Mapping) or not all(isinstance(document.get(name), Mapping) for name in _REMEDIES):
+        return _verdict(now, "the server's answer is not that of Airflow 3", "correct `airflow_url`")
+    unhealthy = {name: part for name in _REMEDIES if (part := document[name]).get("status") != "healthy"}
+    if "metadatabase" in unhealthy:  # the state of the others is read from it
+        unhealthy = {"metadatabase": unhealthy["metadatabase"]}
+    reasons = [_described(name, part, now) for name, part in unhealthy.items()]
+    return _verdict(now, "; ".join(reasons), "; ".join(_REMEDIES[name] for name in unhealthy))
+
+
+def _verdict(now: float, reason: str, remedy: str) -> Verdict:
+    return Verdict(
+        stream=EVERYWHERE,
+        check=AIRFLOW,
+        status=Status.CRITICAL if reason else Status.OK,
+        at=now,
+        reason=f"Airflow: {reason}" if reason else "all components of Airflow run",
+        advice=remedy,
+    )
+
+
+def _described(name: str, part: Mapping[str, Any], now: float) -> str:
+    component = f"the {name.replace('_', ' ')}"
+    if name == "metadatabase":
+        return f"{component} does not answer"
+    try:
+        last = datetime.fromisoformat(str(part.get(f"latest_{name}_heartbeat"))).timestamp()
+    except ValueError:
+        return f"{component} does not run"
+    return f"{component} does not run: its last heartbeat was {format_duration(max(0.0, now - last))} ago"
+
+
+def read_health(url: str) -> object:
+    """The JSON document of the API server at `url`. Raises OSError, with a short text, if there is none."""
+    for attempt in (1, 2):
+        try:
+            return _ask(url)
+        except OSError:
+            if attempt == 2:
+                raise
+            time.sleep(_PAUSE)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _ask(url: str) -> object:
+    answer = get(url.rstrip("/") + PATH)
+    try:
+        return json.loads(answer)
+    except ValueError as error:
+        raise OSError("its answer is not JSON") from error

@@ -1,0 +1,163 @@
+"""Judges the drills: a drill that did not pass, does not end, or is overdue is an incident until it passes.
+
+A stream that was stopped on purpose is silent: its drills have no open incident meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.services.monitoring.single_verdicts import keep
+from streamwarden.units import format_duration
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.drills.spec import DrillSpec
+    from streamwarden.errors import ConfigError
+
+PREFIX: Final = "drill_"
+"""What the check of a drill's incident begins with; the drill's name follows."""
+
+GRACE: Final = 1800.0
+"""Seconds that a scheduled drill may begin late, because other tasks of Airflow have to end first."""
+
+_EARLY: Final = 60.0
+"""Seconds by which the clocks of two hosts may differ."""
+
+_LOOK_BACK: Final = 10
+"""Runs of a drill that are read. The newest run that ended is among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finding:
+    status: Status
+    reason: str
+    advice: str = ""
+
+
+def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> Verdict:
+    """The verdict on a drill at `now`: OK if its newest run passed, or if it never had to run. Pure.
+
+    An unfinished run and a missing one count more than an older run that did not pass.
+
+    Args:
+        runs: the drill's newest runs, newest first.
+        since: when Airflow was first seen to run the drill on its schedule; None if it does not.
+    """
+    passed = _Finding(status=Status.OK, reason=f"the drill {spec.name} passed")
+    found = _unfinished(spec, runs, now) or _overdue(spec, runs, since, now) or _not_passed(spec, runs) or passed
+    return _verdict(spec.stream, spec.name, found, now)
+
+
+def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
+    return Verdict(
+        stream=stream, check=PREFIX + drill, status=found.status, at=now, reason=found.reason, advice=found.advice
+    )
+
+
+def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Finding | None:
+    newest = runs[0] if runs else None
+    if newest is None or newest.ended_at is not None or now - newest.started_at <= 2 * spec.longest_step + GRACE:
+        return None
+    lasted = format_duration(now - newest.started_at)
+    return _Finding(
+        status=Status.WARNING,
+        reason=f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended",
+        advice=f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}",
+    )
+
+
+def _overdue(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> _Finding | None:
+    due = last_due(spec.schedule, now - GRACE) if spec.schedule and since is not None else None
+    if due is None or since is None or due < since:
+        return None
+    if any(run.started_at >= due - _EARLY for run in runs):
+        return None
+    moment = datetime.fromtimestamp(due, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return _Finding(
+        status=Status.WARNING,
+        reason=f"the drill {spec.name} is overdue: its schedule {spec.schedule} was due at {moment}, and no run began",
+        advice=f"check that Airflow's scheduler runs, or run `streamwarden drill run {spec.name}`",
+    )
+
+
+def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
+    newest = next((run for run in runs if run.ended_at is not None), None)
+    if newest is None or newest.passed:
+        return None
+    return _Finding(
+        status=Status.CRITICAL if newest.deviated else Status.WARNING,
+        reason=f"the drill {spec.name} {_how(newest)}: {newest.reason}",
+        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then run "
+        f"`streamwarden drill run {spec.name}`: the incident is resolved when the drill passes",
+    )
+
+
+def _how(run: DrillRun) -> str:
+    if run.status is DrillStatus.COMPLETED:
+        return "deviated"
+    return "was aborted" if run.status is DrillStatus.ABORTED else "failed"
+
+
+def last_due(schedule: str, before: float) -> float | None:
+    """When `schedule` (UTC) was last due before `before`, Unix seconds; None if it is not a cron expression."""
+    from croniter import CroniterError, croniter
+
+    try:
+        return float(croniter(schedule, datetime.fromtimestamp(before, UTC)).get_prev(float))
+    except (CroniterError, ValueError, KeyError):
+        return None
+
+
+def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping[str, ConfigError], now: float) -> None:
+    """Open, update and resolve the incidents of all drills. Raises StoreError.
+
+    Args:
+        drills: all drills with a correct file, by name.
+        broken: the errors of the other files, by their stems.
+    """
+    verdicts = {each.check: each for each in (*_judged(store, drills, now), *_broken(store, broken, now))}
+    gone = [
+        Verdict(stream=each.stream, check=each.check, status=Status.OK, at=now, reason=_GONE)
+        for each in store.incidents.open()
+        if each.check.startswith(PREFIX)
+        and each.check.removeprefix(PREFIX) not in broken
+        and (each.check not in verdicts or verdicts[each.check].stream != each.stream)
+    ]
+    keep(store, (*verdicts.values(), *gone), now)
+
+
+_GONE: Final = "the drill is no longer in config/drills, or it drills another stream"
+
+
+def _judged(store: Store, drills: Mapping[str, DrillSpec], now: float) -> Iterator[Verdict]:
+    since = store.drill_schedules.since()
+    for name, spec in drills.items():
+        yield drill_verdict(spec, store.journals.recent(drill=name, limit=_LOOK_BACK), since.get(name), now)
+
+
+def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iterator[Verdict]:
+    """The drills that ran on their schedules until their files broke. A file that a person is writing is not one."""
+    since = store.drill_schedules.since()
+    for name, error in broken.items():
+        last = store.journals.recent(drill=name, limit=1) if name in since else ()
+        if last:
+            reason = f"the drill {name} does not run, because its file is broken: {error}"
+            found = _Finding(
+                status=Status.WARNING, reason=reason, advice="fix the file; `streamwarden validate` checks it"
+            )
+            yield _verdict(last[0].stream, name, found, now)
+
+
+def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | None]) -> dict[str, str]:
+    """Drill -> schedule, of the drills that Airflow runs by itself.
+
+    Args:
+        is_paused: returns whether the DAG with this id is paused; None if that is unknown, which counts as paused.
+    """
+    return {each.name: each.schedule for each in drills if each.schedule and is_paused(PREFIX + each.name) is False}

@@ -1,0 +1,79 @@
+"""Summarises a round: one entry for all healthy streams, one for each stream that is not healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import owner
+
+if TYPE_CHECKING:
+    from streamwarden.errors import ConfigError
+    from streamwarden.services.monitoring.health_monitor import Evaluation, StreamHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is shown of one stream, or of several that are alike.
+
+    Args:
+        title: the stream's name, or how many streams there are.
+        lines: its verdicts, the worst first; of several streams, their names.
+        critical: the lines that are CRITICAL.
+        judged: False for streams that should not run: no verdict of theirs is shown as good or bad.
+    """
+
+    title: str
+    status: Status
+    lines: tuple[str, ...]
+    critical: tuple[str, ...] = ()
+    judged: bool = True
+
+
+def entries_of(evaluation: Evaluation, broken: Mapping[str, ConfigError], idle: Mapping[str, str]) -> tuple[Entry, ...]:
+    """One entry for each stream, each query of several, and each broken file. Pure.
+
+    Args:
+        broken: the errors of the files that cannot be used, by their stems.
+        idle: the streams that should not run, each with the reason.
+    """
+    judged = [_entry(health, idle.get(owner(health.stream))) for health in evaluation.streams.values()]
+    unusable = [
+        Entry(title=name, status=Status.UNKNOWN, lines=(f"UNKNOWN configuration: {error}",))
+        for name, error in broken.items()
+    ]
+    return (*judged, *unusable)
+
+
+def fold(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The worst first, then by name. All healthy streams share one entry; those that should not run share another."""
+    ordered = sorted(entries, key=lambda each: (-each.status.rank, each.title))
+    idle = [each for each in ordered if not each.judged]
+    healthy = [each for each in ordered if each.judged and each.status is Status.OK]
+    shown = [each for each in ordered if each.judged and each.status is not Status.OK]
+    if healthy:
+        names = tuple(each.title for each in healthy)
+        shown.append(Entry(title=_counted(healthy, "healthy"), status=Status.OK, lines=names))
+    if idle:
+        lines = tuple(line for each in idle for line in each.lines)
+        shown.append(Entry(title=_counted(idle, "not judged"), status=Status.UNKNOWN, lines=lines, judged=False))
+    return tuple(shown)
+
+
+def _counted(entries: list[Entry], what: str) -> str:
+    return f"{len(entries)} {'stream' if len(entries) == 1 else 'streams'}: {what}"
+
+
+def _entry(health: StreamHealth, idle: str | None) -> Entry:
+    """An alarm is shown even for a stream that should not run."""
+    if idle is not None and health.status in (Status.OK, Status.UNKNOWN):
+        return Entry(title=health.stream, status=Status.UNKNOWN, lines=(f"{health.stream}: {idle}",), judged=False)
+    ordered = sorted(health.verdicts, key=lambda verdict: -verdict.status.rank)
+    lines = [
+        f"{verdict.status} {verdict.check}: {verdict.reason}" + (f" Advice: {verdict.advice}" if verdict.advice else "")
+        for verdict in ordered
+    ]
+    critical = [line for line, each in zip(lines, ordered, strict=True) if each.status is Status.CRITICAL]
+    return Entry(title=health.stream, status=health.status, lines=(*lines, *health.problems), critical=tuple(critical))

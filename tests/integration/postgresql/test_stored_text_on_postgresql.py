@@ -1,0 +1,3 @@
+"""The tests of store/test_stored_text.py, on PostgreSQL."""
+
+from store.test_stored_text import *  # noqa: F403

@@ -1,0 +1,88 @@
+"""A crash that a restart has cured is sent once for each driver, if the settings say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from streamwarden.config.notifications import Notifications
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.events import STOP_REQUESTED
+from streamwarden.services.monitoring.messages import Notification
+from streamwarden.services.monitoring.notifiers import Channel
+from streamwarden.services.monitoring.watching import notify
+from streamwarden.services.workspace import Workspace
+
+NOW = 1_800_000_000.0
+KILLED = ExitRecord(kind=ExitKind.KILLED, ended_at=NOW - 120, signal=9, message="SIGKILL")
+
+
+def driver(number: int, *, exit: ExitRecord | None = None, started_at: float | None = NOW - 100) -> DriverRecord:
+    return DriverRecord(
+        driver_id=f"counted-{number}",
+        stream="counted",
+        checkpoint="/data/checkpoints/counted",
+        token=number,
+        folder=f"/data/drivers/counted/counted-{number}",
+        launched_by="airflow stream_counted scheduled__2026-01-01T00:00:00+00:00 try 1",
+        launched_at=NOW - 1000 + 100 * number,
+        started_at=started_at,
+        exit=exit,
+    )
+
+
+def sent(space: Workspace, *, crashes: bool = True, at: float = NOW) -> list[Notification]:
+    messages: list[Notification] = []
+    settings = Notifications(crashes=crashes)
+    notify(space, [Channel("test", messages.append)], settings, at, airflow="https://airflow.example")
+    return messages
+
+
+def record(store: Store, *drivers: DriverRecord) -> None:
+    for each in drivers:
+        store.drivers.launched(each)
+
+
+def test_a_crash_that_was_cured_is_sent_once_with_its_links(space: Workspace) -> None:
+    record(space.store, driver(1, exit=KILLED), driver(2))
+    (message,) = sent(space)
+    assert message.title == "CRASHED AND RESTARTED: counted"
+    assert "killed by signal 9" in message.body
+    assert "20.0 s later" in message.body
+    run = "https://airflow.example/dags/stream_counted/runs/scheduled__2026-01-01T00%3A00%3A00%2B00%3A00"
+    assert message.links.run == run
+    assert f"Log: {run}/tasks/run" in message.body
+    assert sent(space, at=NOW + 60) == []
+
+
+def test_nothing_is_sent_unless_the_settings_say_so(space: Workspace) -> None:
+    record(space.store, driver(1, exit=KILLED), driver(2))
+    assert sent(space, crashes=False) == []
+
+
+@pytest.mark.parametrize(
+    "following",
+    [(), (driver(2, started_at=None),), (driver(2, started_at=NOW - 3601),)],
+    ids=["not restarted", "restarted, and its query does not run yet", "cured more than an hour ago"],
+)
+def test_a_crash_without_a_recent_cure_is_not_sent(space: Workspace, following: tuple[DriverRecord, ...]) -> None:
+    """What is not cured is an incident."""
+    record(space.store, driver(1, exit=KILLED), *following)
+    assert sent(space) == []
+
+
+def test_each_driver_of_a_crash_loop_is_sent_once(space: Workspace) -> None:
+    """Two drivers crashed before the third one ran its query."""
+    record(space.store, driver(1, exit=KILLED), driver(2, exit=KILLED, started_at=None), driver(3))
+    assert [message.subject for message in sent(space)] == ["crash:counted-1", "crash:counted-2"]
+    assert sent(space, at=NOW + 60) == []
+
+
+def test_a_driver_that_a_person_stopped_did_not_crash(space: Workspace) -> None:
+    """Neither at a batch boundary, nor by SIGKILL after the deadline of the stop."""
+    stopped = replace(KILLED, kind=ExitKind.STOPPED)
+    record(space.store, driver(1, exit=stopped), driver(2, exit=KILLED), driver(3))
+    space.store.drivers.event(DriverEvent(driver_id="counted-2", at=NOW - 130, kind=STOP_REQUESTED))
+    assert sent(space) == []

@@ -1,0 +1,149 @@
+"""Which drills are incidents: those that did not pass, do not end, or did not run when they were due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.store import Store
+from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import ConfigError
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.services.monitoring.drill_incidents import GRACE, drill_verdict, follow_drills, last_due, scheduled
+
+HOUR, DAY = 3600.0, 86400.0
+MIDNIGHT = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
+SPEC = DrillSpec(name="kill", stream="orders", fault=FaultSpec(kind=FaultKind.KILL_DRIVER), schedule="@daily")
+PASSED = DrillRun(
+    run_id="kill-1",
+    drill="kill",
+    stream="orders",
+    started_at=MIDNIGHT,
+    ended_at=MIDNIGHT + 300,
+    status=DrillStatus.COMPLETED,
+    deviated=False,
+    reason="0 lost",
+)
+
+
+def judged(*runs: DrillRun, at: float = MIDNIGHT + HOUR, since: float | None = MIDNIGHT - 7 * DAY) -> Verdict:
+    return drill_verdict(SPEC, runs, since, at)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({}, Status.OK, "passed"),
+        ({"deviated": True, "reason": "3 lost"}, Status.CRITICAL, "the drill kill deviated: 3 lost"),
+        ({"status": DrillStatus.FAILED, "deviated": None}, Status.WARNING, "the drill kill failed"),
+        ({"status": DrillStatus.ABORTED, "deviated": None}, Status.WARNING, "the drill kill was aborted"),
+        ({"status": DrillStatus.FAILED, "deviated": True}, Status.CRITICAL, "the drill kill failed"),
+    ],
+)
+def test_a_drill_that_did_not_pass_is_an_incident(changes: dict[str, Any], status: Status, said: str) -> None:
+    verdict = judged(replace(PASSED, **changes))
+    assert (verdict.stream, verdict.check, verdict.status) == ("orders", "drill_kill", status)
+    assert said in verdict.reason
+
+
+def test_the_newest_run_that_ended_counts() -> None:
+    """While a new run is under way, the result of the one before it stays."""
+    failed = replace(PASSED, deviated=True)
+    running = replace(PASSED, run_id="kill-2", started_at=MIDNIGHT + 600, ended_at=None, status=DrillStatus.RUNNING)
+    assert judged(running, failed).status is Status.CRITICAL
+    assert judged(replace(running, ended_at=MIDNIGHT + 900, status=DrillStatus.COMPLETED), failed).status is Status.OK
+
+
+def test_a_drill_that_does_not_end_is_an_incident() -> None:
+    running = replace(PASSED, ended_at=None, status=DrillStatus.RUNNING)
+    longest = 2 * SPEC.longest_step + GRACE
+    assert judged(running, at=MIDNIGHT + longest).status is Status.OK
+    verdict = judged(running, at=MIDNIGHT + longest + 1)
+    assert verdict.status is Status.WARNING
+    assert "has not ended" in verdict.reason
+
+
+def test_a_drill_is_overdue_when_its_time_and_the_grace_have_passed_without_a_run() -> None:
+    """Due at midnight: at 00:30 it may still begin, a second later it is overdue. A run resolves that."""
+    yesterday = replace(PASSED, started_at=MIDNIGHT - DAY, ended_at=MIDNIGHT - DAY + 300)
+    assert judged(yesterday, at=MIDNIGHT + GRACE).status is Status.OK
+    overdue = judged(yesterday, at=MIDNIGHT + GRACE + 1)
+    assert overdue.status is Status.WARNING
+    assert "due at 2026-11-23 00:00 UTC" in overdue.reason
+    assert judged(PASSED, yesterday).status is Status.OK
+
+
+def test_a_drill_that_never_ran_counts_from_when_it_was_unpaused() -> None:
+    """It was unpaused at one in the morning: the midnight before is no time at which it had to run."""
+    assert judged(since=MIDNIGHT + HOUR, at=MIDNIGHT + 2 * HOUR).status is Status.OK
+    assert judged(since=MIDNIGHT + HOUR, at=MIDNIGHT + DAY + GRACE + 1).status is Status.WARNING
+
+
+def test_a_drill_that_is_paused_or_has_no_schedule_is_never_overdue() -> None:
+    assert judged(since=None, at=MIDNIGHT + 30 * DAY).status is Status.OK
+    assert drill_verdict(replace(SPEC, schedule=None), (), 0.0, MIDNIGHT + 30 * DAY).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("schedule", "due"), [("@daily", -DAY), ("30 4 * * *", -19.5 * HOUR), ("@once", None), ("x", None)]
+)
+def test_the_last_time_of_a_schedule(schedule: str, due: float | None) -> None:
+    assert last_due(schedule, MIDNIGHT) == (None if due is None else MIDNIGHT + due)
+
+
+def test_only_drills_that_airflow_runs_are_scheduled() -> None:
+    """A DAG that Airflow does not know counts as paused."""
+    drills = [
+        SPEC,
+        replace(SPEC, name="paused"),
+        replace(SPEC, name="new"),
+        replace(SPEC, name="manual", schedule=None),
+    ]
+    paused = {"drill_kill": False, "drill_paused": True, "drill_manual": False}
+    assert scheduled(drills, paused.get) == {"kill": "@daily"}
+
+
+def test_an_incident_of_a_drill_is_resolved_when_the_drill_passes(store: Store) -> None:
+    store.journals.save(replace(PASSED, deviated=True, reason="3 lost"))
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR)
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR + 60)
+    (incident,) = store.incidents.open("orders")
+    assert (incident.status, incident.opened_at) == (Status.CRITICAL, MIDNIGHT + HOUR)
+    store.journals.save(
+        replace(PASSED, run_id="kill-2", started_at=MIDNIGHT + 2 * HOUR, ended_at=MIDNIGHT + 2.1 * HOUR)
+    )
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + 3 * HOUR)
+    assert store.incidents.open("orders") == ()
+
+
+def test_the_drills_of_a_stream_that_was_stopped_on_purpose_are_silent(store: Store) -> None:
+    store.journals.save(replace(PASSED, deviated=True))
+    store.stops.set_desired(
+        DesiredState(stream="orders", desired=Desired.STOPPED, changed_by="eve", reason="repair", changed_at=MIDNIGHT)
+    )
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR)
+    assert store.incidents.open() == ()
+
+
+def test_a_drill_without_a_file_has_no_incident(store: Store) -> None:
+    store.journals.save(replace(PASSED, deviated=True))
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR)
+    follow_drills(store, {}, {}, MIDNIGHT + HOUR + 60)
+    assert store.incidents.open() == ()
+
+
+def test_a_drill_that_ran_on_its_schedule_until_its_file_broke_is_an_incident(store: Store) -> None:
+    """A file that a person is writing is not: it has never run."""
+    broken = {"kill": ConfigError("unknown key"), "draft": ConfigError("empty")}
+    store.journals.save(PASSED)
+    store.drill_schedules.follow({"kill": "@daily"}, MIDNIGHT)
+    follow_drills(store, {}, broken, MIDNIGHT + HOUR)
+    (incident,) = store.incidents.open()
+    assert incident.check == "drill_kill"
+    assert "its file is broken: unknown key" in incident.reason
