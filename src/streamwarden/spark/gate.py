@@ -66,10 +66,14 @@ class Gate:
             try:
                 self._turn_away(event)
             finally:  # the JVM may be gone: the driver ends all the same, and says why
-                self.refused = self.refused or as_ours(error)
-                self._refuse()
+                self.refuse(as_ours(error))
             return False
         return True
+
+    def refuse(self, error: StreamwardenError) -> None:
+        """End the driver because of `error`, its other queries at their batch boundaries. Returns at once."""
+        self.refused = self.refused or error
+        self._refuse()
 
     def _turn_away(self, event: QueryStarted) -> None:
         self._refused_runs.add(event.run_id)

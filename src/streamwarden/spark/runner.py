@@ -173,7 +173,7 @@ class Runner:
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
-        ScriptStarts(self._spec, starts=self._queries).watch()
+        ScriptStarts(self._spec, starts=self._queries, refuse=self._refuse_start).watch()
         run_script(job, self._spec.args)
         while self._sessions.active_queries():
             time.sleep(0.25)
@@ -184,6 +184,11 @@ class Runner:
                 where=str(job),
                 next_step="correct `job:`, or run this script with spark-submit: it is not a stream",
             )
+
+    def _refuse_start(self, error: JobError) -> None:
+        """On the script's thread, which raises `error` when the script's other queries are at their boundaries."""
+        self._gate.refuse(error)
+        self._control.await_boundaries()
 
     def _opened(self, session: Any) -> None:
         self._executors.opened(session)

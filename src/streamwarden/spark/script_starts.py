@@ -7,7 +7,7 @@ refused before Spark creates anything, with both values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -35,25 +35,39 @@ class ScriptStarts:
 
     Args:
         starts: how many queries the script starts, by its text; None where the text does not say.
+        refuse: ends the driver, and returns when its other queries have come to their batch boundaries.
     """
 
-    def __init__(self, spec: StreamSpec, *, starts: int | None) -> None:
+    def __init__(
+        self, spec: StreamSpec, *, starts: int | None, refuse: Callable[[JobError], None] = lambda error: None
+    ) -> None:
         self._spec = spec
         self._starts = starts
+        self._refuse = refuse
         self._used: dict[str, str | None] = {}
 
     def watch(self) -> None:
         """From now on, examine each start of a query in this process."""
-        watch_starts(lambda start: self.complete(start.writer, named_by(start), start.inputs()))
+        watch_starts(self._examine)
+
+    def _examine(self, start: QueryStart) -> None:
+        try:
+            self.complete(start.writer, named_by(start), start.inputs())
+        except JobError as error:
+            self._refuse(error)
+            raise
 
     def complete(self, writer: Any, query: NamedQuery, inputs: Sequence[NamedInput] = ()) -> None:
-        """Set on the writer what the query does not name. Raises JobError for a query that the file contradicts."""
-        single = not self._spec.queries and self._starts == 1
-        written = self._spec.trigger != TriggerSpec()
-        found = query_contradictions(self._spec, query, single=single, trigger_written=written)
-        found += input_contradictions(self._spec, inputs) if single else ()
-        if found:
-            raise _refusal(self._spec, found[0])
+        """Set on the writer what the query does not name. Raises JobError for a query that the file contradicts.
+
+        Of several queries each is compared with its declaration by the roster, which knows its name.
+        """
+        if not self._spec.queries and self._starts == 1:
+            written = self._spec.trigger != TriggerSpec()
+            found = query_contradictions(self._spec, query, single=True, trigger_written=written)
+            found += input_contradictions(self._spec, inputs)
+            if found:
+                raise _refusal(self._spec, found[0])
         if query.checkpoint is None:
             place = self._checkpoint(query)
             writer.option(CHECKPOINT, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -123,3 +124,22 @@ def test_an_input_that_only_the_start_shows_is_compared() -> None:
     ScriptStarts(spec, starts=1).complete(Writer(), NamedQuery(), [NamedInput(path="input/words")])
     with pytest.raises(JobError, match=r"the input folder /data/input/word\b.*declares, /data/input/words"):
         ScriptStarts(spec, starts=1).complete(Writer(), NamedQuery(), [NamedInput(path="input/word")])
+
+
+def test_a_refused_start_first_ends_the_scripts_other_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[Callable[[QueryStart], None]] = []
+    monkeypatch.setattr("streamwarden.spark.script_starts.watch_starts", watched.append)
+    monkeypatch.setattr(QueryStart, "inputs", lambda self: ())
+    refused: list[JobError] = []
+    ScriptStarts(SPEC, starts=1, refuse=refused.append).watch()
+    with pytest.raises(JobError) as raised:
+        watched[0](QueryStart(Writer(), {"checkpointlocation": "elsewhere"}, None))
+    assert refused == [raised.value]
+
+
+def test_declared_queries_are_left_to_the_roster() -> None:
+    """It knows the query's name, and ends the others at their batch boundaries."""
+    spec = replace(SPEC, queries={"left": "/data/cp/left"})
+    assert started(spec, NamedQuery(name="other", checkpoint="cp/other"), starts=2) == [
+        {"trigger": {"processingTime": "5000 milliseconds"}}
+    ]
