@@ -16,10 +16,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.adapters.processes import commands
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.services.local.marked import MarkedProcesses
 from support.airflow_harness import free_port, wait_for
@@ -43,6 +45,8 @@ spark: {master: "local[1]", driver_memory: 700 MiB}
 class Up:
     """One run of the command."""
 
+    started: ClassVar[list[Up]] = []
+
     def __init__(self, world: Project, port: int) -> None:
         self.log = world.root / "up.log"
         self.server = AirflowServer(url=f"http://127.0.0.1:{port}")
@@ -51,6 +55,7 @@ class Up:
         command = [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), "up", "--port", str(port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+        self.started.append(self)
         wait_for("Airflow", lambda: "Airflow is up" in self.text(), timeout=LONG, explain=self.text)
 
     def text(self) -> str:
@@ -73,6 +78,10 @@ def swept(world: Project) -> Iterator[None]:
     try:
         yield
     finally:
+        for up in Up.started:  # it would start again what is ended below
+            up.process.kill()
+            up.process.wait()
+        Up.started.clear()
         MarkedProcesses(world.data, world.data).stop(patience=2.0)
 
 
@@ -97,8 +106,7 @@ def test_a_project_from_up_to_its_end(world: Project) -> None:
 
     scheduler = world.data / "airflow" / "components" / "airflow-scheduler.log"
     starts = len(re.findall("Starting the scheduler", scheduler.read_text()))
-    (pid,) = (each.pid for each in MarkedProcesses(world.data, world.data).living() if _is_scheduler(each.pid))
-    os.kill(pid, signal.SIGKILL)
+    os.kill(scheduler_of(up), signal.SIGKILL)
     wait_for("the news", lambda: "scheduler was killed by SIGKILL" in up.text(), timeout=30, explain=up.text)
     wait_for(
         "its restart",
@@ -130,7 +138,8 @@ def test_a_project_from_up_to_its_end(world: Project) -> None:
     assert desired is None or desired.desired.value == "running"
 
 
-def _is_scheduler(pid: int) -> bool:
-    """The main process: it leads its session."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"scheduler" in command and os.getsid(pid) == pid
+def scheduler_of(up: Up) -> int:
+    """The main process: a child of `up`."""
+    children = subprocess.run(["pgrep", "-P", str(up.process.pid)], capture_output=True, text=True, check=True).stdout
+    (pid,) = (each for each in map(int, children.split()) if "scheduler" in commands()[each])
+    return pid

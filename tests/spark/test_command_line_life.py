@@ -9,6 +9,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
 
     first = run(world, "start", "counts")
     assert first.code == Exit.OK, first
-    assert "runs" in first.out
+    assert re.search(r"query counts started; batch \d+ is committed", first.out), first
     running = only_stream(world)
     assert running["state"] == "running"
     assert "runs already" in run(world, "start", "counts").out

@@ -1,24 +1,26 @@
-"""A newcomer's first stream, from an empty folder: new, validate, start, status, a drill, stop. Nothing is edited."""
+"""The tutorial, from an empty folder: its own commands, in its order. Nothing is edited."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import log_position
 from streamwarden.cli.exits import Exit
+from support.airflow_harness import REPOSITORY
 from support.command_line import Answer
-from support.drivers import Project, project, until
+from support.drivers import Project, project
+from support.guides import Page
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
-Shell = Callable[..., Answer]
+PAGE = Page((REPOSITORY / "docs" / "tutorial" / "first-stream.md").read_text())
 
 
 @pytest.fixture
@@ -27,31 +29,27 @@ def world(tmp_path: Path) -> Iterator[Project]:
         yield made
 
 
-@pytest.fixture
-def shell(world: Project) -> Shell:
+def typed(world: Project, command: str) -> Answer:
+    program, *arguments = shlex.split(command)
+    assert program == "streamwarden"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
-
-    def run(*arguments: str) -> Answer:
-        command = [sys.executable, "-m", "streamwarden.cli", *arguments]
-        done = subprocess.run(
-            command, cwd=world.root, capture_output=True, text=True, timeout=400, check=False, env=environ
-        )
-        return Answer(done.returncode, done.stdout, done.stderr)
-
-    return run
+    argv = [sys.executable, "-m", "streamwarden.cli", *arguments]
+    done = subprocess.run(argv, cwd=world.root, capture_output=True, text=True, timeout=400, check=False, env=environ)
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_new_stream_starts_and_passes_its_drill(world: Project, shell: Shell) -> None:
-    assert shell("new", "orders").code == Exit.OK
-    assert shell("validate").code == Exit.OK
-    started = shell("start", "orders")
-    assert started.code == Exit.OK, started
-    assert "query orders started; batch 0 is committed" in started.out
-    checkpoint = open_path(str(world.data / "checkpoints/orders"))
-    until("all five batches", lambda: (log_position(checkpoint).committed or 0) >= 4)
-    assert shell("status", "orders").code == Exit.OK
-    assert shell("stop", "orders").code == Exit.OK
-
-    drilled = shell("drill", "run", "kill_orders")
-    assert drilled.code == Exit.OK, drilled
+def test_the_tutorial_does_what_it_says(world: Project) -> None:
+    """The last command, `up`, has tests of its own."""
+    *commands, last = PAGE.commands("streamwarden")
+    assert last == "streamwarden up"
+    answers = {}
+    for command in commands:
+        answers[command] = typed(world, command)
+        assert answers[command].code == Exit.OK, (command, answers[command])
+    started = answers["streamwarden start orders"]
+    assert re.search(r"query orders started; batch \d+ is committed", started.out), started
+    assert "stopped" in answers["streamwarden stop orders"].out
+    assert "0 lost" in answers["streamwarden drill show kill_orders"].out or "loses nothing" in (
+        answers["streamwarden drill show kill_orders"].out
+    )
     assert not list((world.data / "quarantine").rglob("*.json"))

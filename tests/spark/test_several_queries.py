@@ -139,8 +139,8 @@ def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(wo
 
     first = run(world, "start", "pair")
     assert first.code == Exit.OK, (first, world.log(_driver(world)))
-    assert "picky_one runs" in first.out, first.out
-    assert "plain runs" in first.out, first.out
+    assert "query picky_one started; batch" in first.out, first.out
+    assert "query plain started; batch" in first.out, first.out
 
     until("both read all", lambda: committed(world, "plain") >= 2 and committed(world, "second") >= 2)
     seen = status(world)

@@ -44,3 +44,7 @@ class Page:
         """Path and content of each fenced YAML file."""
         found = re.findall(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL)
         return [(path, yaml.safe_load(content)) for path, content in found]
+
+    def jobs(self) -> list[tuple[str, str]]:
+        """Path and text of each fenced Python file."""
+        return re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL)

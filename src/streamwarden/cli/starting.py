@@ -59,8 +59,11 @@ def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within
     seen, starts = await_queries(space, spec, record.driver_id, within)
     patience = 0.0 if started.reattached else min(within, COMMITTED_WITHIN)
     seen, batches = await_batches(space, spec, seen, starts, patience)
+    what = "runs" if started.reattached else "started"
     for each in starts.running:
-        say(f"  query {text(each.name or spec.name)} started; {batches[each.query_id].summary}")
+        batch = batches[each.query_id]
+        if seen.alive or batch.state is BatchState.COMMITTED:
+            say(f"  query {text(each.name or spec.name)} {what}; {batch.summary}")
     if not seen.alive:
         return report_exit(seen)
     return _report_failed(starts_now(space, spec, record.driver_id))
@@ -136,19 +139,17 @@ def await_queries(space: Workspace, spec: StreamSpec, driver_id: str, within: fl
     try:
         seen = space.fleet.wait(driver_id, timeout=within, until=lambda seen: not seen.alive or complete())
     except ProcessError as error:
-        starts = starts_now(space, spec, driver_id)
-        if not starts.started:
-            raise
-        raise not_all(starts, within, error) from error
+        raise not_all(starts_now(space, spec, driver_id), within, error) from error
     return seen, starts_now(space, spec, driver_id)
 
 
 def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
-    """The error for a driver that has started some of its queries only."""
+    """The error for a driver that has started only some of its queries, or none."""
+    names = ", ".join(each.name or each.query_id for each in starts.started)
     absent = f"; not started: {', '.join(starts.missing)}" if starts.missing else ""
     return ProcessError(
-        f"{len(starts.started)} of {starts.count} queries started within {format_duration(within)}: "
-        f"{', '.join(each.name or each.query_id for each in starts.started)}{absent}",
+        f"{len(starts.started)} of {starts.count} {'query' if starts.count == 1 else 'queries'} started within "
+        f"{format_duration(within)}{': ' if names else ''}{names}{absent}",
         expected="every query that the stream's file declares" if starts.declared else "every query in the job's text",
         where=error.where,
         next_step=f"{error.next_step}; the driver continues: `streamwarden status` shows its queries",

@@ -329,6 +329,14 @@ _JOB: Final = (
         signs=(*conditions("MALFORMED_RECORD_IN_PARSING"), *words(r"JsonParseException")),
     ),
     Cause(
+        code="input_path_missing",
+        what="a path that the job reads does not exist",
+        curable=False,
+        next_step="create the folder, or correct the path in the job and the stream's YAML file (a relative path is "
+        "below the data folder), then start the stream again",
+        signs=conditions("PATH_NOT_FOUND"),
+    ),
+    Cause(
         code="job_wrong",
         what="the job or the stream's settings are invalid",
         curable=False,
@@ -339,7 +347,6 @@ _JOB: Final = (
             *conditions(
                 "UNRESOLVED_COLUMN",
                 "TABLE_OR_VIEW_NOT_FOUND",
-                "PATH_NOT_FOUND",
                 "DATA_SOURCE_NOT_FOUND",
                 "UNSUPPORTED_STREAMING_OPERATOR*",
                 "UNSUPPORTED_FEATURE",
@@ -353,8 +360,8 @@ _JOB: Final = (
         what="a file or a class that the job names does not exist",
         curable=False,
         before_start=True,
-        next_step="create the file or class, or correct its name in the job or the stream's YAML file, then start the "
-        "stream again",
+        next_step="create the file or class, or correct its name in the job or the stream's YAML file (a relative path "
+        "is below the data folder), then start the stream again",
         signs=(
             *classes("FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "PermissionError"),
             *classes("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import eq
 from typing import Final
 
 from streamwarden.lifecycle.location import below, is_relative, overlap, same_place
@@ -100,13 +101,14 @@ def input_contradictions(spec: StreamSpec, inputs: Iterable[NamedInput]) -> tupl
     source: SourceSpec = spec.source
     if only is None or others != [None] or source.parts:
         return ()
+    pairs = (
+        ("input folder", "source.path", located(spec, only.path), source.path, same_place),
+        ("topic", "source.topic", only.topic, source.topic, eq),
+    )
     return tuple(
         Contradiction(subject=subject, named=named, declared=declared, key=key, line=only.line)
-        for subject, key, named, declared in (
-            ("input folder", "source.path", located(spec, only.path), source.path),
-            ("topic", "source.topic", only.topic, source.topic),
-        )
-        if named is not None and declared is not None and not same_place(named, declared)
+        for subject, key, named, declared, same in pairs
+        if named is not None and declared is not None and not same(named, declared)
     )
 
 
@@ -179,12 +181,12 @@ def _declared_checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contra
 
 def _output(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
     sink: SinkSpec = spec.sink
-    for subject, key, named, declared in (
-        ("output format", "sink.kind", _format(query), sink.spark_format),
-        ("output folder", "sink.path", located(spec, query.path), sink.path),
-        ("topic", "sink.topic", query.topic, sink.topic),
+    for subject, key, named, declared, same in (
+        ("output format", "sink.kind", _format(query), sink.spark_format, eq),
+        ("output folder", "sink.path", located(spec, query.path), sink.path, same_place),
+        ("topic", "sink.topic", query.topic, sink.topic, eq),
     ):
-        if named is not None and declared is not None and not same_place(named, declared):
+        if named is not None and declared is not None and not same(named, declared):
             yield Contradiction(subject=subject, named=named, declared=declared, key=key, line=query.line)
 
 

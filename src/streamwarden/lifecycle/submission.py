@@ -105,8 +105,8 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
 
 def _shipped(conf: Mapping[str, str], project: str) -> dict[str, str]:
     """`conf` with the relative paths of files that Spark ships below the project, as the file's own keys have them."""
-    files = {key: conf[key].split(",") for key in _FILES & conf.keys()}
-    return {**conf, **{key: ",".join(below(path.strip(), project) for path in paths) for key, paths in files.items()}}
+    files = {key: [path.strip() for path in conf[key].split(",")] for key in _FILES & conf.keys()}
+    return {**conf, **{key: ",".join(below(path, project) for path in paths if path) for key, paths in files.items()}}
 
 
 def cluster_conf(spark: SparkSpec) -> dict[str, str]:

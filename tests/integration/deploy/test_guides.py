@@ -36,6 +36,8 @@ def refused(page: Page, folder: Path) -> list[str]:
     files = [(path, content) for path, content in page.files() if path.startswith("config/")]
     if files:
         copy_project(folder)
+    for path, text in page.jobs() if files else ():
+        (folder / path).write_text(text)
     found = []
     for path, content in files:
         target = folder / path

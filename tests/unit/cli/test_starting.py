@@ -1,10 +1,20 @@
 """`start` waits for every query and its first batch: which those are, and what is said when some do not come."""
 
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.cli import starting
+from streamwarden.cli.exits import Exit
 from streamwarden.cli.starting import COMMITTED_WITHIN, PLANNED_WITHIN, BatchState, first_batch, not_all, starts_of
 from streamwarden.errors import ProcessError
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.services.fleet.exit_recorder import Observation
+from streamwarden.services.fleet.starting import Started
 from streamwarden.stream import StreamSpec
 from support.queries import query_record
 
@@ -45,6 +55,9 @@ def test_what_did_not_start_is_named() -> None:
     )
     assert "1 of 2 queries started within 2m: left; not started: right" in str(error)
     assert "read /d/driver.log" in error.next_step
+    none = not_all(starts_of(SPEC, [OLD], "a-2", None), 120.0, ProcessError("late", where="/d", next_step="read it"))
+    assert none.observed == "0 of 1 query started within 2m"
+    assert "the driver continues" in none.next_step
 
 
 def position(planned: int | None, committed: int | None, *, at: float = 50.0) -> LogPosition:
@@ -77,3 +90,74 @@ def test_a_batch_that_runs_is_waited_for_longer_than_input() -> None:
     assert running.settled(COMMITTED_WITHIN, COMMITTED_WITHIN)
     assert first_batch(position(0, 0), 10.0).settled(0.0, COMMITTED_WITHIN)
     assert waiting.settled(0.0, 0.0), "a driver that was found running is not waited for"
+
+
+class Fleet:
+    """A driver that was launched at 0, whose query started at 10, and that ends as `exit` says."""
+
+    def __init__(self, exit: ExitRecord | None) -> None:
+        record = DriverRecord(
+            driver_id="a-2", stream="a", checkpoint="/cp", token=1, folder="/d", launched_by="ann", launched_at=0.0
+        )
+        self.seen = Observation(alive=exit is None, exit=exit, record=record)
+
+    def observe(self, driver_id: str) -> Observation:
+        return self.seen
+
+    def wait(self, driver_id: str, *, timeout: float, until: Callable[[Observation], bool]) -> Observation:
+        assert until(self.seen)
+        return self.seen
+
+    def log_path(self, driver_id: str) -> Path:
+        return Path("/d/driver.log")
+
+
+def report(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    logs: LogPosition,
+    exit: ExitRecord | None = None,
+    reattached: bool = False,
+) -> tuple[int, str]:
+    """Exit code and output of `start` for a driver with one query that is at `logs`."""
+    fleet, queries = Fleet(exit), [query_record("a", "", driver="a-2", at=10.0)]
+    store = SimpleNamespace(queries=SimpleNamespace(of=lambda stream: queries))
+    space: Any = SimpleNamespace(fleet=fleet, store=store)
+    monkeypatch.setattr(starting, "_position", lambda query, spec: logs)
+    monkeypatch.setattr(starting, "PLANNED_WITHIN", 0.0)
+    started = Started(fleet.seen.record, reattached=reattached)
+    return starting.report_start(space, SPEC, started, within=5.0), capsys.readouterr().out
+
+
+def test_a_start_reports_the_first_batch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown = report(monkeypatch, capsys, logs=position(0, 0))
+    assert (code, "query a started; batch 0 is committed" in shown) == (Exit.OK, True), shown
+    code, shown = report(monkeypatch, capsys, logs=position(None, None))
+    assert (code, "query a started; no batch yet: it waits for input" in shown) == (Exit.OK, True), shown
+    code, shown = report(monkeypatch, capsys, logs=position(4, 4), reattached=True)
+    assert "driver a-2 runs already" in shown
+    assert "query a runs; batch 4 is committed" in shown
+
+
+def test_a_driver_that_failed_in_its_first_batch_is_an_error_with_cause_and_next_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = ExitRecord(
+        kind=ExitKind.FAILED, ended_at=4.0, error_class="KeyError", message="no column x", next_step="correct the job"
+    )
+    code, shown = report(monkeypatch, capsys, logs=position(0, None), exit=failed)
+    assert code == Exit.BAD
+    assert "a: ended after 4.0 s: failed (KeyError: no column x)" in shown
+    assert "next: correct the job" in shown
+    assert "is running" not in shown
+
+
+def test_a_driver_that_read_its_input_and_ended_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = ExitRecord(kind=ExitKind.COMPLETED, ended_at=20.0, message="all its input is processed")
+    code, shown = report(monkeypatch, capsys, logs=position(1, 1), exit=done)
+    assert code == Exit.OK
+    assert "batch 1 is committed" in shown
+    assert "ended after 20.0 s: completed (all its input is processed)" in shown

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 FILES: Final = 20
-"""As many as a drill's fork has batches."""
+"""At least as many as a drill's fork has batches."""
 
 ORDERS_PER_FILE: Final = 1000
 
