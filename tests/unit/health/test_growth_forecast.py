@@ -314,7 +314,7 @@ def test_a_young_state_is_at_most_a_warning_for_an_hour() -> None:
     assert young(14.5).status is UNKNOWN
     first = young(15.5)
     assert first.status is WARNING
-    assert "state grew by 1.8 GB/h over 15m 30s and reaches 5.0 GB in 2h" in first.reason
+    assert "state grows by 1.8 GB/h, measured over 15m 30s, and reaches 5.0 GB in 2h" in first.reason
     assert "(95 %: " in first.reason
     assert "new state may still fill up" in first.reason
     assert young(61).status is CRITICAL

@@ -341,4 +341,4 @@ def test_growth_is_forecast_from_batches_alone(tmp_path: Path, store: Store) -> 
     assert len(window.older) <= 30
     verdict = by_check(HealthMonitor(store).judge(stream.spec, T0))["state_growth"]
     assert verdict.status is Status.WARNING
-    assert "state grew by 1.8 GB/h over 19m 58s" in verdict.reason
+    assert "state grows by 1.8 GB/h, measured over 19m 58s" in verdict.reason

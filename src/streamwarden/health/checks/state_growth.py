@@ -94,8 +94,8 @@ def _growing(
     status = CHECK.grade(left, mine)
     filling = history < mine["filling"] and status is Status.CRITICAL
     reason = (
-        f"state grew by {format_size(trend.slope * 3600)}/h over {format_duration(growth.span)} and reaches "
-        f"{format_size(size['critical'])} in {format_duration(left)} (95 %: "
+        f"state grows by {format_size(trend.slope * 3600)}/h, measured over {format_duration(growth.span)}, and "
+        f"reaches {format_size(size['critical'])} in {format_duration(left)} (95 %: "
         f"{format_duration(earliest) if earliest is not None else 'never'} to "
         f"{format_duration(latest) if latest is not None else 'never'}; {CHECK.limits_text(mine)}){old}"
     )
