@@ -1,0 +1,62 @@
+"""RocksDB's tables that Spark wrote: each is whole, and any changed bit in a block or in the footer is noticed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.sst import FOOTER, check_table
+from streamwarden.checkpoint.xxh3 import xxh3
+
+NAMES = (
+    "spark-3.5.6-rocksdb",
+    "spark-4.0.1-changelog",
+    "spark-4.3.0-rocksdb",
+    "spark-4.3.0-join",
+    "spark-4.3.0-processor",
+)
+
+
+def tables(checkpoint: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(checkpoint.glob("state/**/SSTs/*.sst"))]
+
+
+def check(content: bytes) -> None:
+    check_table(io.BytesIO(content), len(content))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_of_spark_is_whole(name: str, whole: Callable[[str], Path]) -> None:
+    found = tables(whole(name))
+    assert found
+    for content in found:
+        check(content)
+
+
+def test_a_changed_bit_of_any_block_is_noticed(whole: Callable[[str], Path]) -> None:
+    content, *_ = tables(whole("spark-4.3.0-rocksdb"))
+    for at in range(0, len(content) - FOOTER, 7):
+        changed = bytearray(content)
+        changed[at] ^= 1 << at % 8
+        with pytest.raises(Damaged):
+            check(bytes(changed))
+
+
+@pytest.mark.parametrize("cut", [0, 10, FOOTER, 500])
+def test_a_table_that_is_cut_off_is_noticed(cut: int, whole: Callable[[str], Path]) -> None:
+    content, *_ = tables(whole("spark-4.3.0-rocksdb"))
+    with pytest.raises(Damaged):
+        check(content[:cut] if cut else b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(b"", 0x2D06800538D394C2), (b"a", 0xE6C632B61E964E1F), (b"abc", 0x78AF5F94892F3950)],
+)
+def test_short_hashes(content: bytes, expected: int) -> None:
+    """As `xxhsum -H3` prints them."""
+    assert xxh3(content) == expected
