@@ -14,6 +14,7 @@ from typing import Any, Final
 from streamwarden.checkpoint.compaction import next_compaction, orphan_checksums
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
+    LARGE,
     SINK_LOG,
     Damaged,
     Unread,
@@ -107,7 +108,7 @@ class SinkManifest:
 
 
 def read_sink_manifest(
-    output: Location, upto: int | None = None, *, past_damage: bool = False, most: int | None = None
+    output: Location, upto: int | None = None, *, past_damage: bool = False, strict: bool = False
 ) -> SinkManifest | None:
     """The manifest of the output folder; None if the folder has no manifest.
 
@@ -117,7 +118,8 @@ def read_sink_manifest(
         upto: the manifest as of this batch (-1: before the first one); None: as of its newest entry.
         past_damage: read past a damaged entry, as far as older ones still list the same files: the batch of a damaged
             entry then is in `missing` too. Spark does not do so, it fails.
-        most: bytes; a larger entry is in `unread`, and its files are not in the manifest.
+        strict: a line that lacks a key which Spark requires is a damage; an entry of more than `LARGE` bytes is
+            in `unread`, and its files are not in the manifest.
     """
     folder = output / SINK_LOG
     names = list_or_empty(folder)
@@ -131,7 +133,7 @@ def read_sink_manifest(
         entries = []
         for batch, compact in files:
             try:
-                entries.append(_read_entry(folder, batch, compact, most))
+                entries.append(_read_entry(folder, batch, compact, strict=strict))
             except Unread as error:
                 unread[compactible_name(batch, compact)] = str(error)
             except Damaged as error:
@@ -162,30 +164,31 @@ def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
     return tuple(files)
 
 
-def _read_entry(folder: Location, batch: int, compact: bool, most: int | None) -> ManifestEntry:
-    """Raises Damaged, FileNotFoundError."""
-    log = read_log_file(folder / compactible_name(batch, compact), most)
+def _read_entry(folder: Location, batch: int, compact: bool, *, strict: bool) -> ManifestEntry:
+    """Raises Damaged, Unread, FileNotFoundError."""
+    log = read_log_file(folder / compactible_name(batch, compact), LARGE if strict else None)
     require_version(log, NEWEST_FORMAT)
-    files = tuple(_sink_file(line) for line in log.lines)
+    files = tuple(_sink_file(line, strict=strict) for line in log.lines)
     return ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines, files=files)
 
 
-def _sink_file(line: str) -> SinkFile:
-    """Raises Damaged unless the line has every key that Spark requires."""
+def _sink_file(line: str, *, strict: bool) -> SinkFile:
+    """Raises Damaged."""
     body = parse_object(line)
     wrong = next((key for key, is_valid in _KEYS.items() if not is_valid(body.get(key))), None)
-    if wrong is not None:
+    if wrong is not None and (strict or wrong == "path"):
         raise Damaged(f"a line without a valid {wrong}: {line[:60]!r}")
+    size, modified = body.get("size"), body.get("modificationTime")
     try:
         path = to_path(body["path"])
     except ValueError as error:
         raise Damaged(f"a line without a valid path: {line[:60]!r}") from error
     return SinkFile(
         path=path,
-        action=body["action"],
-        size=body["size"],
-        modified_ms=body["modificationTime"],
-        is_dir=body["isDir"],
+        action=str(body.get("action", "")),
+        size=size if is_number(size) else None,
+        modified_ms=modified if is_number(modified) else 0,
+        is_dir=bool(body.get("isDir")),
     )
 
 

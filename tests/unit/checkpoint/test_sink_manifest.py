@@ -34,7 +34,7 @@ def output(tmp_path: Path) -> Path:
 
 
 def read(output: Path, upto: int | None = None, *, past_damage: bool = False) -> SinkManifest:
-    manifest = read_sink_manifest(open_path(output), upto, past_damage=past_damage)
+    manifest = read_sink_manifest(open_path(output), upto, past_damage=past_damage, strict=True)
     assert manifest is not None
     return manifest
 

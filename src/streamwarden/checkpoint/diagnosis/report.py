@@ -23,7 +23,6 @@ from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.folder import require_checkpoint
 from streamwarden.checkpoint.layout import (
     COMMITS,
-    LARGE,
     OFFSETS,
     SINK_LOG,
     batch_ids,
@@ -213,7 +212,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
     offset_ids = batch_ids(list_or_empty(checkpoint / OFFSETS))
     logs = read_logs(checkpoint, commit_ids, offset_ids, written)
     stores = state_stores(checkpoint)
-    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores), most=LARGE)
+    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores), strict=True)
     latest = logs.latest_offsets()
     operators, findings = operators_of(checkpoint, stores, logs)
     schemas, wrong = diagnose_schemas(checkpoint, stores, operators)

@@ -21,7 +21,7 @@ from streamwarden.checkpoint.diagnosis.damage import Damage, doubles_rows, loses
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
 from streamwarden.checkpoint.diagnosis.unlisted import diagnose_unlisted
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMPACT, LARGE, SINK_LOG, compactible_name, runs
+from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, compactible_name, runs
 from streamwarden.checkpoint.logs import OffsetRecord
 from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sink import (
@@ -95,7 +95,7 @@ def _diagnose_repeated(output: Location, manifest: SinkManifest) -> Iterator[Dam
             yield doubles_rows(f"{SINK_LOG}/{entry.name}", f"{file_name(twice)} is named more than once", spark)
             return
     base = next((entry for entry in manifest.entries if entry.compact), None)
-    before = None if base is None else read_sink_manifest(output, base.batch - 1, most=LARGE)
+    before = None if base is None else read_sink_manifest(output, base.batch - 1, strict=True)
     if base is None or before is None or before.missing or before.damaged or before.unread:
         return
     oldest = min((file.modified_ms for file in base.files), default=0)
@@ -109,7 +109,7 @@ def _diagnose_repeated(output: Location, manifest: SinkManifest) -> Iterator[Dam
 def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
     """The entry of the newest batch that the manifest has to list."""
     batch = manifest.upto
-    before = read_sink_manifest(output, batch - 1, most=LARGE)
+    before = read_sink_manifest(output, batch - 1, strict=True)
     earlier = frozenset(_named_files(output, before.entries)) if before else frozenset()
     runs_again = manifest.newest == batch and _whole_without(output, manifest, batch)
     return _OpenEntry(batch, _move_out(manifest, batch) if runs_again else None, earlier)
@@ -119,7 +119,7 @@ def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool
     """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
     if all(batch < first for batch in manifest.compact):
         return True  # each of the other entries lists only its own batch
-    before = read_sink_manifest(output, first - 1, most=LARGE)
+    before = read_sink_manifest(output, first - 1, strict=True)
     return before is not None and not before.missing and not before.damaged
 
 
