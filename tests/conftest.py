@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from streamwarden import redaction
 from streamwarden.adapters.store import Store
 from support.inbox import Inbox
 
@@ -24,6 +25,12 @@ settings.register_profile("thorough", deadline=None)  # `make test`: 100 example
 settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
 settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-nightly`
 settings.load_profile("thorough")
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """No test redacts what another one read as a secret."""
+    redaction._remembered.clear()
 
 
 @pytest.fixture(scope="session")

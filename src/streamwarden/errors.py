@@ -7,6 +7,7 @@
     ├── LeaseError
     │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
     │   └── LeaseLost          this holder was replaced, so it must stop (it is fenced)
+    ├── ProgressError          a progress report is not one of Spark's
     ├── StoreError             the progress store cannot be reached or refuses
     ├── SinkError              the database or topic that a stream writes to is unavailable for now
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
@@ -101,6 +102,10 @@ class LeaseHeld(LeaseError):
 
 class LeaseLost(LeaseError):
     """This holder was replaced: it must stop without writing another batch."""
+
+
+class ProgressError(StreamwardenError):
+    """A progress report lacks a key, or has a value of another type than Spark writes."""
 
 
 class StoreError(StreamwardenError):

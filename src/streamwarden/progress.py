@@ -6,12 +6,12 @@ Unknown keys stay in `raw`; missing keys become None or zero, so that reports of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import ProgressError
 
 INPUT_METRIC: Final = "input"
 """Name of the observed metric of a source's rows (`read`, `malformed`); of a second source, `input_1`, and so on."""
@@ -107,41 +107,114 @@ class Progress:
 
 
 def parse_progress(text: str | Mapping[str, Any]) -> Progress:
-    """Parse Spark's progress JSON. Raises StreamwardenError if it has no query id, batch id or timestamp."""
-    raw: Mapping[str, Any] = json.loads(text) if isinstance(text, str) else text
+    """Parse Spark's progress JSON. Raises ProgressError, and nothing else, for a report that is not one of Spark's: it
+    has no query id, run id, batch id or timestamp, or a value of another type."""
+    raw = _decoded(text) if isinstance(text, str) else text
+    body = _Fields(raw)
     missing = [key for key in ("id", "runId", "batchId", "timestamp") if raw.get(key) is None]
     if missing:
-        raise StreamwardenError(
-            f"a progress report lacks {', '.join(missing)}",
-            expected="the JSON of Spark's StreamingQueryProgress",
-            next_step="pass the report as Spark printed it",
-        )
-    durations = {str(key): int(value) for key, value in (raw.get("durationMs") or {}).items()}
-    event_time = raw.get("eventTime") or {}
+        raise _not_sparks(f"a progress report lacks {', '.join(missing)}")
+    durations = body.counts("durationMs")
+    event_time = _Fields(body.object("eventTime"))
     return Progress(
-        query_id=str(raw["id"]),
-        run_id=str(raw["runId"]),
-        name=raw.get("name"),
-        batch_id=int(raw["batchId"]),
-        at=parse_timestamp(str(raw["timestamp"])),
-        rows=int(raw.get("numInputRows") or 0),
-        duration_ms=int(raw.get("batchDuration") or durations.get("triggerExecution") or 0),
+        query_id=body.text("id") or "",
+        run_id=body.text("runId") or "",
+        name=body.text("name"),
+        batch_id=body.count("batchId"),
+        at=parse_timestamp(body.text("timestamp") or ""),
+        rows=body.count("numInputRows"),
+        duration_ms=body.count("batchDuration") or durations.get("triggerExecution") or 0,
         durations_ms=durations,
         input_rows_per_second=_number(raw.get("inputRowsPerSecond")),
         processed_rows_per_second=_number(raw.get("processedRowsPerSecond")),
-        watermark=_event_time(event_time.get("watermark")),
-        event_time_max=_event_time(event_time.get("max")),
-        operators=tuple(_operator(index, each) for index, each in enumerate(raw.get("stateOperators") or ())),
-        sources=tuple(_source(each) for each in raw.get("sources") or ()),
-        sink=str((raw.get("sink") or {}).get("description") or ""),
-        observed_metrics=raw.get("observedMetrics") or {},
+        watermark=_event_time(event_time.text("watermark")),
+        event_time_max=_event_time(event_time.text("max")),
+        operators=tuple(_operator(index, each) for index, each in enumerate(body.objects("stateOperators"))),
+        sources=tuple(_source(each) for each in body.objects("sources")),
+        sink=_Fields(body.object("sink")).text("description") or "",
+        observed_metrics=body.nested("observedMetrics"),
         raw=raw,
     )
 
 
 def parse_timestamp(text: str) -> float:
-    """Unix seconds of Spark's ISO-8601 timestamps (`2026-01-01T00:00:00.000Z`)."""
-    return datetime.fromisoformat(text).timestamp()
+    """Unix seconds of Spark's ISO-8601 timestamps (`2026-01-01T00:00:00.000Z`). Raises ProgressError."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise _not_sparks(f"a progress report has the time {text[:40]!r}") from error
+
+
+def _decoded(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _not_sparks(f"a progress report is not JSON: {str(error)[:80]}") from error
+    if not isinstance(value, dict):
+        raise _not_sparks(f"a progress report is not a JSON object: {text[:40]!r}")
+    return value
+
+
+class _Fields:
+    """The fields of an object by their types; a missing field, or null, is None, 0 or empty. Raises ProgressError."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self._raw = raw
+
+    def text(self, key: str) -> str | None:
+        value = self._raw.get(key)
+        if value is not None and not isinstance(value, str):
+            raise _wrong(key, value, "text")
+        return value
+
+    def count(self, key: str) -> int:
+        return _integer(key, self._raw.get(key))
+
+    def object(self, key: str) -> Mapping[str, Any]:
+        value = self._raw.get(key)
+        if value is not None and not isinstance(value, Mapping):
+            raise _wrong(key, value, "an object")
+        return value or {}
+
+    def objects(self, key: str) -> Sequence[Mapping[str, Any]]:
+        value = self._raw.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple) or not all(isinstance(each, Mapping) for each in value):
+            raise _wrong(key, value, "a list of objects")
+        return value
+
+    def nested(self, key: str) -> dict[str, Mapping[str, Any]]:
+        inner = _Fields(self.object(key))
+        return {name: inner.object(name) for name in self.object(key)}
+
+    def counts(self, key: str) -> dict[str, int]:
+        return {str(name): _integer(f"{key}.{name}", value) for name, value in self.object(key).items()}
+
+
+def _integer(key: str, value: Any) -> int:
+    """An integer that the store can keep; 0 for None."""
+    if value is None:
+        return 0
+    try:
+        number = int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
+    except (ValueError, OverflowError):
+        number = None
+    if number is None or not -(2**63) <= number < 2**63:
+        raise _wrong(key, value, "a number of 64 bits")
+    return number
+
+
+def _wrong(key: str, value: Any, expected: str) -> ProgressError:
+    return _not_sparks(f"a progress report has {str(value)[:40]!r} as {key}, which is not {expected}")
+
+
+def _not_sparks(observed: str) -> ProgressError:
+    return ProgressError(
+        observed,
+        expected="the JSON of Spark's StreamingQueryProgress",
+        next_step="pass the report as Spark printed it",
+    )
 
 
 def _event_time(text: str | None) -> float | None:
@@ -154,40 +227,38 @@ def _number(value: object) -> float | None:
     """Spark writes NaN and Infinity as text or leaves the key out."""
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if abs(number) != float("inf") and number == number else None
 
 
 def _operator(index: int, raw: Mapping[str, Any]) -> OperatorProgress:
-    def count(key: str) -> int:
-        return int(raw.get(key) or 0)
-
-    partitions = raw.get("numShufflePartitions")
+    body = _Fields(raw)
     return OperatorProgress(
         index=index,
-        name=str(raw.get("operatorName") or "unknown"),
-        rows_total=count("numRowsTotal"),
-        rows_updated=count("numRowsUpdated"),
-        rows_removed=count("numRowsRemoved"),
-        rows_dropped_by_watermark=count("numRowsDroppedByWatermark"),
-        memory_used_bytes=count("memoryUsedBytes"),
-        update_ms=count("allUpdatesTimeMs"),
-        removal_ms=count("allRemovalsTimeMs"),
-        commit_ms=count("commitTimeMs"),
-        partitions=int(partitions) if partitions is not None else None,
-        custom={str(key): int(value) for key, value in (raw.get("customMetrics") or {}).items()},
+        name=body.text("operatorName") or "unknown",
+        rows_total=body.count("numRowsTotal"),
+        rows_updated=body.count("numRowsUpdated"),
+        rows_removed=body.count("numRowsRemoved"),
+        rows_dropped_by_watermark=body.count("numRowsDroppedByWatermark"),
+        memory_used_bytes=body.count("memoryUsedBytes"),
+        update_ms=body.count("allUpdatesTimeMs"),
+        removal_ms=body.count("allRemovalsTimeMs"),
+        commit_ms=body.count("commitTimeMs"),
+        partitions=body.count("numShufflePartitions") if raw.get("numShufflePartitions") is not None else None,
+        custom=body.counts("customMetrics"),
     )
 
 
 def _source(raw: Mapping[str, Any]) -> SourceProgress:
+    body = _Fields(raw)
     return SourceProgress(
-        description=str(raw.get("description") or ""),
+        description=body.text("description") or "",
         start_offset=raw.get("startOffset"),
         end_offset=raw.get("endOffset"),
         latest_offset=raw.get("latestOffset"),
-        rows=int(raw.get("numInputRows") or 0),
+        rows=body.count("numInputRows"),
         input_rows_per_second=_number(raw.get("inputRowsPerSecond")),
         processed_rows_per_second=_number(raw.get("processedRowsPerSecond")),
-        metrics={str(key): str(value) for key, value in (raw.get("metrics") or {}).items()},
+        metrics={str(key): str(value) for key, value in body.object("metrics").items()},
     )

@@ -35,7 +35,7 @@ _LONGEST: Final = 30 * 366 * 86400.0
 """The longest duration in seconds; dates and the timeouts of Airflow cannot hold any number."""
 _LARGEST: Final = 10.0**18
 """The largest size in bytes."""
-_QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
+_QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+([A-Za-z]*)")
 
 
 def parse_duration(text: object) -> float:

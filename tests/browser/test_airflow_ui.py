@@ -34,6 +34,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
             timeout=120,
             explain=lambda: found.tail("dag-processor"),
         )
+        found.silence()
         yield found
 
 

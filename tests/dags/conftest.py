@@ -41,14 +41,14 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace
 
 
 @pytest.fixture(autouse=True)
-def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The notes that tasks write. No Airflow runs that could keep them."""
+def notes(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """The notes that tasks write, of a `task` or of its `run`. No Airflow runs that could keep them."""
     from streamwarden.airflow import notes
 
-    written: list[str] = []
+    written: dict[str, list[str]] = {"task": [], "run": []}
 
-    def annotate(ti: object, note: str) -> None:
-        written.append(note)
+    def annotate(ti: object, note: str, *, whole_run: bool) -> None:
+        written["run" if whole_run else "task"].append(note)
 
     monkeypatch.setattr(notes, "annotate", annotate)
     return written

@@ -23,13 +23,18 @@ from airflow.triggers.base import BaseTrigger
 
 from streamwarden.adapters import processes
 from streamwarden.airflow import notes as notes_module
+from streamwarden.airflow import operators
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.airflow.stopped import StoppedOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.supervisor import Launch
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.workspace import Workspace
 from support.airflow_database import run_with_database
 from support.airflow_project import add_stream, make_project
+
+Notes = dict[str, list[str]]
 
 
 def driver(space: Workspace, driver_id: str, ended: ExitKind | None = None, **exit: Any) -> DriverRecord:
@@ -61,38 +66,53 @@ def run(space: Workspace, event: dict[str, Any] | None = None) -> BaseTrigger:
     return deferred.value.trigger
 
 
-def test_a_stream_that_runs_is_deferred_without_a_note(space: Workspace, notes: list[str]) -> None:
+def test_a_stream_that_runs_is_deferred_without_a_note(space: Workspace, notes: Notes) -> None:
     driver(space, "counted-1")
     assert isinstance(run(space), DriverTrigger)
-    assert notes == []
+    assert notes == {"task": [], "run": []}
 
 
-def test_a_stream_that_waits_for_its_restart_says_so_in_a_note(space: Workspace, notes: list[str]) -> None:
+def test_a_stream_that_waits_for_its_restart_says_so_in_a_note(space: Workspace, notes: Notes) -> None:
     """It is deferred as a running stream is; the mark of the note on its cell is the difference."""
     driver(space, "counted-1", ExitKind.KILLED, signal=9)
     assert isinstance(run(space), StandbyTrigger)
-    (note,) = notes
+    (note,) = notes["task"]
     assert note.startswith("DOWN until ")
     assert "killed by signal 9" in note
 
 
-def test_the_note_of_a_back_off_does_not_stay_when_the_stream_runs_again(space: Workspace, notes: list[str]) -> None:
-    """A person starts the stream from a shell during the back-off."""
+def test_a_back_off_leaves_no_note_when_the_stream_runs_again(space: Workspace, notes: Notes) -> None:
+    """A person starts the stream from a shell during the back-off: nothing is wrong with the task any more."""
     driver(space, "counted-1", ExitKind.KILLED, signal=9)
     run(space)
     driver(space, "counted-2")
     assert isinstance(run(space, {"resume": "wanted running by ann: now"}), DriverTrigger)
-    assert notes[-1].startswith("Runs again since ")
+    assert notes["task"][-1] == ""
 
 
-def test_a_stopped_stream_is_skipped_and_its_other_task_waits(space: Workspace, notes: list[str]) -> None:
+def test_a_restart_is_a_note_on_the_run(space: Workspace, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream runs, so its task has none; that its driver was killed at night is not lost."""
+    driver(space, "counted-1", ExitKind.KILLED, signal=9, committed=True)
+    order = SimpleNamespace(spec=space.stream("counted"), command=[], env={})
+    monkeypatch.setattr(operators, "submission", lambda *_: order)
+    launched = SimpleNamespace(record=driver(space, "counted-2"), reattached=False)
+    monkeypatch.setattr(Fleet, "start", lambda *_, **__: launched)
+    monkeypatch.setattr(operators, "next_move", lambda *_, **__: Launch(reason="killed by signal 9", attempt=1))
+    assert isinstance(run(space, {"driver_id": "counted-1"}), DriverTrigger)
+    assert notes["task"] == []
+    (note,) = notes["run"]
+    assert note.startswith("Restarted at ")
+    assert note.endswith("attempt 1. The driver before ended: killed by signal 9")
+
+
+def test_a_stopped_stream_is_skipped_and_its_other_task_waits(space: Workspace, notes: Notes) -> None:
     """Neither red, as a stream that is down, nor a success, as one that is complete."""
     driver(space, "counted-1", ExitKind.STOPPED)
     space.fleet.request_stop("counted", requested_by="ann", reason="moving the data")
     with pytest.raises(AirflowSkipException, match="stopped by ann: moving the data"):
         run(space, {"driver_id": "counted-1"})
     assert isinstance(wait_stopped(space), StoppedTrigger)
-    (note,) = notes
+    (note,) = notes["task"]
     assert "stopped by ann" in note
     assert "moving the data" in note
     assert "`streamwarden start counted`" in note
@@ -113,25 +133,25 @@ def wait_stopped(space: Workspace) -> BaseTrigger:
     return deferred.value.trigger
 
 
-def test_a_stream_that_stays_down_fails_with_the_next_step_in_its_note(space: Workspace, notes: list[str]) -> None:
+def test_a_stream_that_stays_down_fails_with_the_next_step_in_its_note(space: Workspace, notes: Notes) -> None:
     driver(space, "counted-1", ExitKind.FAILED, message="no column `price`", curable=False, next_step="correct the job")
     with pytest.raises(AirflowFailException, match="stays down"):
         run(space)
-    (note,) = notes
+    (note,) = notes["task"]
     assert note.startswith("DOWN: ")
     assert note.endswith("next: correct the job")
 
 
-def test_a_stream_that_is_complete_skips_the_task_of_a_stopped_one(space: Workspace, notes: list[str]) -> None:
+def test_a_stream_that_is_complete_skips_the_task_of_a_stopped_one(space: Workspace, notes: Notes) -> None:
     driver(space, "counted-1", ExitKind.COMPLETED)
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         run(space, {"driver_id": "counted-1"})
     assert skipped.value.tasks == ["stopped"]
-    assert notes == []
+    assert notes == {"task": [], "run": []}
 
 
 def test_a_note_that_airflow_refuses_stops_no_stream(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes_module, "annotate", lambda ti, note: "the API answered 403")
+    monkeypatch.setattr(notes_module, "annotate", lambda ti, note, whole_run: "the API answered 403")
     driver(space, "counted-1", ExitKind.KILLED, signal=9)
     assert isinstance(run(space), StandbyTrigger)
 

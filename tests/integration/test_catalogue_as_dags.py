@@ -76,6 +76,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Air
         with running(airflow):
             wanted = {f"stream_{name}" for name in STREAMS}
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
+            airflow.silence()
             yield airflow, space
     finally:
         for name in STREAMS:

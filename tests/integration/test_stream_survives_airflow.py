@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,8 +133,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
                 lambda: {COUNTED, "stream_doomed", "stream_wrong", "stop_stream"} <= airflow.dag_ids(),
                 timeout=LONG,
             )
-            for dag_id in ("stop_stream", "start_stream", "restart_stream"):
-                airflow.pause(dag_id, False)
+            airflow.silence()
             yield Installation(airflow, space, producer)
     finally:
         for stream in ("counted", "doomed", "wrong"):
@@ -248,6 +250,7 @@ def test_a_killed_driver_is_noticed_at_once_and_restarted(installation: Installa
     assert exit.committed
     assert "launching a driver for counted" in shown
     assert "going on with counted" not in shown, "no back-off was waited for"
+    assert "killed by signal 9" in airflow.runs(COUNTED)[0]["note"], "the grid marks the bar of the run"
     installation.unharmed(after)
     assert len(airflow.runs(COUNTED)) == 1, "restarts happen inside the one run"
 
@@ -270,7 +273,8 @@ def test_kill_of_the_supervisor_while_it_launches(installation: Installation) ->
 
 
 def test_stop_and_start_with_a_form(installation: Installation) -> None:
-    """stop_stream ends the driver at a batch boundary and the run waits; start_stream goes on in the same run."""
+    """stop_stream, triggered by REST, ends the driver at a batch boundary. The grid shows a stopped stream: its task
+    `run` is skipped, and its task `stopped` is deferred. start_stream ends that run, and the next one has a driver."""
     before, airflow = installation.live_driver(), installation.airflow
     run_id = airflow.runs(COUNTED)[0]["dag_run_id"]
     stop = airflow.trigger("stop_stream", stream="counted", reason="moving the data")
@@ -278,15 +282,41 @@ def test_stop_and_start_with_a_form(installation: Installation) -> None:
     exit = installation.exit_of(before.driver_id)
     assert exit.kind is ExitKind.STOPPED
     assert exit.cut_batch is False
-    wait_for("the task to wait", lambda: (airflow.task(COUNTED) or {}).get("state") == "deferred", timeout=LONG)
-    task = airflow.task(COUNTED)
+    wait_for("the grid to show it", lambda: _grid(airflow, run_id)["stopped"] == "deferred", timeout=LONG)
+    assert _grid(airflow, run_id) == {"run": "skipped", "stopped": "deferred"}
+    task = airflow.task(COUNTED, "stopped")
     assert task is not None
     assert "moving the data" in airflow.log(COUNTED, task, task["try_number"])
+    assert "moving the data" in task["note"]
     wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
     start = airflow.trigger("start_stream", stream="counted", reason="moved")
     _succeeds(airflow, "start_stream", start)
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
-    assert airflow.runs(COUNTED)[0]["dag_run_id"] == run_id
+    assert [run["state"] for run in airflow.runs(COUNTED)] == ["running", "success"]
+    assert _grid(airflow, run_id) == {"run": "skipped", "stopped": "success"}
+    assert _grid(airflow, airflow.runs(COUNTED)[0]["dag_run_id"]) == {"run": "deferred", "stopped": None}
+
+
+def test_a_stream_that_was_started_from_a_shell_shows_as_running(installation: Installation) -> None:
+    """Its DAG is paused and has no run: a person marked it failed. `streamwarden start` launches a driver and unpauses
+    the DAG, and the run that begins follows that driver."""
+    before, airflow = installation.live_driver(), installation.airflow
+    task = airflow.task(COUNTED)
+    assert task is not None
+    airflow.mark_failed(COUNTED, task)
+    wait_for("the DAG to pause itself", lambda: airflow.is_paused(COUNTED), timeout=LONG)
+    installation.exit_of(before.driver_id)
+    wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
+    printed = _shell(installation, "start", "counted", "--within", "0")
+    assert "unpaused stream_counted" in printed
+    started = installation.latest()
+    assert started is not None
+    assert f"driver {started.driver_id} launched" in printed
+    installation.unharmed(installation.live_driver(other_than=before.driver_id))
+    after = installation.latest()
+    assert after is not None
+    assert after.driver_id == started.driver_id
+    assert _grid(airflow, airflow.runs(COUNTED)[0]["dag_run_id"]) == {"run": "deferred", "stopped": None}
 
 
 def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installation: Installation) -> None:
@@ -303,7 +333,9 @@ def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installatio
     assert state.desired is Desired.STOPPED
     assert "marked failed" in state.reason
     wait_for("the DAG to pause itself", lambda: airflow.is_paused(COUNTED), timeout=LONG)
-    assert [run["state"] for run in airflow.runs(COUNTED)] == ["failed"]
+    states = [run["state"] for run in airflow.runs(COUNTED)]
+    assert states[0] == "failed"
+    assert "running" not in states
     wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
     _succeeds(airflow, "start_stream", airflow.trigger("start_stream", stream="counted", reason="mended"))
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
@@ -345,10 +377,12 @@ def test_the_health_dag_shows_what_is_not_healthy_by_name(installation: Installa
     finally:
         airflow.pause("health", True)
     tasks = airflow.tasks("health", run_id)
+    for task in tasks:
+        if task["task_id"] in ("evaluate", "notify"):
+            assert task["state"] == "success", airflow.log("health", task, 1)
     shown = {task["rendered_map_index"]: task["state"] for task in tasks if task["task_id"] == "stream"}
-    assert shown["2 streams: not judged"] == "skipped"
-    assert len(shown) == 2
-    assert {task["state"] for task in tasks if task["task_id"] in ("evaluate", "notify")} == {"success"}
+    assert shown.pop("2 streams: not judged", "absent") == "skipped", shown
+    assert len(shown) == 1
     verdicts = store.verdicts.latest("counted")
     assert any(verdict.status is Status.OK for verdict in verdicts)
     assert [record.evaluator for record in store.evaluations.all()] == [Evaluator.DAG]
@@ -387,6 +421,13 @@ def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installatio
     assert len(incidents) == 1
     assert "name `price` cannot be resolved" in incidents[0].reason
     assert incidents[0].advice
+    task = airflow.task("stream_wrong")
+    assert task is not None
+    assert task["note"].startswith("DOWN: ")
+    assert "name `price` cannot be resolved" in task["note"]
+    raised = [line for line in _errors_of(airflow, "stream_wrong", task) if "Traceback (most recent" in line]
+    assert raised, "the traceback of the driver is an error in the task's log"
+    assert all("cannot be resolved" in text for text in raised), "and it is one record"
 
 
 # What the scenarios are made of
@@ -456,6 +497,31 @@ def _fired_at(airflow: Airflow, task: dict[str, object], driver_id: str) -> floa
         if isinstance(line, dict) and "fired" in str(line.get("event")) and driver_id in str(line):
             return datetime.fromisoformat(re.sub("Z$", "+00:00", str(line["timestamp"]))).timestamp()
     return None
+
+
+def _grid(airflow: Airflow, run_id: str) -> dict[str, str | None]:
+    """Task -> state, as the column of this run shows them."""
+    return {task["task_id"]: task["state"] for task in airflow.tasks(COUNTED, run_id)}
+
+
+def _errors_of(airflow: Airflow, dag_id: str, task: dict[str, Any]) -> list[str]:
+    """The records of a task's log that the UI shows as errors."""
+    path = f"/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
+    lines = airflow.call("GET", path, full_content=True)["content"]
+    return [line["event"] for line in lines if isinstance(line, dict) and line.get("level") == "error"]
+
+
+def _shell(installation: Installation, *command: str) -> str:
+    """Run `streamwarden` as a person in a shell beside Airflow; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "streamwarden.cli", *command],
+        env={**os.environ, **installation.space.environment(), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def _display_name(airflow: Airflow) -> str:

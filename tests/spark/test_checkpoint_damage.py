@@ -24,6 +24,7 @@ from streamwarden.checkpoint.diagnosis import loading
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -35,7 +36,6 @@ from support.damage_cases import (
     CASES,
     COMMIT,
     ENTRY,
-    FORMAT,
     KINDS,
     LIMIT,
     LOSES,
@@ -44,8 +44,20 @@ from support.damage_cases import (
     STORES,
     Kind,
 )
+from support.damage_judge import (
+    ORIGINS,
+    RandomDamage,
+    arguments,
+    foretold,
+    is_false_alarm,
+    is_wrong_fine,
+    judge,
+    minute_of,
+    read_output,
+    rows_of,
+)
 from support.damages import copy, halve, lose
-from support.spark_worker import Row, SparkWorker, expected_rows, minute_of_rows, publish
+from support.spark_worker import Row, SparkWorker, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark
 
@@ -53,6 +65,15 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkWorker]:
     worker = SparkWorker(tmp_path_factory.mktemp("worker"), {f"{STATE}.maintenanceInterval": "100ms"})
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(scope="module")
+def driver_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkWorker]:
+    """With the file manager that the runner submits on a local disk: it compares files with their checksum files."""
+    conf = {f"{STATE}.maintenanceInterval": "100ms", CHECKPOINT_FILES: RENAMED_AT_ONCE}
+    worker = SparkWorker(tmp_path_factory.mktemp("worker"), conf)
     yield worker
     worker.close()
 
@@ -89,11 +110,6 @@ def origins(tmp_path_factory: pytest.TempPathFactory, spark: SparkWorker) -> dic
     return specs
 
 
-def minute_of(kind: Kind, index: int) -> list[tuple[int, str, int]]:
-    """The rows of the file `index`; those of an archive are of tests/data/make_checkpoints.py."""
-    return minute_of_rows(index) if kind.archive is None else minute_of_rows(index, rows=20, keys=3, apart_ms=1000)
-
-
 def run(
     spark: SparkWorker, spec: StreamSpec, kind: Kind, options: Mapping[str, str] | None = None, **conf: str
 ) -> str | None:
@@ -102,14 +118,8 @@ def run(
 
 
 def _arguments(spec: StreamSpec, kind: Kind, **conf: str) -> dict[str, Any]:
-    return {
-        "input": spec.source.path,
-        "output": spec.sink.path,
-        "checkpoint": spec.checkpoint,
-        "options": spec.source.options,
-        "conf": {**kind.conf, FORMAT: kind.format, LIMIT: "50", **conf},
-        "shape": kind.shape,
-    }
+    made = arguments(kind, spec.source.options, **conf)
+    return made | {"input": spec.source.path, "output": spec.sink.path, "checkpoint": spec.checkpoint}
 
 
 def _complete(root: Path, kind: Kind) -> bool:
@@ -126,12 +136,6 @@ def _await(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
-
-
-def rows_of(kind: Kind, more: int = 0) -> list[Row]:
-    """What the output must hold once every file is read, and `more` after them."""
-    rows = [row for index in range(kind.files + AFTER + more) for row in minute_of(kind, index)]
-    return expected_rows(rows) if kind.shape == "counts" else sorted((at, key, 1, number) for number, key, at in rows)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -240,8 +244,17 @@ def _require_foretold(findings: list[Damage], failure: str) -> None:
 
 
 def _read(spark: SparkWorker, spec: StreamSpec) -> list[Row] | None:
-    """The output as Spark's own reader sees it; None if it refuses to."""
-    try:
-        return spark.rows(spec.sink.path or "")
-    except AssertionError:
-        return None
+    return read_output(spark, spec.sink.path or "")
+
+
+@pytest.mark.parametrize("seed", range(1_000_000, 1_000_016))
+def test_a_random_damage_is_neither_called_fine_wrongly_nor_alarms_without_need(
+    seed: int, driver_spark: SparkWorker, tmp_path: Path
+) -> None:
+    """A sample of `benchmarks/checkpoint_damage`, which judges hundreds."""
+    given = RandomDamage(seed=seed)
+    what = given.make(tmp_path)
+    said = foretold(tmp_path)
+    judgement, why = judge(driver_spark, tmp_path, ORIGINS[given.archive])
+    assert not is_wrong_fine(said, judgement), (what, said, judgement, why)
+    assert not is_false_alarm(said, judgement), (what, said, judgement, why)

@@ -3,8 +3,8 @@
 1. `start` launches a driver and returns once its query runs; a second `start` finds it.
 2. `status` and `inspect` show it; `check` judges it.
 3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
-4. `stop` ends it at a batch boundary, and it stays stopped.
-5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C.
+4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it.
+5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
 """
 
 import json
@@ -111,6 +111,13 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert "stopped" in stopped.out
     assert only_stream(world)["state"] == "stopped"
     assert "enough" in run(world, "status").out
+    assert events(world) == [
+        "launched", "stop requested", "stopped", "restarted", "stop requested", "stopped",
+    ]  # fmt: skip
+
+
+def events(world: Project) -> list[str]:
+    return [each["kind"] for each in run(world, "history", "counts", "--json").json["events"]]
 
 
 def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:
@@ -142,4 +149,7 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
     assert "restart 1 in" not in shown
     assert "the driver continues" in shown
     assert world.fleet.observe(second[0]).alive
+    assert only_stream(world)["restarts"] == 1
+    assert "last exit: killed" in run(world, "status").out
+    assert events(world) == ["launched", "crashed", "restarted"]
     assert run(world, "stop", "counts").code == Exit.OK

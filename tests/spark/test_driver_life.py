@@ -40,8 +40,12 @@ class Life:
 
     def __init__(self, made: Project) -> None:
         self.project = made
-        secret = {"spark.hadoop.fs.s3a.secret.key": "hunter2-secret"}
         self.spec: StreamSpec = made.spec("counts", COUNTS)
+        options = self.spec.spark.conf["spark.driver.extraJavaOptions"]
+        secret = {
+            "spark.hadoop.fs.s3a.secret.key": "hunter2-secret",
+            "spark.driver.extraJavaOptions": f"{options} -Djavax.net.ssl.trustStorePassword=hunter2-option",
+        }
         kept = {"spark.sql.streaming.minBatchesToRetain": "2000"}  # a test counts what is in the folder
         self.spec.spark.conf.update(secret | kept)
         self.store, self.fleet = made.store, made.fleet
@@ -105,6 +109,7 @@ def test_neither_settings_nor_secrets_show_in_a_process_list(life: Life) -> None
         assert "hunter2" not in arguments
         assert life.project.url not in arguments
     assert (Path(record.folder) / files.PROPERTIES).stat().st_mode & 0o077 == 0
+    assert "hunter2" not in (Path(record.folder) / files.SPEC).read_text()
     assert Path(record.folder).stat().st_mode & 0o077 == 0
 
 

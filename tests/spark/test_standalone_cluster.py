@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from streamwarden.health.checks import memory_usage
@@ -71,6 +72,8 @@ class Ran:
     """The batches that were planned and not committed when the executor, and then the worker, was killed."""
     launched: int
     """Executors that the workers launched for it."""
+    listening: frozenset[str]
+    """The addresses on which the driver's JVM listened."""
     end: ExitRecord
 
     def measurements(self) -> tuple[Measurement, ...]:
@@ -94,6 +97,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         first = in_mid_batch(home, spec, driver, spark, 2, kill_the_executor)
         home.await_batches(spec, FILES)
         await_look(home, spec, driver, lost=1)
+        listening = listening_on(home, driver)
         publish(folder, [lines(number) for number in range(FILES, 2 * FILES)], name="b")
         second = in_mid_batch(home, spec, driver, spark, FILES, Cluster.kill_a_busy_worker)
         home.await_batches(spec, 2 * FILES)
@@ -101,13 +105,21 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         stopped = home.fleet.stop(spec.name, requested_by="test", reason="all is read")
         assert stopped is not None
         assert stopped.exit is not None
-        yield Ran(spark, home, spec, driver, (first, second), spark.launched(), stopped.exit)
+        yield Ran(spark, home, spec, driver, (first, second), spark.launched(), listening, stopped.exit)
 
 
 def on(spark: Cluster, **more: Any) -> SparkSpec:
-    conf = {**QUICK, "spark.driver.host": "127.0.0.1", "spark.executor.heartbeatInterval": "1s"}
+    conf = {**QUICK, "spark.executor.heartbeatInterval": "1s"}
     executors = ExecutorsSpec(instances=1, cores=1, memory=MEMORY)
     return SparkSpec(master=spark.url, driver_memory=700 * 2**20, executors=executors, conf=conf, **more)
+
+
+def listening_on(home: Project, driver: str) -> frozenset[str]:
+    record = home.store.drivers.get(driver)
+    assert record is not None
+    assert record.process is not None
+    sockets = psutil.Process(record.process.pid).net_connections(kind="inet")
+    return frozenset(each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN)
 
 
 def in_mid_batch(
@@ -139,6 +151,11 @@ def await_look(home: Project, spec: StreamSpec, driver: str, *, lost: int) -> No
         return bool(found) and found[-1].lost >= lost and found[-1].active == 1 and bool(found[-1].memory)
 
     until(f"{lost} lost executors in the measurements", seen, told=lambda: home.log(driver))
+
+
+def test_the_driver_and_its_ui_listen_where_the_cluster_is(ran: Ran) -> None:
+    """Spark's UI has no login. By default it listens on every interface of the host."""
+    assert {address.removeprefix("::ffff:") for address in ran.listening} == {"127.0.0.1"}
 
 
 def test_neither_the_executor_nor_the_worker_took_a_row_with_it(ran: Ran) -> None:

@@ -240,6 +240,33 @@ class TestIncidents:
         store.incidents.save(replace(second, incident_id="incident-4"))
         assert len(store.incidents.open()) == 3
 
+    def test_an_incident_that_was_resolved_meanwhile_is_not_reopened(self, store: Store) -> None:
+        """An evaluation read it, a person stopped the stream, and the evaluation saves its update."""
+        ended = replace(INCIDENT, status=Status.OK, resolved_at=200, reason="ann stopped the stream")
+        store.incidents.save(INCIDENT)
+        store.incidents.save(ended)
+        store.incidents.save(replace(INCIDENT, updated_at=201))
+        assert store.incidents.recent() == (ended,)
+
+    def test_the_streams_that_should_be_stopped_do_not_alarm(self, store: Store) -> None:
+        for number, stream in enumerate(("flights", "flights/arrivals", "flights_late", "clicks")):
+            store.incidents.save(replace(INCIDENT, incident_id=stream, stream=stream, opened_at=number))
+        wanted = DesiredState(
+            stream="flights", desired=Desired.STOPPED, changed_by="ann", reason="holiday", changed_at=1
+        )
+        store.stops.set_desired(wanted)
+        assert [each.stream for each in store.incidents.alarming()] == ["flights_late", "clicks"]
+        store.stops.set_desired(replace(wanted, desired=Desired.RUNNING))
+        assert len(store.incidents.alarming()) == 4
+
+    def test_a_cause_and_its_consequences(self, store: Store) -> None:
+        linked = replace(INCIDENT, incident_id="backlog", check="backlog", consequence_of="incident-1")
+        store.incidents.save(replace(INCIDENT, status=Status.OK, resolved_at=200))
+        store.incidents.save(linked)
+        assert store.incidents.consequences("incident-1") == (linked,)
+        assert [each.incident_id for each in store.incidents.ended(200)] == ["incident-1"]
+        assert store.incidents.ended(201) == ()
+
     def test_recent_ones_newest_first(self, store: Store) -> None:
         for number in range(5):
             store.incidents.save(

@@ -52,7 +52,7 @@ class AirflowApi:
                 del self.runs[run]
             return 200, {"delete": {"success": body["actions"][0]["entities"], "errors": []}}
         if rest:
-            self.notes[rest.rpartition("/")[2]] = body["note"]
+            self.notes[rest] = body["note"]
         elif method == "PATCH":
             self.paused[dag_id] = body["is_paused"]
         return 200, {"dag_id": dag_id, "is_paused": self.paused[dag_id]}

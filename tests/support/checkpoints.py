@@ -56,20 +56,26 @@ class Archives:
             assert not changed, f"a test wrote into shared files of {name}, see support.checkpoints.replace: {changed}"
 
     def _extract(self, name: str) -> dict[str, tuple[bytes, float]]:
-        """Path below the root -> content and time, but for the checksums of logs whose paths are going to be moved."""
-        found = {}
+        """Path below the root -> content and time, but for the checksums of files whose paths are going to be moved."""
+        found, made_in = {}, f"{MADE_IN}/{name}".encode()
         with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
             for each in archive.getmembers():
-                moved = "/sources/" in each.name or "/_spark_metadata/" in each.name
-                stream = None if moved and each.name.endswith(".crc") else archive.extractfile(each)
+                stream = archive.extractfile(each)
                 if stream is not None:
-                    target = self._root / name / each.name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    content = stream.read()
-                    found[each.name] = (content, each.mtime)
-                    target.write_bytes(content)
-                    os.utime(target, (each.mtime, each.mtime))
+                    found[each.name] = (stream.read(), each.mtime)
+        for path in [path for path, (content, _) in found.items() if made_in in content]:
+            found.pop(_checksum_of(path), None)
+        for path, (content, modified) in found.items():
+            target = self._root / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            os.utime(target, (modified, modified))
         return found
+
+
+def _checksum_of(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.crc"
 
 
 def remove(path: Path) -> None:
@@ -78,8 +84,14 @@ def remove(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
+def rewrite(path: Path, content: bytes) -> None:
+    """Replace a shared file by another one that is as valid for Hadoop: without a checksum file."""
+    remove(path)
+    path.write_bytes(content)
+
+
 def replace(path: Path, content: bytes) -> None:
-    """Replace a shared file by the test's own copy."""
+    """Replace a shared file by the test's own copy. Its checksum file stays, and no longer matches."""
     path.unlink()
     path.write_bytes(content)
 

@@ -82,10 +82,14 @@ class AirflowServer:
         parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         return [part for part in parts if (health.get(part) or {}).get("status") != "healthy"]
 
-    def annotate(self, dag_id: str, run_id: str, task_id: str, note: str) -> None:
-        """Set the note of a task instance. Airflow's grid marks its cell, and its page shows the note."""
-        path = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}/taskInstances/{quote(task_id)}"
-        self._call("PATCH", path, {"note": note[:NOTE_SIZE]})
+    def annotate(self, dag_id: str, run_id: str, note: str, *, task_id: str | None = None) -> None:
+        """Set the note of a DAG run, or of one of its tasks; an empty note removes it.
+
+        Airflow's grid marks the bar of the run, or the cell of the task. Its page shows the note.
+        """
+        path = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+        task = f"/taskInstances/{quote(task_id)}" if task_id is not None else ""
+        self._call("PATCH", path + task, {"note": note[:NOTE_SIZE]})
 
     def delete_runs(self, dag_id: str, before: datetime, *, at_most: int = 2000) -> int:
         """Delete the ended runs of a DAG that were due before this time, the oldest first; returns how many."""

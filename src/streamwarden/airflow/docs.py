@@ -16,10 +16,13 @@ from streamwarden.stream import StreamSpec
 from streamwarden.units import format_duration
 
 _HOW_TO: Final = """\
-The task is deferred while the driver runs, so it holds no worker slot; its log shows the driver's log.
-If you clear it, or restart any part of Airflow, it reattaches to the running driver. To act on the stream, use the DAGs
-`stop_stream`, `restart_stream`, `start_stream`, or the command `streamwarden`. Marking the task failed requests a
-stop of the stream at a batch boundary.
+While the driver runs, the task `run` is deferred, so it holds no worker slot; its log shows the driver's log. A note on
+the task says that the stream waits for its next restart. While the stream is stopped on purpose, `run` is skipped and
+the task `stopped` is deferred. If `run` is red, the stream stays down until a person starts it.
+
+If you clear the task, or restart any part of Airflow, it reattaches to the running driver. To act on the stream, use
+the DAGs `stop_stream`, `restart_stream`, `start_stream`, or the command `streamwarden`. Marking the task `run` failed
+requests a stop of the stream at a batch boundary.
 """
 
 

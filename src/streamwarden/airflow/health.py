@@ -38,7 +38,8 @@ stream that is not healthy, and one for the streams that never started or were s
 `notify` sends the notifications that are due, through the notifiers of `config/notifications.yaml` and Apprise. It
 never sends one twice within the resend interval.
 
-A run that takes longer than a minute delays the next one. Runs never overlap.
+A run that takes longer than a minute delays the next one. Runs never overlap. The DAG `housekeeping` deletes the runs
+that are older than a day.
 """
 
 

@@ -1,6 +1,7 @@
-"""Notes on the tasks of a stream: what a person reads in Airflow's grid and task page without opening a log.
+"""Notes on the runs and tasks of a stream: what a person reads in Airflow's pages without opening a log.
 
-The grid marks the cell of a task that has a note. A task has none while nothing happened to its driver.
+Airflow's grid marks what has a note. The mark on the cell of a task says that the stream does not run. The mark on the
+bar of a DAG run says that its driver was restarted after a failure.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ from airflow.sdk import BaseOperator
 from streamwarden.airflow.unpausing import annotate
 from streamwarden.drills.report import show_time
 from streamwarden.lifecycle.stop import DesiredState
-from streamwarden.lifecycle.supervisor import Launch, Wait, Watch
+from streamwarden.lifecycle.supervisor import Launch, Wait
 
 
-def write_note(operator: BaseOperator, context: Any, note: str) -> None:
-    """Write the note of this task. A note that Airflow refuses is in the log only: it must not stop a stream."""
-    refusal = annotate(context["ti"], note)
+def write_note(operator: BaseOperator, context: Any, note: str, *, whole_run: bool = False) -> None:
+    """Write the note of this task, or of its DAG run. An empty note removes it.
+
+    A note that Airflow refuses is in the log only: it must not stop a stream.
+    """
+    refusal = annotate(context["ti"], note, whole_run=whole_run)
     if refusal is not None:
         operator.log.info("the note %r was not written: %s", note, refusal)
 
 
-def runs_again(move: Launch | Watch, now: float) -> str:
-    """For a driver that was launched after a failure, or found after a back-off."""
-    if isinstance(move, Launch) and move.attempt:
-        return f"Restarted at {show_time(now)}, attempt {move.attempt}. The driver before ended: {move.reason}"
-    return f"Runs again since {show_time(now)}"
+def restarted(move: Launch, now: float) -> str:
+    """For a driver that was launched after a failure."""
+    return f"Restarted at {show_time(now)}, attempt {move.attempt}. The driver before ended: {move.reason}"
 
 
 def waiting(move: Wait) -> str:

@@ -103,9 +103,11 @@ class RecoveryNotifier(StreamwardenNotifier):
 
 
 def _is_explained(space: Workspace, dag_id: str) -> bool:
-    """Whether an open incident says why a run of this DAG failed: one of the stream, or one of the drill."""
-    stream = dag_id.removeprefix("stream_")
-    return any(each.stream == stream or each.check == dag_id for each in space.store.incidents.open())
+    """Whether an open incident says why a run of this DAG failed: the stream stays down, or the drill did not pass."""
+    from streamwarden.health.causes import SUPERVISION
+
+    down = dag_id.removeprefix("stream_"), SUPERVISION
+    return any(down == (each.stream, each.check) or each.check == dag_id for each in space.store.incidents.open())
 
 
 def _verdict(context: Any, now: float, *, failed: bool) -> Verdict:

@@ -26,7 +26,7 @@ from airflow.sdk.exceptions import (
 )
 
 from streamwarden.airflow import cluster_mode
-from streamwarden.airflow.notes import down, runs_again, waiting, write_note
+from streamwarden.airflow.notes import down, restarted, waiting, write_note
 from streamwarden.airflow.stopped import STOPPED
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
@@ -290,8 +290,10 @@ class StreamOperator(SparkSubmitOperator):
         close_incident(space.store.incidents, self.stream, time.time())
 
     def _note_a_restart(self, move: Watch | Launch, context: Any) -> None:
-        if self._waited or (isinstance(move, Launch) and move.attempt):
-            write_note(self, context, runs_again(move, time.time()))
+        if self._waited:  # its note says that the stream is down
+            write_note(self, context, "")
+        if isinstance(move, Launch) and move.attempt:
+            write_note(self, context, restarted(move, time.time()), whole_run=True)
 
     def _watch(self, driver_id: str, space: Workspace) -> None:
         self._catch_up(driver_id, space)

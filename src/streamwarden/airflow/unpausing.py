@@ -7,12 +7,13 @@ gives a token to every caller where the local demo runs it so.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Final
 
 from airflow.configuration import conf
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowException
 
 from streamwarden.adapters.airflow_server import CONNECTION, AirflowServer
 from streamwarden.adapters.connections import Connection
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
     from streamwarden.services.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 NOTE_TIMEOUT: Final = 3.0
 """Seconds for one request about a note: a stream must not wait for it."""
@@ -37,10 +40,11 @@ def unpause(dag_id: str) -> str | None:
     return None
 
 
-def annotate(ti: RuntimeTaskInstance, note: str) -> str | None:
-    """Set the note of a task instance. None if that succeeded, else the reason why not."""
+def annotate(ti: RuntimeTaskInstance, note: str, *, whole_run: bool = False) -> str | None:
+    """Set the note of a task instance, or of its DAG run. None if that succeeded, else the reason why not."""
+    task_id = None if whole_run else ti.task_id
     try:
-        own_server(timeout=NOTE_TIMEOUT).annotate(ti.dag_id, ti.run_id, ti.task_id, note)
+        own_server(timeout=NOTE_TIMEOUT).annotate(ti.dag_id, ti.run_id, note, task_id=task_id)
     except AirflowError as error:
         return str(error)
     return None
@@ -53,7 +57,8 @@ def is_paused(ti: RuntimeTaskInstanceProtocol, dag_id: str) -> bool | None:
     """
     try:
         return bool(ti.get_dag(dag_id).is_paused)
-    except AirflowRuntimeError:
+    except Exception as error:  # whatever Airflow answers, the streams are judged without it
+        _log.warning("it is unknown whether the DAG %s is paused: %s", dag_id, error)
         return None
 
 

@@ -27,7 +27,7 @@ from streamwarden.drills.runs import RUN_ID
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.consequences import grouped
 from streamwarden.health.current import current_health
-from streamwarden.health.evaluations import last_evaluation
+from streamwarden.health.evaluations import last_round
 from streamwarden.lifecycle.queries import Part, StreamPart, owner, stream_parts
 from streamwarden.redaction import redacted, redacted_text
 from streamwarden.services.workspace import Workspace
@@ -87,7 +87,7 @@ def build_app() -> FastAPI:
     def streams(user: GetUserDep, space: SpaceDep) -> JSONResponse:
         """Status of every stream that the user may see."""
         shown = [_status(space, name) for name in _names(space) if may_read(f"stream_{name}", user)]
-        return _answer({**_last_evaluation(space, user), "streams": shown})
+        return _answer({**_last_round(space, user), "streams": shown})
 
     @app.get("/api/drills/{run_id}")
     def journal(run: DrillRunDep, space: SpaceDep) -> JSONResponse:
@@ -118,11 +118,11 @@ def _answer(content: Any, status: int = 200) -> JSONResponse:
     return JSONResponse(redacted(content), status_code=status, headers=_HEADERS)
 
 
-def _last_evaluation(space: Workspace, user: Any) -> dict[str, Any]:
+def _last_round(space: Workspace, user: Any) -> dict[str, Any]:
     """When the streams were judged last, for a user who may read the runs of the health DAG."""
     if not may_read("health", user):
         return {}
-    return {"last_evaluation": asdict(last_evaluation(space.store.evaluations.all(), time.time()))}
+    return {"last_evaluation": asdict(last_round(space.store.evaluations.all(), time.time()))}
 
 
 def _names(space: Workspace) -> list[str]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import isqrt
 from typing import Final
 
 from streamwarden.checkpoint.layout import compactible_ids, compactible_name
 
 DEFAULT_INTERVAL: Final = 10
 """`spark.sql.streaming.fileSink.log.compactInterval`: after so many batches one compacts the manifest."""
+_MOST_BATCHES: Final = 10**9
 _CHECKSUM: Final = re.compile(r"\.(([0-9]+)(?:\.compact)?)\.crc")
 
 
@@ -54,8 +56,12 @@ def orphan_checksums(names: Iterable[str], after: int, *, compacts: bool = False
 
 
 def _divisor(batches: int) -> int:
-    """The smallest proper divisor at or above the default; `batches` itself if there is none."""
-    half = batches // 2
-    if half <= DEFAULT_INTERVAL:
+    """The smallest proper divisor at or above the default; `batches` itself if there is none.
+
+    Divisors come in pairs, one of them up to the square root. For a number that no query reaches this gives up.
+    """
+    if batches // 2 <= DEFAULT_INTERVAL or batches > _MOST_BATCHES:
         return batches
-    return next((each for each in range(DEFAULT_INTERVAL, half + 1) if batches % each == 0), batches)
+    small = [each for each in range(1, isqrt(batches) + 1) if batches % each == 0]
+    divisors = {*small, *(batches // each for each in small)} - {batches}
+    return min((each for each in divisors if each >= DEFAULT_INTERVAL), default=batches)

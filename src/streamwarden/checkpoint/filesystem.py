@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -17,17 +17,33 @@ class FileInfo:
     is_dir: bool = False
 
 
+class NotAFile(OSError):
+    """A pipe, a socket or a device, where a file is expected. Reading it could take for ever."""
+
+
+class TooLarge(OSError):
+    """A file has more bytes than the caller reads."""
+
+
 class FileSystem(Protocol):
     """A missing path raises FileNotFoundError; every other failure is an OSError. Readers never call `write`."""
+
+    @property
+    def checksums(self) -> bool:
+        """Whether Hadoop keeps a checksum file `.NAME.crc` beside each file that it writes here."""
 
     def names(self, path: str) -> Sequence[str]:
         """Names in a folder, in no order. Cheaper than `entries`."""
 
     def entries(self, path: str) -> Sequence[FileInfo]: ...
 
+    def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
+        """Name -> bytes of the `wanted` entries that are in a folder. Needs less memory than `entries`."""
+
     def stat(self, path: str) -> FileInfo: ...
 
-    def read(self, path: str) -> bytes: ...
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """The content of a file. Raises TooLarge if it has more than `most` bytes."""
 
     def open(self, path: str) -> BinaryIO:
         """A seekable binary reader; the caller closes it."""
@@ -47,6 +63,12 @@ class Location:
         """`below` is a name in this folder, or a relative path of several names."""
         return Location(self.fs, join(self.path, below))
 
+    @property
+    def checksum_file(self) -> Location | None:
+        """Where Hadoop keeps the checksums of this file; None in storage where it keeps none."""
+        folder, _, name = self.path.rpartition("/")
+        return Location(self.fs, f"{folder}/.{name}.crc") if self.fs.checksums else None
+
     def names(self) -> Sequence[str]:
         return self.fs.names(self.path)
 
@@ -56,8 +78,8 @@ class Location:
     def stat(self) -> FileInfo:
         return self.fs.stat(self.path)
 
-    def read(self) -> bytes:
-        return self.fs.read(self.path)
+    def read(self, most: int | None = None) -> bytes:
+        return self.fs.read(self.path, most)
 
     def open(self) -> BinaryIO:
         return self.fs.open(self.path)

@@ -1,32 +1,40 @@
 """Whether a state file can be read, checked as cheaply as possible.
 
-- Every file: Hadoop's checksum file (`.NAME.crc`), if the file system keeps one: a CRC-32 for each 512 bytes. Finds a
-  single flipped bit.
-- RocksDB snapshots: the zip's directory and the CRC of each member; the files under SSTs/ that its manifest names are
-  there in the size that it says.
+- Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
+- RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
+  that it says, with the footer of a table. Without a checksum file the blocks of a table are not read.
 - LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
-  the file is small, every block against its own checksum; else the first block's mark and the empty block at the end,
-  which only a whole stream has.
+  the file is small, every block against its own checksum, and the record that ends the content; else the first block's
+  mark and the empty block at the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import struct
-import zipfile
-import zlib
 from collections.abc import Mapping
-from typing import Final
+from typing import BinaryIO, Final
 
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.lz4 import HEAD, MAGIC, blocks
+from streamwarden.checkpoint.layout import Damaged, checked
+from streamwarden.checkpoint.lineage import read_lineage
+from streamwarden.checkpoint.lz4 import CUT, HEAD, MAGIC, blocks
+from streamwarden.checkpoint.row_sizes import ends
+from streamwarden.checkpoint.sst import check_footer
 from streamwarden.checkpoint.state import SSTS, FileKind, StateFile, StateStore
+from streamwarden.checkpoint.zip_stream import members, packed_at
 
-_CRC_MAGIC: Final = b"crc\x00"
 _SMALL: Final = 1 << 20
 """Bytes of an LZ4 stream up to which it is read block by block: at most about a second."""
+_MOST_PLAIN: Final = 16 << 20
+"""Plain bytes up to which the blocks are checked: some seconds."""
+_COMPARED: Final = 3
+"""Other snapshots of a store that the one to be loaded is compared with."""
+_SAME_TIME: Final = 2.5
+"""Seconds; a zip file states times to 2 seconds."""
+_MANIFEST: Final = "metadata"
+_CURRENT: Final = "CURRENT"
+"""Members of a snapshot: Spark's list of its files, and the name of RocksDB's own manifest."""
 
 
 def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, codec: str) -> None:
@@ -36,7 +44,7 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
         codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are checked.
     """
     folder = checkpoint / store.folder
-    checked = check_crc(folder, file.name)
+    covered = _covered(folder / file.name, file.size)
     if file.kind is FileKind.ZIP:
         for sst, size in snapshot_files(folder / file.name).items():
             name = join(SSTS, sst)
@@ -44,9 +52,13 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
                 raise Damaged(f"it needs {name}, which is missing")
             if store.other[name] != size:
                 raise Damaged(f"it needs {name} with {size} bytes, which has {store.other[name]}")
-            check_crc(folder / SSTS, sst)
+            _check_table(folder / name, name, size)
+        if covered is None:
+            _check_version(folder, store, file)
     elif codec == "lz4":
-        _check_lz4(folder / file.name, file.size, whole=not checked and file.size <= _SMALL)
+        _check_lz4(folder / file.name, file.size, whole=covered is None and file.size <= _SMALL)
+        if file.kind is FileKind.CHANGELOG and file.unique_id is not None:
+            _check_lineage(folder / file.name, store, file.version)
     elif file.size == 0:
         raise Damaged("the file is empty")
 
@@ -54,52 +66,89 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
 def snapshot_files(file: Location) -> Mapping[str, int]:
     """File under SSTs/ -> bytes, as the manifest inside a RocksDB snapshot says. Raises Damaged."""
     try:
-        with file.open() as raw, zipfile.ZipFile(raw) as archive:
-            bad = archive.testzip()
-            if bad is not None:
-                raise Damaged(f"the zip's member {bad} does not match its checksum")
-            text = archive.read("metadata").decode("utf-8").partition("\n")[2]  # after the version line
-            files = json.loads(text)["sstFiles"]
-            return {str(each["dfsSstFileName"]): int(each["sizeBytes"]) for each in files}
-    except FileNotFoundError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise Damaged(f"not a complete zip file: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+        with file.open() as stream:
+            found = dict(members(stream))
+        text = found[_MANIFEST].decode("utf-8").partition("\n")[2]  # after the version line
+        files = {str(each["dfsSstFileName"]): each["sizeBytes"] for each in json.loads(text)["sstFiles"]}
+        named = found[_CURRENT].decode("utf-8").strip()
+    except KeyError as error:
+        raise Damaged(f"the zip file has no {error}") from error
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
         raise Damaged(f"the manifest in the zip file cannot be read: {error}") from error
+    if named not in found:
+        raise Damaged(f"the zip file has no {named[:40]!r}")
+    if not all(isinstance(size, int) for size in files.values()):
+        raise Damaged("the manifest in the zip file states no sizes")
+    return files
 
 
-def check_crc(folder: Location, name: str) -> bool:
-    """Compare a file with Hadoop's checksum file; False if it has none. Raises Damaged."""
+def _check_version(folder: Location, store: StateStore, file: StateFile) -> None:
+    """Whether a snapshot has the content of another version: nothing inside it names its own. Raises Damaged if it is
+    equal to another one, or if the two were packed in the opposite order of when they were written."""
+    others = [each for each in store.files if each.kind is FileKind.ZIP and each.name != file.name][-_COMPARED:]
+    own = _times(folder / file.name) if others else None
+    for other in others:
+        if other.size == file.size and (folder / other.name).read() == (folder / file.name).read():
+            raise Damaged(f"it has the content of {other.name}")
+        times = _times(folder / other.name)
+        if own is None or times is None:
+            continue
+        apart, packed_apart = own[0] - times[0], own[1] - times[1]
+        if abs(apart) > _SAME_TIME and abs(apart + packed_apart) <= 2 * _SAME_TIME:
+            raise Damaged(f"it and {other.name} were exchanged: each was packed when the other was written")
+
+
+def _times(file: Location) -> tuple[float, float] | None:
+    """When a snapshot was written and when it was packed; None if either is unknown."""
+    with file.open() as stream:
+        packed = packed_at(stream)
+    written = file.stat().modified
+    return None if packed is None or written is None else (written, packed)
+
+
+def _check_lineage(file: Location, store: StateStore, version: int) -> None:
+    """A changelog of checkpoint format 2 names the versions before its own. Raises Damaged."""
+    lineage = read_lineage(file)
+    follows = any(each.version == version - 1 and each.unique_id is not None for each in store.files)
+    if lineage is not None and max(lineage, default=version - 1 if not follows else 0) != version - 1:
+        raise Damaged(f"it has the changes of version {max(lineage, default=0) + 1}")
+
+
+def _check_table(file: Location, name: str, size: int) -> None:
     try:
-        sums = (folder / f".{name}.crc").read()
-    except FileNotFoundError:
-        return False
-    if len(sums) < 8 or sums[:4] != _CRC_MAGIC:
-        return False  # not a checksum file of Hadoop
-    chunk = struct.unpack(">i", sums[4:8])[0]
-    content = (folder / name).read()
-    expected = struct.unpack(f">{(len(sums) - 8) // 4}I", sums[8 : 8 + (len(sums) - 8) // 4 * 4])
-    actual = [zlib.crc32(content[start : start + chunk]) for start in range(0, len(content), chunk)]
-    if len(actual) < len(expected):
-        raise Damaged(f"it has {len(content)} bytes; its checksum file covers more than {len(actual) * chunk}")
-    for index, (want, have) in enumerate(zip(expected, actual, strict=False)):
-        if want != have:
-            raise Damaged(
-                f"bytes {index * chunk} to {min((index + 1) * chunk, len(content))} do not match its checksum"
-            )
-    return True
+        if _covered(file, size) is None:
+            with file.open() as stream:
+                check_footer(stream, size)
+    except Damaged as error:
+        raise Damaged(f"it needs {name}, but {error}") from error
+
+
+def _covered(file: Location, size: int) -> int | None:
+    """As `checked`. A file that its checksum file covers in part is cut off for Spark. Raises Damaged."""
+    covered = checked(file)
+    if covered is not None and covered < size:
+        raise Damaged(f"its checksum file covers {covered} of its {size} bytes, and Spark reads no more")
+    return covered
 
 
 def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
     with file.open() as stream:
         if whole or size < 2 * HEAD:
-            for _ in blocks(stream):
-                pass
+            _check_records(stream)
             return
         if stream.read(len(MAGIC)) != MAGIC:
             raise Damaged("it is not an LZ4 stream")
         stream.seek(-HEAD, os.SEEK_END)
         end = stream.read(HEAD)
     if end[: len(MAGIC)] != MAGIC or any(end[len(MAGIC) + 1 :]):
-        raise Damaged("the LZ4 stream has no end: the file is cut off")
+        raise Damaged(CUT)
+
+
+def _check_records(stream: BinaryIO) -> None:
+    content = bytearray()
+    for block in blocks(stream):
+        content += block
+        if len(content) > _MOST_PLAIN:
+            return
+    if not ends(bytes(content)):
+        raise Damaged(CUT)

@@ -15,6 +15,8 @@ from streamwarden.checkpoint.layout import (
     Damaged,
     LogFile,
     batch_ids,
+    is_number,
+    is_partition,
     list_or_empty,
     parse_json,
     parse_object,
@@ -28,6 +30,8 @@ NEWEST_OFFSETS: Final = 2
 NEWEST_COMMIT: Final = 3
 """The newest formats of `offsets/N` and `commits/N` that Spark 4.3 reads."""
 
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,9}")
 _UUID_LENGTH: Final = 36
 _UUID_PART: Final = re.compile(r"\+?[0-9a-fA-F]{1,16}")
 
@@ -77,8 +81,8 @@ class OffsetRecord:
     @property
     def shuffle_partitions(self) -> int | None:
         """Partitions of the state, as the checkpoint fixed them; None in a log too old to say."""
-        text = self.conf.get("spark.sql.shuffle.partitions", "")
-        return int(text) if text.isdigit() else None
+        text = self.conf.get(SHUFFLE_PARTITIONS, "")
+        return int(text) if _COUNT.fullmatch(text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +230,15 @@ def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
     ids, values = _sources(log.version, log.lines[1:])
     if not ids:
         raise Damaged("it contains no source offset")
-    conf = head.get("conf")
+    conf = head.get("conf", {})
+    if not isinstance(conf, dict):
+        raise Damaged("its `conf` is not an object")
     return OffsetRecord(
         batch=batch,
         version=log.version,
         watermark_ms=_count(head, "batchWatermarkMs"),
         timestamp_ms=_count(head, "batchTimestampMs"),
-        conf={str(key): str(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
+        conf={str(key): str(value) for key, value in conf.items()},
         sources=values,
         source_ids=ids,
     )
@@ -242,12 +248,14 @@ def parse_commit(batch: int, log: LogFile) -> CommitRecord:
     """Raises Damaged if it is cut off. Spark before 2.4 wrote `{}`; a version line alone means the same to Spark."""
     require_version(log, NEWEST_COMMIT)
     body = parse_object(log.lines[0]) if log.lines else {}
-    state_ids = body.get("stateUniqueIds")
+    state_ids = body.get("stateUniqueIds") if log.version > 1 else None
+    if state_ids is not None and not _is_ids(state_ids):
+        raise Damaged("its `stateUniqueIds` are not lists of ids for each operator")
     return CommitRecord(
         batch=batch,
         version=log.version,
         next_watermark_ms=_count(body, "nextBatchWatermarkMs"),
-        state_ids=state_ids if isinstance(state_ids, dict) else {},
+        state_ids=state_ids or {},
     )
 
 
@@ -266,7 +274,7 @@ def unreadable(where: Location, error: OSError) -> CheckpointError:
     return CheckpointError(
         f"the checkpoint cannot be read: {error.strerror or error}",
         expected="a folder that this user may list and read",
-        where=where.path,
+        where=error.filename if isinstance(error.filename, str) else where.path,
         next_step="check the path, its permissions and, for remote storage, the credentials",
     )
 
@@ -282,16 +290,20 @@ def _times(log: Location) -> dict[int, float | None]:
 
 
 def _sources(version: int, lines: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Names and offsets. Format 1 is one offset a line; format 2 puts `NAME:` before it."""
+    """Names and offsets. Format 1 is one offset a line; format 2 puts `NAME:` before it. Raises Damaged."""
     if version < 2:
         return tuple(str(index) for index in range(len(lines))), tuple(_offset(line) for line in lines)
+    if not all(":" in line for line in lines):
+        raise Damaged("an offset has no source name before it")
     pairs = [line.partition(":") for line in lines]
     return tuple(name for name, _, _ in pairs), tuple(_offset(text) for _, _, text in pairs)
 
 
 def _offset(line: str) -> Any:
-    """A source's offset: JSON for most sources; `-` means none."""
+    """A source's offset: JSON for most sources; `-` means none. Raises Damaged."""
     text = line.strip()
+    if not text:
+        raise Damaged("an offset is an empty line")
     if text == "-":
         return None
     if text[:1] in ("{", "["):
@@ -302,10 +314,22 @@ def _offset(line: str) -> Any:
         return text
 
 
+def _is_ids(value: Any) -> bool:
+    """Operator -> partition -> store -> id."""
+    return isinstance(value, dict) and all(
+        is_partition(operator) and isinstance(partitions, list) and all(_is_strings(each) for each in partitions)
+        for operator, partitions in value.items()
+    )
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
 def _count(body: Mapping[str, Any], key: str) -> int:
     value = body.get(key, 0)
-    if not isinstance(value, int):
-        raise Damaged(f"{key} is {value!r}, not a number")
+    if not is_number(value) or not -(2**63) <= value < 2**63:
+        raise Damaged(f"{key} is {str(value)[:40]!r}, not a number")
     return value
 
 

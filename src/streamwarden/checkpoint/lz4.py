@@ -23,14 +23,17 @@ _PLAIN: Final = 0x10
 _METHODS: Final = (_PLAIN, 0x20)
 _SEED: Final = 0x9747B28C
 _WORD: Final = 0xFFFFFFFF
-_CUT: Final = "the LZ4 stream has no end: the file is cut off"
+_LEVEL_OF_ZERO: Final = 10
+CUT: Final = "the LZ4 stream has no end: the file is cut off"
 _P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
 
 
 def blocks(stream: BinaryIO) -> Iterator[bytes]:
     """The plain bytes of each block, checked against its checksum. Raises Damaged at the first damaged block.
 
-    Slow (a few MB a second): for small files, or for the first block of a large one.
+    Like lz4-java it ends at the empty block, and at the end of the file if that is between two blocks or within a head:
+    what was read says whether it is all. Slow (a few MB a second): for small files, or for the first block of a large
+    one.
     """
     first = True
     while True:
@@ -38,20 +41,29 @@ def blocks(stream: BinaryIO) -> Iterator[bytes]:
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
             raise Damaged("it is not an LZ4 stream" if first else "a block of the LZ4 stream has no magic bytes")
         if len(head) < HEAD:
-            raise Damaged("the file is empty" if first and not head else _CUT)
+            if first:
+                raise Damaged(CUT if head else "the file is empty")
+            return
         token, stored, plain, checksum = struct.unpack("<BIII", head[len(MAGIC) :])
         if plain == stored == checksum == 0 and token & 0xF0 in _METHODS:
             return
-        if token & 0xF0 not in _METHODS or 0 in (plain, stored):
-            raise Damaged("a block of the LZ4 stream has an invalid header")
+        _check_head(token, stored, plain)
         content = stream.read(stored)
         if len(content) < stored:
-            raise Damaged(_CUT)
+            raise Damaged(CUT)
         block = content if token & 0xF0 == _PLAIN else _decompress(content, plain)
         if len(block) != plain or xxh32(block, _SEED) & 0x0FFFFFFF != checksum:
             raise Damaged("a block of the LZ4 stream does not match its checksum")
         yield block
         first = False
+
+
+def _check_head(token: int, stored: int, plain: int) -> None:
+    """The lower half of the token bounds the plain bytes: at most 32 MiB. Raises Damaged."""
+    most = 1 << (_LEVEL_OF_ZERO + (token & 0x0F))
+    raw = token & 0xF0 == _PLAIN
+    if token & 0xF0 not in _METHODS or 0 in (plain, stored) or plain > most or (raw and stored != plain):
+        raise Damaged("a block of the LZ4 stream has an invalid header")
 
 
 def xxh32(content: bytes, seed: int) -> int:
@@ -97,7 +109,7 @@ def _decompress(content: bytes, plain: int) -> bytes:
             distance = content[position] | content[position + 1] << 8
             length, position = _length(content, position + 2, token & 15)
             length += 4
-            if not 0 < distance <= len(out):
+            if not 0 < distance <= len(out) or length > plain - len(out):
                 raise Damaged("a block of the LZ4 stream cannot be decompressed")
             repeated = out[-distance:] if distance >= length else out[-distance:] * (length // distance + 1)
             out += repeated[:length]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from streamwarden.checkpoint.filesystem import FileSystem
+
+_NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
 
 def lost_files(fs: FileSystem, named: Mapping[str, int | None]) -> dict[str, str]:
@@ -13,12 +17,14 @@ def lost_files(fs: FileSystem, named: Mapping[str, int | None]) -> dict[str, str
     Args:
         named: path -> bytes, None if the log does not say.
     """
-    sizes: dict[str, dict[str, int]] = {}
+    folders: dict[str, set[str]] = {}
+    for path in named:
+        folder, _, name = path.rpartition("/")
+        folders.setdefault(folder, set()).add(name)
+    sizes = {folder: _sizes(fs, folder, names) for folder, names in folders.items()}
     found = {}
     for path, expected in sorted(named.items()):
         folder, _, name = path.rpartition("/")
-        if folder not in sizes:
-            sizes[folder] = _sizes(fs, folder)
         size = sizes[folder].get(name)
         if size is None:
             found[path] = "it is not there"
@@ -27,8 +33,10 @@ def lost_files(fs: FileSystem, named: Mapping[str, int | None]) -> dict[str, str
     return found
 
 
-def _sizes(fs: FileSystem, folder: str) -> dict[str, int]:
+def _sizes(fs: FileSystem, folder: str, names: Collection[str]) -> Mapping[str, int]:
     try:
-        return {entry.name: entry.size for entry in fs.entries(folder)}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return fs.sizes(folder, names)
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            return {}
+        raise

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import STATE, Damaged, batch_ids, list_or_empty, parse_object, read_log_file
+from streamwarden.checkpoint.layout import (
+    STATE,
+    Damaged,
+    batch_ids,
+    is_number,
+    list_or_empty,
+    parse_object,
+    read_log_file,
+)
+
+
+class Foreign(Damaged):
+    """The metadata is of another operator: Spark compares it with the query, and refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,25 +52,33 @@ def operator_metadata_path(checkpoint: Location, operator: int) -> str | None:
 
 
 def read_operator_metadata(checkpoint: Location, operator: int, where: str) -> OperatorMetadata:
-    """Raises Damaged, or FileNotFoundError."""
+    """Raises Damaged, Foreign if it is of another operator, FileNotFoundError."""
     log = read_log_file(checkpoint / where)
     body = parse_object("".join(log.lines))
     info, stores = body.get("operatorInfo"), body.get("stateStoreInfo")
-    if not isinstance(info, dict) or not isinstance(stores, list) or not all(isinstance(each, dict) for each in stores):
+    if not isinstance(info, dict) or not isinstance(stores, list) or not all(_is_store(each) for each in stores):
         raise Damaged("it names no operator or no stores")
-    partitions = [each.get("numPartitions") for each in stores]
-    known = [each for each in partitions if isinstance(each, int)]
+    if info.get("operatorId") != operator or not isinstance(info.get("operatorName"), str):
+        raise Foreign(f"it is of operator {str(info.get('operatorId'))[:20]}, {str(info.get('operatorName'))[:40]!r}")
     return OperatorMetadata(
         operator=operator,
         version=log.version,
         name=str(info.get("operatorName")),
-        partitions=max(known, default=None),
+        partitions=max((each["numPartitions"] for each in stores), default=None),
         stores=tuple(str(each.get("storeName")) for each in stores),
         variables=_variables(body.get("operatorPropertiesJson")),
         schema_files=tuple(
-            str(each).rpartition("/")[2] for store in stores for each in store.get("stateSchemaFilePaths") or ()
+            str(each).rpartition("/")[2] for store in stores for each in _paths(store.get("stateSchemaFilePaths"))
         ),
     )
+
+
+def _is_store(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("storeName"), str) and is_number(value.get("numPartitions"))
+
+
+def _paths(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _variables(properties: object) -> dict[str, str]:

@@ -57,6 +57,21 @@ def plain_bytes(file: Location) -> int:
             stream.seek(stored, 1)
 
 
+def ends(content: bytes) -> bool:
+    """Whether the records of a whole file, decompressed, end as Spark ends them: with a length of -1, or its mark."""
+    position, typed = _start(content)
+    while position < len(content):
+        if typed:
+            if content[position] == _END:
+                return True
+            position += 1
+        key, position = _length(content, position)
+        if key < 0:
+            return key == -1 and position <= len(content)
+        _, position = _length(content, position)
+    return False
+
+
 def _sampled(stream: BinaryIO, most: int) -> RowSizes:
     content = bytearray()
     found = RowSizes()

@@ -19,13 +19,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import STATE, Damaged, list_or_empty, parse_object
+from streamwarden.checkpoint.layout import STATE, Damaged, list_or_empty, parse_object, read_bytes
 from streamwarden.checkpoint.operators import OperatorMetadata
 from streamwarden.checkpoint.state import StateStore
 
 SCHEMA: Final = "_metadata/schema"
 FAMILIES: Final = "_stateSchema"
 DEFAULT_FAMILY: Final = "default"
+_FIELD: Final = frozenset({"name", "type", "nullable"})
+_ATOMIC: Final = re.compile(
+    "string|binary|boolean|byte|short|integer|long|float|double|date|timestamp(_ntz|_ltz)?|void|null|variant"
+    r"|(decimal|char|varchar|time|geometry|geography)(\([^()]{0,40}\))?"
+    r"|interval( [a-z]+)?( to [a-z]+)?|string collate \w+"
+)
 _NAME: Final = re.compile(r"([0-9]+)_.+")
 
 
@@ -78,7 +84,7 @@ def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
         case "v2":
             families = [_family(DEFAULT_FAMILY, reader.chunks(), reader.chunks())]
         case "v3":
-            families = [_read_family(reader) for _ in range(reader.number(">i"))]
+            families = [_read_family(reader) for _ in range(reader.count())]
         case _:
             raise Damaged(f"it begins with {version[:20]!r}, not with a known version")
     return StateSchema(store=store, path=path, version=int(version[1:]), families=tuple(families))
@@ -98,7 +104,7 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
             if match is None:
                 continue
             where = join(folder, store, name)
-            schema = parse_schema(store, where, (checkpoint / where).read())
+            schema = parse_schema(store, where, read_bytes(checkpoint / where))
             fields = [f"{family.name}.{field}" for family in schema.families for field in family.value]
             found[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
     return found
@@ -127,26 +133,41 @@ def _family(name: str, key: str, value: str) -> ColumnFamily:
 
 
 def _fields(schema: str) -> tuple[str, ...]:
-    fields = parse_object(schema).get("fields")
-    if not isinstance(fields, list) or not all(isinstance(each, dict) for each in fields):
-        raise Damaged(f"it contains no schema: {schema[:60]!r}")
-    return tuple(f"{each.get('name')} {_type(each.get('type'))}" for each in fields)
+    return tuple(f"{name} {kind}" for name, kind in _struct(parse_object(schema)))
+
+
+def _struct(described: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and type of each field, as DDL. Raises Damaged for JSON that Spark refuses."""
+    fields = described.get("fields")
+    if set(described) != {"type", "fields"} or described["type"] != "struct" or not isinstance(fields, list):
+        raise Damaged(f"it contains no schema: {str(described)[:60]!r}")
+    return [_field(each) for each in fields]
+
+
+def _field(described: Any) -> tuple[str, str]:
+    if not isinstance(described, Mapping) or not _FIELD <= set(described) <= {*_FIELD, "metadata"}:
+        raise Damaged(f"a field of its schema is damaged: {str(described)[:60]!r}")
+    name, nullable, metadata = described["name"], described["nullable"], described.get("metadata", {})
+    if not isinstance(name, str) or not isinstance(nullable, bool) or not isinstance(metadata, Mapping):
+        raise Damaged(f"a field of its schema is damaged: {str(described)[:60]!r}")
+    return name, _type(described["type"])
 
 
 def _type(described: Any) -> str:
-    """A type of Spark's JSON, as DDL."""
-    if not isinstance(described, Mapping):
-        return str(described)
-    match described.get("type"):
-        case "struct":
-            fields = [f"{each.get('name')}: {_type(each.get('type'))}" for each in described.get("fields", ())]
-            return f"struct<{', '.join(fields)}>"
-        case "array":
-            return f"array<{_type(described.get('elementType'))}>"
-        case "map":
-            return f"map<{_type(described.get('keyType'))}, {_type(described.get('valueType'))}>"
-        case other:
-            return str(other)
+    """A type of Spark's JSON, as DDL. Raises Damaged for one that Spark does not know."""
+    if isinstance(described, str) and _ATOMIC.fullmatch(described):
+        return described
+    match described:
+        case {"type": "struct"}:
+            return f"struct<{', '.join(f'{name}: {kind}' for name, kind in _struct(described))}>"
+        case {"type": "array", "elementType": element, "containsNull": bool()}:
+            return f"array<{_type(element)}>"
+        case {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": bool()}:
+            return f"map<{_type(key)}, {_type(value)}>"
+        case {"type": "udt"}:
+            return "udt"
+        case _:
+            raise Damaged(f"its schema has a type that Spark does not know: {str(described)[:60]!r}")
 
 
 class _SchemaReader:
@@ -156,10 +177,20 @@ class _SchemaReader:
         self._content, self._at = content, 0
 
     def string(self) -> str:
-        return self._take(self.number(">H")).decode("utf-8", errors="replace")
+        try:
+            return self._take(self.number(">H")).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Damaged("it is not UTF-8 text") from error
 
     def chunks(self) -> str:
-        return "".join(self.string() for _ in range(self.number(">i")))
+        return "".join(self.string() for _ in range(self.count()))
+
+    def count(self) -> int:
+        """How many strings or families follow: each takes two bytes or more."""
+        count = self.number(">i")
+        if count < 0 or 2 * count > len(self._content) - self._at:
+            raise Damaged("it is cut off")
+        return count
 
     def number(self, shape: str) -> int:
         value: int = struct.unpack(shape, self._take(struct.calcsize(shape)))[0]

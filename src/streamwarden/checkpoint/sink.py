@@ -7,18 +7,20 @@ next compacts the manifest and fails, because compaction needs every entry since
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.checkpoint.compaction import next_compaction, orphan_checksums
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import (
     SINK_LOG,
     Damaged,
+    Unread,
     chain,
     compactible_ids,
     compactible_name,
+    is_number,
     list_or_empty,
     parse_object,
     read_log_file,
@@ -81,7 +83,7 @@ class SinkManifest:
         orphans: checksum files that outlived their entry, of batches after `upto`.
         entries: what Spark reads, ascending.
         missing: batches up to `upto` that need an entry and have none.
-        damaged: name of an entry -> what was found in it.
+        damaged: name of an entry -> what was found in it; unread: name of an entry -> why it was not read.
     """
 
     newest: int | None
@@ -89,6 +91,7 @@ class SinkManifest:
     entries: tuple[ManifestEntry, ...] = ()
     missing: tuple[int, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
     compact: tuple[int, ...] = ()
     orphans: tuple[str, ...] = ()
 
@@ -103,7 +106,9 @@ class SinkManifest:
         return next_compaction(self.compact, self.upto)
 
 
-def read_sink_manifest(output: Location, upto: int | None = None, *, past_damage: bool = False) -> SinkManifest | None:
+def read_sink_manifest(
+    output: Location, upto: int | None = None, *, past_damage: bool = False, most: int | None = None
+) -> SinkManifest | None:
     """The manifest of the output folder; None if the folder has no manifest.
 
     Damage is reported, not raised. A file that is purged while it is read raises FileNotFoundError.
@@ -112,6 +117,7 @@ def read_sink_manifest(output: Location, upto: int | None = None, *, past_damage
         upto: the manifest as of this batch (-1: before the first one); None: as of its newest entry.
         past_damage: read past a damaged entry, as far as older ones still list the same files: the batch of a damaged
             entry then is in `missing` too. Spark does not do so, it fails.
+        most: bytes; a larger entry is in `unread`, and its files are not in the manifest.
     """
     folder = output / SINK_LOG
     names = list_or_empty(folder)
@@ -119,13 +125,15 @@ def read_sink_manifest(output: Location, upto: int | None = None, *, past_damage
     if not ids:
         return None
     upto = ids[-1][0] if upto is None else upto
-    usable, damaged = list(ids), dict[str, str]()
+    usable, damaged, unread = list(ids), dict[str, str](), dict[str, str]()
     while True:
         files, missing = chain(usable, upto)
         entries = []
         for batch, compact in files:
             try:
-                entries.append(_read_entry(folder, batch, compact))
+                entries.append(_read_entry(folder, batch, compact, most))
+            except Unread as error:
+                unread[compactible_name(batch, compact)] = str(error)
             except Damaged as error:
                 damaged[compactible_name(batch, compact)] = str(error)
                 usable.remove((batch, compact))
@@ -137,6 +145,7 @@ def read_sink_manifest(output: Location, upto: int | None = None, *, past_damage
         entries=tuple(entries),
         missing=tuple(missing),
         damaged=tuple(damaged.items()),
+        unread=tuple(unread.items()),
         compact=tuple(batch for batch, compact in ids if compact),
         orphans=tuple(orphan_checksums(names, upto, compacts=True)),
     )
@@ -153,28 +162,51 @@ def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
     return tuple(files)
 
 
-def _read_entry(folder: Location, batch: int, compact: bool) -> ManifestEntry:
+def _read_entry(folder: Location, batch: int, compact: bool, most: int | None) -> ManifestEntry:
     """Raises Damaged, FileNotFoundError."""
-    log = read_log_file(folder / compactible_name(batch, compact))
+    log = read_log_file(folder / compactible_name(batch, compact), most)
     require_version(log, NEWEST_FORMAT)
     files = tuple(_sink_file(line) for line in log.lines)
     return ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines, files=files)
 
 
 def _sink_file(line: str) -> SinkFile:
+    """Raises Damaged unless the line has every key that Spark requires."""
     body = parse_object(line)
-    size, modified = body.get("size"), body.get("modificationTime")
+    wrong = next((key for key, is_valid in _KEYS.items() if not is_valid(body.get(key))), None)
+    if wrong is not None:
+        raise Damaged(f"a line without a valid {wrong}: {line[:60]!r}")
     try:
-        path = to_path(str(body["path"]))
-    except (KeyError, ValueError) as error:
+        path = to_path(body["path"])
+    except ValueError as error:
         raise Damaged(f"a line without a valid path: {line[:60]!r}") from error
     return SinkFile(
         path=path,
-        action=str(body.get("action", "")),
-        size=size if isinstance(size, int) else None,
-        modified_ms=modified if isinstance(modified, int) else 0,
-        is_dir=bool(body.get("isDir")),
+        action=body["action"],
+        size=body["size"],
+        modified_ms=body["modificationTime"],
+        is_dir=body["isDir"],
     )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_KEYS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "path": _is_text,
+    "size": is_number,
+    "isDir": _is_bool,
+    "modificationTime": is_number,
+    "blockReplication": is_number,
+    "blockSize": is_number,
+    "action": _is_text,
+}
+"""What each line of the manifest has. Spark's reader refuses the folder for a line that lacks one."""
 
 
 def newest_entry(output: Location) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,12 +15,15 @@ from streamwarden.checkpoint.layout import (
     chain,
     compactible_ids,
     compactible_name,
+    is_number,
+    is_partition,
     list_or_empty,
     parse_object,
     read_log_file,
     require_version,
 )
 from streamwarden.checkpoint.logs import all_offsets, unreadable
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 
 NEWEST_FORMAT: Final = 1
@@ -61,25 +65,30 @@ def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[Sou
     return {offset: tuple(found[offset]) for offset in sorted(found)}
 
 
-def read_source_log(file: Location, offset: int) -> tuple[SourceFile, ...]:
-    """Entries of one file of the log. Raises Damaged, FileNotFoundError."""
-    log = read_log_file(file)
+def read_source_log(file: Location, offset: int, most: int | None = None) -> tuple[SourceFile, ...]:
+    """Entries of one file of the log. Raises Damaged, Unread beyond `most` bytes, FileNotFoundError."""
+    log = read_log_file(file, most)
     require_version(log, NEWEST_FORMAT)
     return parse_source_log(offset, log.lines)
 
 
 def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, ...]:
     """Entries of one file of the log. Raises Damaged."""
-    entries = []
-    for line in lines:
-        body = parse_object(line)
-        name = body.get("path")
-        if not isinstance(name, str):
-            raise Damaged(f"an entry has no path: {line[:60]!r}")
-        entries.append(
-            SourceFile(path=name, timestamp_ms=int(body.get("timestamp") or 0), offset=int(body.get("batchId", offset)))
-        )
-    return tuple(entries)
+    return tuple(_source_file(offset, line) for line in lines)
+
+
+def _source_file(offset: int, line: str) -> SourceFile:
+    body = parse_object(line)
+    path, timestamp, batch = body.get("path"), body.get("timestamp"), body.get("batchId", offset)
+    if not isinstance(path, str):
+        raise Damaged(f"an entry has no path: {line[:60]!r}")
+    if not is_number(timestamp) or not is_number(batch):
+        raise Damaged(f"an entry has no timestamp or no batch: {line[:60]!r}")
+    try:
+        to_path(path)
+    except ValueError as error:
+        raise Damaged(f"an entry without a valid path: {line[:60]!r}") from error
+    return SourceFile(path=path, timestamp_ms=timestamp, offset=batch)
 
 
 def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[str, ...]]:
@@ -98,18 +107,20 @@ def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[st
     if all(end < 0 for end in ends.values()):
         return {}
     entries = source_entries(checkpoint, source)
+    known = list(entries)
     found: dict[int, tuple[str, ...]] = {}
     for batch, end in ends.items():
         start = -1 if batch == 0 else ends.get(batch - 1)
         if start is not None:
-            found[batch] = tuple(file.path for at in range(start + 1, end + 1) for file in entries.get(at, ()))
+            read = known[bisect_right(known, start) : bisect_right(known, end)]
+            found[batch] = tuple(file.path for at in read for file in entries[at])
     return found
 
 
 def log_offset(value: Any) -> int | None:
     """The file source's position in its own log; None for another kind of source."""
     offset = value.get("logOffset") if isinstance(value, Mapping) else None
-    return offset if isinstance(offset, int) else None
+    return offset if is_number(offset) and -1 <= offset < 2**63 else None
 
 
 def describe_offset(value: Any, files: int | None = None) -> str:
@@ -127,7 +138,7 @@ def describe_offset(value: Any, files: int | None = None) -> str:
 
 
 def _is_topic(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(str(key).isdigit() and isinstance(at, int) for key, at in value.items())
+    return isinstance(value, Mapping) and all(is_partition(key) and is_number(at) for key, at in value.items())
 
 
 def _partitions(parts: Mapping[str, int]) -> str:

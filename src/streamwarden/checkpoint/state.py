@@ -10,16 +10,21 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain as concatenate
+from itertools import islice
 from typing import Final
 
 from streamwarden.checkpoint.filesystem import FileInfo, Location, join
-from streamwarden.checkpoint.layout import STATE
+from streamwarden.checkpoint.layout import MOST_GAPS, STATE, batch_ids, gaps
 from streamwarden.checkpoint.logs import unreadable
 
 DEFAULT_STORE: Final = "default"
 SSTS: Final = "SSTs"
 
-_VERSIONED: Final = re.compile(r"([0-9]+)(?:_([0-9a-f-]{36}))?\.(zip|snapshot|changelog|delta)")
+_VERSIONED: Final = re.compile(r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(zip|snapshot|changelog|delta)")
+_DEEPEST: Final = 3
+_MOST_FOLDERS: Final = 10_000
+"""Operators, or partitions of one operator, that are read. Spark numbers them without a gap."""
 _NOT_STORES: Final = frozenset({SSTS, "logs", "archive"})
 
 
@@ -54,7 +59,7 @@ class Load:
     Args:
         snapshot: the snapshot it starts from; None: it starts from the empty version 0.
         changes: changelogs or deltas that are replayed, ascending.
-        missing: versions whose changes are needed and missing.
+        missing: versions whose changes are needed and missing, the first `MOST_GAPS`.
     """
 
     version: int
@@ -119,7 +124,7 @@ class StateStore:
             version=version,
             snapshot=snapshot,
             changes=tuple(changes[each] for each in sorted(changes)),
-            missing=tuple(each for each in range(base + 1, version + 1) if each not in changes),
+            missing=tuple(islice(concatenate.from_iterable(gaps(sorted(changes), base + 1, version)), MOST_GAPS)),
         )
 
 
@@ -192,7 +197,7 @@ def _stores(checkpoint: Location, operator: int, partition: int) -> list[StateSt
     folder = join(STATE, str(operator), str(partition))
     entries = _entries(checkpoint / folder)
     named = [entry.name for entry in entries if entry.is_dir and _is_store(entry.name)]
-    if not named:
+    if not named or any(_VERSIONED.fullmatch(entry.name) for entry in entries if not entry.is_dir):
         return [_store(checkpoint, operator, partition, DEFAULT_STORE, folder, entries)]
     stores = []
     for name in sorted(named):
@@ -230,12 +235,13 @@ def is_scratch(name: str) -> bool:
     return name.startswith(".") or name.endswith((".tmp", ".crc"))
 
 
-def _below(folder: Location, name: str) -> dict[str, int]:
+def _below(folder: Location, name: str, depth: int = 1) -> dict[str, int]:
+    """Files in a folder and in those below it. Spark's are at most two deep; a link may lead back to where it is."""
     found: dict[str, int] = {}
     for entry in _entries(folder / name):
         inner = join(name, entry.name)
         if entry.is_dir:
-            found |= _below(folder, inner)
+            found |= _below(folder, inner, depth + 1) if depth < _DEEPEST else {}
         elif not is_scratch(entry.name):
             found[inner] = entry.size
     return found
@@ -246,7 +252,7 @@ def _is_store(name: str) -> bool:
 
 
 def _numbered(folder: Location) -> list[int]:
-    return sorted(int(entry.name) for entry in _entries(folder) if entry.is_dir and entry.name.isdigit())
+    return batch_ids(entry.name for entry in _entries(folder) if entry.is_dir)[:_MOST_FOLDERS]
 
 
 def _entries(folder: Location) -> Sequence[FileInfo]:

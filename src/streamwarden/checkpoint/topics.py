@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import SOURCES, Damaged, parse_object, read_log_file
+from streamwarden.checkpoint.layout import SOURCES, Damaged, is_number, is_partition, parse_object, read_log_file
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.errors import CheckpointError
 
@@ -31,7 +31,7 @@ def topic_offsets(value: Any) -> dict[tuple[str, int], int] | None:
         if not isinstance(partitions, Mapping):
             return None
         for partition, offset in partitions.items():
-            if not str(partition).isdigit() or not isinstance(offset, int):
+            if not is_partition(partition) or not is_number(offset):
                 return None
             found[str(topic), int(partition)] = offset
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
     from streamwarden.checkpoint.logs import LogPosition
 
-_COLOURS = {"harmless": "dim", "recovers": "yellow"}
+_COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
 _GRAVE = "bold red"
 
 
@@ -50,13 +52,16 @@ def inspect(
 ) -> int:
     """Show a checkpoint: batches, offsets, watermark, state, damage and what Spark will do about it. Needs no Spark.
 
-    Exit code 1 if Spark would refuse to start on it, or would lose or double rows.
+    Exit code 1 if Spark would refuse to start on it, or would lose or double rows, or if a file was too large to be
+    checked.
     """
     from streamwarden.adapters.storage.files import open_path
     from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 
     checkpoint, sink, named = _locate(context, target, output)
     key = connection or named
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names in a damaged checkpoint may hold any bytes
     report = read_checkpoint(open_path(checkpoint, key), output=None if sink is None else open_path(sink, key))
     if json:
         as_json(report.to_dict())
@@ -121,6 +126,8 @@ def _show(report: CheckpointReport) -> None:
     )
     _show_state(report)
     _show_findings(report)
+    if report.unread_tables:
+        say(f"{number(report.unread_tables)} tables of RocksDB have no checksum file: only their footers were read.")
 
 
 def _show_state(report: CheckpointReport) -> None:
@@ -212,7 +219,10 @@ def _operator_name(operator: OperatorReport) -> str:
 def _moment(unix_ms: int | None) -> str:
     if unix_ms is None:
         return NONE
-    return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{unix_ms} ms after 1970"  # a damaged watermark may lie beyond the calendar
 
 
 def _versions(versions: tuple[int, ...]) -> str:

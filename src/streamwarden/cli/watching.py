@@ -46,6 +46,7 @@ def watch(
     With `--once`, the exit code is 1 if a channel did not accept a message, and 3 if the store is unavailable.
     """
     space, seconds = workspace(context), _seconds(interval)
+    _warn_without_channels()
     if once:
         return Exit.BAD if _round(space).refused else Exit.OK
     stop = threading.Event()
@@ -57,6 +58,13 @@ def watch(
         stop.wait(max(0.0, began + seconds - time.monotonic()))
     say("watching ended")
     return Exit.OK
+
+
+def _warn_without_channels() -> None:
+    from streamwarden.services.monitoring.notifiers import URLS_VARIABLE, apprise_channels
+
+    if not apprise_channels():
+        say(f"[yellow]no message can be sent: {URLS_VARIABLE} is not set[/]")
 
 
 def _seconds(interval: str) -> float:
@@ -95,10 +103,13 @@ def _round(space: Workspace) -> SendReport:
 
 
 def _summary(done: Round, report: SendReport) -> str:
-    count = Counter(health.status for health in done.evaluation.streams.values())
-    statuses = ", ".join(f"{count[status]} {status}" for status in Status if count[status]) or "no streams"
+    from streamwarden.services.monitoring.round_entries import entries_of
+
+    entries = entries_of(done.evaluation, done.broken, done.idle)
+    count = Counter(each.status.value if each.judged else "not judged" for each in entries)
+    shown = ", ".join(f"{count[word]} {word}" for word in (*Status, "not judged") if count[word]) or "no streams"
     took = format_duration(done.record.seconds)
-    return f"evaluated in {took}: {statuses}; {len(report.sent)} messages sent, {len(report.refused)} refused"
+    return f"evaluated in {took}: {shown}; messages: {len(report.sent)} sent, {len(report.refused)} refused"
 
 
 def _now() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,10 +14,13 @@ from urllib.parse import urlsplit
 from streamwarden.config.schema import parse, refusal
 from streamwarden.config.yaml_document import read_document
 from streamwarden.health.incident import IncidentPolicy
-from streamwarden.problems import Problem
+from streamwarden.problems import Problem, show
 from streamwarden.units import Seconds, format_duration
 
 FILE: Final = Path("config/notifications.yaml")
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+"""The name of a channel is in incidents and in the record of what was sent."""
 
 SHORTEST: Final[Seconds] = 60.0
 """The least `resend_interval`: the streams are judged each minute."""
@@ -84,10 +88,26 @@ def load_notifications(project: Path, *, is_notifier: Callable[[str], bool] = im
         return Notifications()
     document = read_document(path, file=str(FILE))
     settings = parse(Notifications, document)
-    problems = [*_unusable(settings, is_notifier), *_ambiguous(settings), *_too_often(settings), *_not_http(settings)]
+    problems = [
+        *_misnamed(settings),
+        *_unusable(settings, is_notifier),
+        *_ambiguous(settings),
+        *_too_often(settings),
+        *_not_http(settings),
+    ]
     if problems:
         raise refusal(document, problems)
     return settings
+
+
+def _misnamed(settings: Notifications) -> Iterator[Problem]:
+    for position, channel in enumerate(settings.airflow):
+        if channel.name and not NAME.fullmatch(channel.name):
+            yield Problem(
+                key=("airflow", position, "name"),
+                observed=show(channel.name),
+                allowed=f"a name that matches {NAME.pattern}",
+            )
 
 
 def _unusable(settings: Notifications, is_notifier: Callable[[str], bool]) -> Iterator[Problem]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
-from streamwarden.health.evaluations import LATE
 from streamwarden.health.verdict import ALARMS, Status, Verdict, worst
+
+INTERVAL: Final = 60.0
+"""Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
+STALE_AFTER: Final = 3 * INTERVAL
+"""Seconds after which a verdict no longer describes its stream: two evaluations may be late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,8 @@ def current_health(verdicts: Iterable[Verdict], now: float, *, stopped: bool = F
     """
     given = tuple(verdicts)
     judged_at = max((each.at for each in given), default=None)
-    stale = judged_at is not None and now - judged_at > LATE
-    renewed = [each for each in given if judged_at is not None and each.at >= judged_at - LATE]
+    stale = judged_at is not None and now - judged_at > STALE_AFTER
+    renewed = [each for each in given if judged_at is not None and each.at >= judged_at - STALE_AFTER]
     if stale:
         renewed = [replace(each, status=Status.UNKNOWN) if each.status is Status.OK else each for each in renewed]
     return CurrentHealth(silenced(renewed) if stopped else tuple(renewed), judged_at, stale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from streamwarden.health.causes import PROGRESS_STALLED, SERVICES
 from streamwarden.health.check import Check, Thresholds
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.steady import steady
@@ -22,7 +23,24 @@ def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = C
         thresholds: the project's; the stream's own (`spec.health.thresholds`) override them here.
     """
     in_force = thresholds.with_overrides(window.spec.health.thresholds)
-    return tuple(_run(check, window, in_force) for check in checks if window.part in check.judges)
+    found = [(check, _run(check, window, in_force)) for check in checks if window.part in check.judges]
+    stalled = window.driver_alive is not False and any(_is_stalled(verdict) for _, verdict in found)
+    return tuple(_confirmed(check, verdict) if stalled else verdict for check, verdict in found)
+
+
+def _is_stalled(verdict: Verdict) -> bool:
+    return verdict.check == PROGRESS_STALLED and verdict.status in ALARMS
+
+
+def _confirmed(check: Check, verdict: Verdict) -> Verdict:
+    """A service that does not answer, while the stream that needs it stands still, is a WARNING at once.
+
+    Otherwise the stall alone would alarm for the first minutes of each outage, without its cause.
+    """
+    if check.name not in SERVICES or verdict.status is not Status.UNKNOWN or verdict.value is None:
+        return verdict
+    reason = f"{verdict.reason}; the stream already stands still"
+    return replace(verdict, status=Status.WARNING, reason=reason, advice=check.advice)
 
 
 def _run(check: Check, window: Window, thresholds: Thresholds) -> Verdict:

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from streamwarden.health.causes import EVALUATION, EVERYWHERE
+from streamwarden.health.current import STALE_AFTER
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.units import format_duration
-
-INTERVAL: Final = 60.0
-"""Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
-
-LATE: Final = 3 * INTERVAL
-"""Seconds after which the last evaluation is late: three in a row did not happen."""
 
 
 class Evaluator(StrEnum):
@@ -62,7 +59,7 @@ class EvaluationRepository(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastEvaluation:
+class LastRound:
     """What is shown of the last evaluation: one sentence, and whether it is late."""
 
     at: float | None
@@ -70,14 +67,32 @@ class LastEvaluation:
     text: str
 
 
-def last_evaluation(records: Iterable[EvaluationRecord], now: float) -> LastEvaluation:
+def late_evaluation(records: Iterable[EvaluationRecord], now: float) -> Verdict | None:
+    """CRITICAL if the health DAG judged the streams before, but not within `STALE_AFTER` seconds; otherwise None.
+
+    Never OK: only the health DAG itself, when it has judged the streams again, shows that it works.
+    """
+    newest = max((each.at for each in records if each.evaluator is Evaluator.DAG), default=None)
+    if newest is None or now - newest <= STALE_AFTER:
+        return None
+    return Verdict(
+        stream=EVERYWHERE,
+        check=EVALUATION,
+        status=Status.CRITICAL,
+        at=now,
+        reason=f"the health DAG has not judged the streams for {format_duration(now - newest)}",
+        advice="unpause the DAG `health`, and read the log of its task `evaluate`",
+    )
+
+
+def last_round(records: Iterable[EvaluationRecord], now: float) -> LastRound:
     """The newest of `records`, as a person should see it at `now` (Unix seconds)."""
     newest = max(records, key=lambda record: record.at, default=None)
     if newest is None:
         text = "No evaluation of the streams' health is recorded. Unpause the DAG `health` or run `streamwarden watch`."
-        return LastEvaluation(at=None, late=True, text=text)
+        return LastRound(at=None, late=True, text=text)
     age = max(0.0, now - newest.at)
     text = f"Last evaluation {format_duration(age)} ago by {newest.evaluator.shown} on {newest.host}."
-    if age > LATE:
+    if age > STALE_AFTER:
         text += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
-    return LastEvaluation(at=newest.at, late=age > LATE, text=text)
+    return LastRound(at=newest.at, late=age > STALE_AFTER, text=text)

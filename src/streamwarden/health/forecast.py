@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 MOST: Final = 16
@@ -61,8 +60,13 @@ def theil_sen(series: Sequence[tuple[float, float]]) -> Trend | None:
 
 def thin(series: Sequence[tuple[float, float]], most: int = MOST) -> list[tuple[float, float]]:
     """At most `most` points: medians (of time and of value) of buckets of equal duration; a short series stays."""
-    if len(series) <= most:
-        return list(series)
+    return list(series) if len(series) <= most else spread_evenly(series, most)
+
+
+def spread_evenly(series: Sequence[tuple[float, float]], most: int = MOST) -> list[tuple[float, float]]:
+    """Medians of buckets of equal duration, so that a dense part of the series counts no more than a sparse one."""
+    if not series:
+        return []
     start, end = series[0][0], series[-1][0]
     if end <= start:
         return [series[-1]]
@@ -78,24 +82,6 @@ def _middle(values: list[float]) -> float:
     """The upper median: one of the values, and several times faster than `statistics.median`."""
     values.sort()
     return values[len(values) // 2]
-
-
-def coarse(series: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
-    """At most `most` points: the medians of neighbours in about equal numbers; cheaper than `thin` on a long series."""
-    if len(series) <= most:
-        return list(series)
-    edges = [index * len(series) // most for index in range(most + 1)]
-    groups = [series[first:last] for first, last in pairwise(edges)]
-    return [(group[len(group) // 2][0], _middle([value for _, value in group])) for group in groups]
-
-
-def since_reset(points: Sequence[tuple[float, float]], drop: float = 0.5) -> Sequence[tuple[float, float]]:
-    """The newest stretch without a reset: two values in a row below `drop` x the one before them are a new baseline."""
-    for index in range(len(points) - 2, 0, -1):
-        limit = drop * points[index - 1][1]
-        if points[index][1] < limit and points[index + 1][1] < limit:
-            return points[index:]
-    return points
 
 
 def seconds_until(limit: float, level: float, slope: float) -> float | None:

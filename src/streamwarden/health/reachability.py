@@ -47,7 +47,8 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge, also: st
             f"`{service.measurement}` (1 or 0). {also}The value is the time since the first of the consecutive failed "
             f"attempts. Attempts more than {format_duration(GAP)} apart are not consecutive. A batch that was "
             f"committed meanwhile shows that the driver reaches the {service}: the time starts again with it. One "
-            "attempt alone never alarms. A stream that was stopped on request, or should be stopped, is OK."
+            "attempt alone never alarms. If `progress_stalled` alarms too, the outage is a WARNING at once. A stream "
+            "that was stopped on request, or should be stopped, is OK."
         ),
         unknown=(
             f"The {service} did not answer for less than `warning`. Or it could not be queried, because its connection "

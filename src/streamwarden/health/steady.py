@@ -12,7 +12,7 @@ from typing import Final
 
 from streamwarden.health.check import Check
 from streamwarden.health.settle import RAISE, RECENT
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import Window
 
 APART: Final = 30.0
@@ -52,50 +52,48 @@ class _Memory:
 def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     """`verdict`, raised and lowered only after several evaluations agree.
 
-    A status is raised when `check.raise_after` of the five newest evaluations reach it, and lowered when ten in a row
-    are below it. Until three evaluations are known, the newest one counts. An UNKNOWN stays UNKNOWN and does not count.
+    An alarm is raised when `check.raise_after` of the five newest evaluations reach it, and lowered when ten in a row
+    are below it. Until it is raised, the verdict is UNKNOWN. Until three evaluations are known, the newest one counts.
+    A verdict that is UNKNOWN itself stays so, and counts as one without an alarm.
     """
     if check.raise_after is None:
         return verdict
     memory = _remembered(check, window)
-    if verdict.status is Status.UNKNOWN:
-        return _with(verdict, memory)
     apart = [each for each in memory.measured if window.now - each[0] >= APART]
     measured = [*apart, (window.now, verdict.status)][-LOWER_AFTER:]
-    status = settled(memory.held, [each for _, each in measured], check.raise_after)
+    level = settled(memory.held, [each for _, each in measured], check.raise_after)
     if len(apart) == len(memory.measured):  # one that follows another too closely is judged, but not remembered
-        memory = replace(memory, held=status, measured=tuple(measured))
+        memory = replace(memory, held=level, measured=tuple(measured))
     found = _with(verdict, memory)
-    if status is verdict.status:
+    if verdict.status is Status.UNKNOWN or level is verdict.status:
         return found
-    why = _why(status, verdict.status, check.raise_after)
-    return replace(found, status=status, reason=f"{verdict.reason}; held at {status}: {why}", advice=check.advice)
+    if level is Status.OK:
+        why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
+        return replace(found, status=Status.UNKNOWN, reason=f"{verdict.reason}; not raised yet: {why}", advice="")
+    why = f"held at {level} until {LOWER_AFTER} evaluations in a row are below it"
+    if level.rank < verdict.status.rank:
+        why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
+    return replace(found, status=level, reason=f"{verdict.reason}; {why}", advice=check.advice)
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:
-    """The status after these measurements, oldest first and not empty.
+    """The alarm after these measurements, oldest first and not empty; OK for none.
 
     Args:
-        held: the status after all but the newest of them.
+        held: the result after all but the newest of them.
     """
-    if held is None or len(statuses) < RAISE:
-        return statuses[-1]
-    newest = sorted(statuses[-RECENT:], key=_rank, reverse=True)
-    raised = newest[raise_after - 1]
-    highest = max(statuses[-LOWER_AFTER:], key=_rank)
+    alarms = [each if each in ALARMS else Status.OK for each in statuses]
+    if held is None or len(alarms) < RAISE:
+        return alarms[-1]
+    raised = sorted(alarms[-RECENT:], key=_rank, reverse=True)[raise_after - 1]
+    highest = max(alarms[-LOWER_AFTER:], key=_rank)
     if raised.rank > held.rank:
         return raised
-    return highest if len(statuses) >= LOWER_AFTER and highest.rank < held.rank else held
+    return highest if len(alarms) >= LOWER_AFTER and highest.rank < held.rank else held
 
 
 def _rank(status: Status) -> int:
     return status.rank
-
-
-def _why(held: Status, measured: Status, raise_after: int) -> str:
-    if held.rank > measured.rank:
-        return f"it is lowered after {LOWER_AFTER} evaluations in a row below it"
-    return f"{measured} needs {raise_after} of the {RECENT} newest evaluations"
 
 
 def _with(verdict: Verdict, memory: _Memory) -> Verdict:

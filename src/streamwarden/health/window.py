@@ -177,6 +177,7 @@ class Window:
     Args:
         now: Unix seconds; the checks read no clock.
         batches: recent batches, at most a few hundred.
+        older: batches from before `batches`, at growing distances, for the forecast.
         hourly: roll-ups of older history as measurements, for the forecast.
         measurements: numbers that are not in a progress report: resident memory, bytes under `state/`, …
         drivers: the stream's drivers that were launched or ended within `DRIVERS_SINCE`, and always the newest.
@@ -197,6 +198,7 @@ class Window:
     spec: StreamSpec
     now: float
     batches: tuple[Batch, ...] = ()
+    older: tuple[Batch, ...] = ()
     hourly: tuple[Measurement, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     drivers: tuple[DriverRecord, ...] = ()

@@ -293,6 +293,7 @@ _CHECKPOINT: Final = (
                 r"RocksDB .*(?:corrupt|Corruption)",
                 r"batch \d+ doesn't exist",
                 r"does not exist.*(?:offsets|sources|commits)/\d+",
+                r"Checksum error: \S+/(?:metadata|offsets|commits|sources|state|_spark_metadata)\b",
             ),
         ),
     ),

@@ -18,12 +18,12 @@ CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]{3,}(?:\.[A-Z0-9_]+)?)\]")
 
 TRACEBACK: Final = "Traceback (most recent call last)"
 
-PYTHON_ERROR: Final = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)): ?(.*)$", re.MULTILINE)
+PYTHON_ERROR: Final = re.compile(r"^[^\S\n]*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)): ?(.*)$", re.MULTILINE)
 """The line of a Python traceback that names the exception."""
 
 _NAME: Final = r"(?:[A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*"
 _JAVA_LINK: Final = re.compile(rf"\s*(?:Exception in thread \S+ )?({_NAME}(?:Exception|Error|Failure))(?:: ?|\s|$)")
-_QUOTED: Final = re.compile(r"\b((?:[a-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error))\b")
+_QUOTED: Final = re.compile(r"(?<![\w$])(?<![\w$]\.)((?:[a-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error))\b")
 _FRAME: Final = re.compile(r"^\s*at (?:[\w.]+/)?([\w.$]+)\.[\w<>$]+\(", re.MULTILINE)
 _CAUSED_BY: Final = re.compile(r"^Caused by: |: Caused by: ", re.MULTILINE)
 _OURS: Final = frozenset(name for name in dir(errors) if name[0].isupper())
@@ -102,7 +102,7 @@ def chain_of_text(text: str, given: str | None = None) -> Chain:
 
 
 def _links_of_part(part: str) -> Iterator[ErrorLink]:
-    head = re.split(r"\n\s*at ", part, maxsplit=1)[0]
+    head = re.split(r"\n[^\S\n]*at ", part, maxsplit=1)[0]
     named = _JAVA_LINK.match(head)
     condition = CONDITION.search(head)
     yield from of_java(

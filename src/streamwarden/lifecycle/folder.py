@@ -3,6 +3,7 @@
     spec.json          the resolved spec that the driver runs, with its secrets redacted
     secrets.json       the same spec with its secrets, if it has any; removed after the end
     spark.properties   Spark's settings (a file, so that no setting shows in a process list); redacted after the end
+    jvm.options        the JVM's options, if one of them holds a secret; removed after the end
     driver.log         stdout and stderr of spark-submit
     keeper.json        identity of the supervisor process
     lease.json         the lease that the launcher took for the driver
@@ -14,6 +15,7 @@
     queries.json       the queries that the driver has started
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
+    unreadable.jsonl   progress that could not be understood: the error, and the report as it was
     tmp/               Spark's temporary files; removed after the end
 
 A document is replaced whole (a reader sees the old or the new one); a line of a journal is appended in one write.
@@ -39,6 +41,7 @@ from streamwarden.stream import TriggerSpec
 SPEC: Final = "spec.json"
 SECRETS: Final = "secrets.json"
 PROPERTIES: Final = "spark.properties"
+OPTIONS: Final = "jvm.options"
 LOG: Final = "driver.log"
 SUPERVISOR: Final = "keeper.json"
 PROCESS: Final = "process.json"
@@ -48,6 +51,7 @@ STOP: Final = "stop.json"
 UNRESPONSIVE: Final = "unresponsive.json"
 EVENTS: Final = "events.jsonl"
 SPILL: Final = "spill.jsonl"
+UNREADABLE: Final = "unreadable.jsonl"
 QUERIES: Final = "queries.json"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
@@ -88,7 +92,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a journal; a line cut off by a kill is left out."""
     with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 document = json.loads(line)
                 if isinstance(document, dict):
                     yield document
@@ -114,7 +118,8 @@ def tidy(folder: Path) -> None:
         disk.remove_folder(folder / TEMPORARY, below=folder.parent)
     remember(*secrets_of(read_spec(folder) or {}))
     with contextlib.suppress(OSError):
-        (folder / SECRETS).unlink(missing_ok=True)
+        for name in (SECRETS, OPTIONS):
+            (folder / name).unlink(missing_ok=True)
         settings = (folder / PROPERTIES).read_text(encoding="ascii")
         if (shown := redacted_properties(settings)) != settings:
             write_text(folder / PROPERTIES, shown)

@@ -119,7 +119,7 @@ def name_of(given: str | None, checkpoint: str, taken: Mapping[str, str]) -> str
     name = _slug(given or "") or _slug(_telling_folder(checkpoint)) or "query"
     if taken.get(name, checkpoint) == checkpoint:
         return name
-    digest = hashlib.sha256(checkpoint.encode()).hexdigest()[:6]
+    digest = hashlib.sha256(checkpoint.encode(errors="surrogatepass")).hexdigest()[:6]
     return f"{name[: _LONGEST - 7]}_{digest}"
 
 

@@ -18,7 +18,7 @@ from streamwarden.lifecycle.settings import (
     STATE_STORE,
     real_time_format,
 )
-from streamwarden.redaction import NAMES
+from streamwarden.redaction import NAMES, redacted_text
 from streamwarden.stream import Backend, DeployMode, Manager, SparkSpec, StreamSpec
 
 PROVIDERS: Final = {
@@ -50,6 +50,7 @@ _IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
 _FILES: Final = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
 """Settings that list files to ship."""
 
+_DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTION: Final = "spark.redaction.regex"
 _REDACTED: Final = f"(?i:{NAMES}|appMasterEnv|driverEnv)"
@@ -203,13 +204,25 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         _prepend(conf, "spark.executor.extraJavaOptions", options)
     conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
-    _prepend(conf, "spark.driver.extraJavaOptions", flags)
+    _prepend(conf, _DRIVER_OPTIONS, flags)
     return conf
 
 
 def _prepend(conf: dict[str, str], key: str, options: Sequence[str]) -> None:
     """Put our options before those of the stream's file: of two options of the same kind the JVM takes the later."""
     conf[key] = " ".join(filter(None, [*options, conf.get(key)]))
+
+
+def secret_options(conf: Mapping[str, str], folder: Path) -> tuple[dict[str, str], str | None]:
+    """`conf` whose JVM options are in a file if one of them holds a secret, and the content of that file.
+
+    Spark passes `spark.driver.extraJavaOptions` as arguments, which everybody on the host can read. The JVM takes the
+    name of a file with arguments in their place (`@FILE`).
+    """
+    options = conf.get(_DRIVER_OPTIONS, "")
+    if redacted_text(options) == options:
+        return dict(conf), None
+    return {**conf, _DRIVER_OPTIONS: _quoted(f"@{folder / files.OPTIONS}")}, f"{options}\n"
 
 
 def executor_tag(driver_id: str) -> str:

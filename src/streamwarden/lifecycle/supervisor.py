@@ -241,21 +241,22 @@ def supervise(
                 since=began,
                 watched=watched,
             )
-            is_new = not _same(move, before)
-            if is_new:
+            if not _same(move, before):
                 announce(move)
             before = move
             if isinstance(move, Down):
                 drivers.event(gave_up(move))
             if isinstance(move, Down | Finished):
                 return move
+            followed = watched
             if isinstance(move, Launch):
                 watched = launcher.start(spec, launched_by=launched_by).record.driver_id
             elif isinstance(move, Watch):
                 watched = move.driver_id
-                if is_new:
-                    drivers.event(supervised(watched, Supervisor.SHELL, clock()))
-                missed = missed_stop(spec.name, watched, stops)
+            if watched is not None and watched != followed:
+                drivers.event(supervised(watched, Supervisor.SHELL, clock()))
+            if isinstance(move, Watch):
+                missed = missed_stop(spec.name, move.driver_id, stops)
                 if missed is not None:
                     launcher.request_stop(spec.name, requested_by=missed.changed_by, reason=missed.reason)
         except LeaseHeld:

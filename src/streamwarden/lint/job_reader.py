@@ -32,7 +32,7 @@ _OPERATORS: Final = {
 _OF_GROUPS: Final = frozenset({"transformWithState", "transformWithStateInPandas", "applyInPandasWithState"})
 """Methods that replace the aggregation which `groupBy` alone would lead to."""
 
-_STATE: Final = re.compile(r"^\s*#*\s*State\b.*(:|$)", re.MULTILINE)
+_STATE: Final = re.compile(r"^[^\S\n]*(?:#+[^\S\n]*)?State\b.*(:|$)", re.MULTILINE)
 
 
 def read_job(path: str, text: str) -> JobFacts:

@@ -15,8 +15,8 @@ from streamwarden.lint.facts import Bound, Operator, OperatorKind, PlanFacts
 from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream import OutputMode
 
-_LINE: Final = re.compile(r"(?P<tree>[ :+\-|]*)(?P<streaming>~?)(?P<name>[A-Za-z]\w*)(?P<rest>.*)")
-_MARKED: Final = re.compile(r"([\w.]+)#(\d+)L?-T\d+ms")
+_LINE: Final = re.compile(r"(?P<tree>[ :+\-|]*)(?P<streaming>~?)(?P<name>[A-Za-z]\w*+)(?P<rest>.*)")
+_MARKED: Final = re.compile(r"(?<![\w.])([\w.]+)#(\d+)L?-T\d+ms")
 _SET: Final = re.compile(r"#(\d+): ")
 _LEVEL: Final = 3
 

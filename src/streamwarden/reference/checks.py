@@ -8,6 +8,7 @@ from typing import Final
 from streamwarden.health.check import Check, Threshold, ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.settle import MEMORY, RAISE, RECENT
+from streamwarden.health.steady import LOWER_AFTER
 from streamwarden.units import SIZES
 
 _STEPS: Final = {
@@ -22,8 +23,8 @@ A check evaluates one stream's recent measurements and gives a verdict: `OK`, `W
 `UNKNOWN` means that there is no data to judge. It is never the same as `OK`, and it neither opens nor resolves an
 incident.
 
-**Several queries.** If a script starts several queries, each is judged, as `STREAM/QUERY`. Memory usage and restart
-loop are judged once, for their driver.
+**Several queries.** If a script starts several queries, each is judged, as `STREAM/QUERY`. Memory usage, restart loops,
+unreachable services and a dead driver are judged once, for their driver.
 
 **Boundaries.** Below `warning` is OK. From `warning` to `critical`, both included, is WARNING: exactly 1 GB of state is
 WARNING, and so is exactly 5 GB. Above `critical` is CRITICAL. For checks that alarm on small values (time left), the
@@ -33,6 +34,13 @@ order is reversed. GB is 10^9 bytes.
 newest observations reach it, and lower it when all {RECENT} are below it. Each evaluation replays the {MEMORY} newest.
 The value of the verdict is the third largest of the {RECENT} newest. One or two observations alone never alarm: they
 are OK if they are good, else UNKNOWN. An incident is resolved after three OK verdicts in a row.
+
+Checks that measure a value once in each evaluation (backlog, replay debt, late rows, partition skew, growth) lower an
+alarm when {LOWER_AFTER} evaluations in a row are below it. Replay debt and growth raise one when three of the five
+newest evaluations reach it. Until three evaluations are known, the newest one counts.
+
+**Streams that do not run.** Checks that judge batches raise no alarm while no driver runs: the batches describe a
+stream that ran. Their verdict is `UNKNOWN`, and `driver_down` gives the cause. A run that came to its end is judged.
 
 **Causes and consequences.** One dead stream is one incident. While an incident of a cause is open for the same stream,
 the incidents of the checks that may be a consequence of it are listed inside it. They send no notification, and

@@ -90,7 +90,7 @@ def postgresql_type(written: str) -> ColumnType:
     if written.endswith("[]"):
         element = postgresql_type(written.removesuffix("[]"))
         return ColumnType(written, frozenset({"array"}), ((EACH, element),))
-    name = re.sub(r"\(.*\)", "", written).strip()
+    name = re.sub(r"\([^()]*\)", "", written).strip()
     possible = _OF_POSTGRESQL.get(name)
     return ColumnType(written, None) if possible is None else scalar(written, *possible)
 

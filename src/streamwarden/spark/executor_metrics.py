@@ -26,7 +26,7 @@ DRIVER: Final = "driver"
 
 _MIB: Final = 2**20
 _UNITS: Final = {"": None, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-_SIZE: Final = re.compile(r"\s*(\d+)\s*([bkmgtp]?)b?\s*", re.IGNORECASE)
+_SIZE: Final = re.compile(r"\s*(\d+)\s*+([bkmgtp]?)b?\s*", re.IGNORECASE)
 _MEANT: Final = re.compile(r"(?i)killed by driver|explicit termination request|decommission")
 """Spark's own words for a removal that it wanted (dynamic allocation): nothing was lost. The API has no code for it."""
 

@@ -173,7 +173,7 @@ def _name(kind: type) -> str:
 
 def _what_happened(text: str) -> str:
     """Spark's message without the query's id, plan and stack, with the root cause first if the message lacks it."""
-    message = re.split(r"\n=== Streaming Query ===|\n\s*at |\n+JVM stacktrace:", text)[0]
+    message = re.split(r"\n=== Streaming Query ===|\n[^\S\n]*at |(?<!\n)\n+JVM stacktrace:", text)[0]
     found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
     message = (found.group(1) if found else message).strip()
     message = re.sub(r"^An error occurred while calling \S+\.\n: ", "", message)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -21,7 +22,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.logs import written_at
-from streamwarden.errors import LeaseLost, StoreError, StreamwardenError
+from streamwarden.errors import LeaseLost, ProgressError, StoreError, StreamwardenError
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ProcessIdentity
 from streamwarden.lifecycle.folder import QUERY_STARTED, append_event, write_queries
@@ -29,7 +30,7 @@ from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.progress import Progress, parse_progress
-from streamwarden.services.fleet.backfill import fill_from_logs, load_spill, spill
+from streamwarden.services.fleet.backfill import fill_from_logs, keep_unreadable, load_spill, spill
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.spark.failures import from_spark
 from streamwarden.spark.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
@@ -43,6 +44,8 @@ RETRY_EVERY: Final = 2.0
 MOST_ATTEMPTS: Final = 5
 """Attempts of one call, RETRY_EVERY apart; an outage uses up none, since nothing is tried while the store is down."""
 
+SAID_EACH: Final = 100
+"""Of the progress reports that cannot be read, each hundredth is in the driver's log."""
 KEPT_MEASUREMENTS: Final = 1000
 
 
@@ -92,6 +95,7 @@ class StoreLink:
         self._measurements: deque[Measurement] = deque(maxlen=KEPT_MEASUREMENTS)
         self._down_until = 0.0
         self._spilled = False
+        self._unreadable = 0
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._thread = threading.Thread(target=self._run, name="streamwarden store", daemon=True)
@@ -209,15 +213,19 @@ class StoreLink:
     def _run(self) -> None:
         while True:
             events, ended = self._take()
-            try:
-                for event in events:
-                    self._handle(event)
-                self._tend()
-            except Exception as error:
-                # A defect in here must not end the renewals: a driver that cannot see its lease is no longer fenced.
-                _say(f"store link: {type(error).__name__}: {error}")
+            for event in events:
+                self._guarded(partial(self._handle, event))
+            self._guarded(self._tend)
             if ended and self._queue.empty():
                 return
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """A defect in a step must end neither the renewals (a driver that cannot see its lease is no longer fenced) nor
+        the steps after it."""
+        try:
+            step()
+        except Exception as error:
+            _say(f"store link: {type(error).__name__}: {error}")
 
     def _take(self) -> tuple[list[QueryEvent], bool]:
         """What is queued now; waits a moment for the first."""
@@ -251,8 +259,11 @@ class StoreLink:
         elif isinstance(event, QueryProgressed):
             try:
                 progress = parse_progress(event.text)
-            except (StreamwardenError, ValueError) as error:
-                _say(f"a progress report could not be read: {error}")
+            except ProgressError as error:
+                self._unreadable += 1
+                if self._unreadable % SAID_EACH == 1:
+                    _say(f"progress reports that could not be read: {self._unreadable}; the last: {error}")
+                keep_unreadable(self._folder, event.text, error)
                 return
             self._keep(progress)
             self._watcher(progress)

@@ -13,7 +13,7 @@ from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, read_checkpoint
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.schemas import state_fields
-from support.checkpoints import Unpack, replace
+from support.checkpoints import Unpack, replace, rewrite
 
 JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 LEFT = ("id long", "key string", "at timestamp", "matched boolean")
@@ -138,7 +138,7 @@ def test_the_last_operator_is_missed_where_the_commit_names_it(unpack: Unpack, t
     head, _, body = commit.read_text().partition("\n")
     ids = json.loads(body)
     ids["stateUniqueIds"]["1"] = ids["stateUniqueIds"]["0"]
-    replace(commit, f"{head}\n{json.dumps(ids)}".encode())
+    rewrite(commit, f"{head}\n{json.dumps(ids)}".encode())
     (finding,) = read_checkpoint(open_path(tmp_path / "checkpoint")).findings
     assert (finding.path, finding.consequence) == ("state/1", Consequence.REFUSES)
 
@@ -214,6 +214,6 @@ def test_the_fields_of_the_state_have_the_batch_that_added_them(unpack: Unpack, 
     assert {"seconds"} <= {name.partition(".")[0] for name in fields[1]}
     assert state_fields(open_path(unpack("spark-4.3.0-rocksdb", tmp_path / "other"))) == {}
     (file,) = [path for path in (checkpoint / "state/0/_stateSchema/default").iterdir() if path.name.startswith("0_")]
-    replace(file, file.read_bytes()[:-9])
+    rewrite(file, file.read_bytes()[:-9])
     with pytest.raises(Damaged, match="it is cut off"):
         state_fields(open_path(checkpoint))

@@ -12,7 +12,10 @@ from streamwarden.checkpoint.sink import SinkManifest, read_sink_manifest
 
 
 def line(name: str, action: str = "add", **more: object) -> str:
-    return json.dumps({"path": f"file:///out/{name}", "size": 7, "modificationTime": 5, "action": action, **more})
+    return json.dumps(
+        {"path": f"file:///out/{name}", "size": 7, "isDir": False, "modificationTime": 5, "blockReplication": 1}
+        | {"blockSize": 1, "action": action, **more}
+    )
 
 
 @pytest.fixture
@@ -64,7 +67,10 @@ def test_a_file_that_is_listed_twice_is_there_twice(output: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "v9", "v1\n{", 'v1\n{"action":"add"}', 'v1\n{"path":"http://[","action":"add"}']
+    "content",
+    ["", "v9", "v1\n{", 'v1\n{"action":"add"}', f"v1\n{line('e')}\n\n{line('f')}", f"v1\n{line('e', path='http://[')}"]
+    + [f"v1\n{line('e', **{key: None})}" for key in ("size", "isDir", "modificationTime", "blockSize", "action")]
+    + [f"v1\n{line('e', **wrong)}" for wrong in ({"size": True}, {"isDir": 1}, {"blockReplication": "1"})],
 )
 def test_an_entry_that_spark_cannot_read_is_damaged(output: Path, content: str) -> None:
     (output / "_spark_metadata/3").write_text(content)

@@ -253,8 +253,15 @@ def test_a_critical_verdict_is_trouble_and_names_its_check(cli: CommandLine, liv
     with cli.store() as store:
         store.verdicts.save(
             [
-                Verdict(stream="a", check="state_size", status=Status.CRITICAL, at=NOW, value=6e9, reason="too large"),
-                Verdict(stream="a", check="memory_usage", status=Status.OK, at=NOW),
+                Verdict(
+                    stream="a",
+                    check="state_size",
+                    status=Status.CRITICAL,
+                    at=time.time(),
+                    value=6e9,
+                    reason="too large",
+                ),
+                Verdict(stream="a", check="memory_usage", status=Status.OK, at=time.time()),
             ]
         )
     answer = cli("status")

@@ -15,7 +15,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.overview import by_trouble, page
 from streamwarden.cli.status import CuredCrash, StreamStatus
 from streamwarden.errors import StoreError
-from streamwarden.health.evaluations import LastEvaluation
+from streamwarden.health.evaluations import LastRound
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from support.command_line import CommandLine
@@ -50,7 +50,7 @@ THIRTEEN = [
 ]
 
 
-JUDGED = LastEvaluation(at=NOW - 25, late=False, text="judged 25 s ago")
+JUDGED = LastRound(at=NOW - 25, late=False, text="judged 25 s ago")
 
 
 def shown(found: list[StreamStatus], *, width: int = 80, wide: bool = False, everything: bool = False) -> list[str]:
@@ -112,10 +112,16 @@ def test_a_stream_that_was_stopped_on_purpose_is_not_in_trouble_whatever_its_las
     assert "stopped 22:04" in line
 
 
-def test_a_wide_terminal_and_wide_show_more() -> None:
-    assert "batches" not in shown(THIRTEEN)[0]
-    for lines in (shown(THIRTEEN, width=overview.WIDE), shown(THIRTEEN, width=120, wide=True)):
-        assert "batches" in lines[0]
+def test_a_wider_terminal_shows_as_many_columns_as_fit_and_wide_all() -> None:
+    found = [replace(each, state_bytes=2e9, last_batch=7, last_batch_at=NOW - 3, pid=4711) for each in THIRTEEN]
+    headings = {width: shown(found, width=width)[0] for width in (80, 100, 120, 200)}
+    assert "state size" not in headings[80]
+    assert "state size" in headings[100]
+    assert "batch " in headings[120]
+    assert "pid" not in headings[120]
+    assert "pid" in headings[200]
+    assert max(map(len, shown(found, width=120))) <= 120
+    assert "pid" in shown(found, width=160, wide=True)[0]
 
 
 def test_the_queries_of_a_stream_stay_below_it_and_count_for_it() -> None:

@@ -34,13 +34,14 @@ def test_one_round_judges_sends_and_is_recorded(
     cli.project.write("config/notifications.yaml", f"heartbeat_url: {inbox.http}/alive\n")
     answer = cli("watch", "--once")
     assert answer.code == Exit.OK
-    assert "1 messages sent" in answer.out
+    assert "1 not judged" in answer.out
+    assert "messages: 1 sent, 0 refused" in answer.out
     assert [message["title"] for message in inbox.messages] == ["CRITICAL: a: supervision"]
     assert inbox.visits == ["/alive"]
     with cli.store() as store:
         (record,) = store.evaluations.all()
     assert (record.evaluator, record.streams) == (Evaluator.WATCH, 1)
-    assert "0 messages sent" in cli("watch", "--once").out
+    assert "messages: 0 sent" in cli("watch", "--once").out
 
 
 def test_a_channel_that_refuses_is_the_exit_code(
@@ -52,6 +53,12 @@ def test_a_channel_that_refuses_is_the_exit_code(
     answer = cli("watch", "--once")
     assert answer.code == Exit.BAD
     assert "not sent through json-1: CRITICAL: a: supervision" in answer.out
+
+
+def test_a_watcher_that_can_send_nothing_says_so(cli: CommandLine) -> None:
+    answer = cli("watch", "--once")
+    assert answer.code == Exit.OK
+    assert "no message can be sent: STREAMWARDEN_NOTIFY_URLS is not set" in answer.out
 
 
 def test_an_interval_below_a_second_is_refused(cli: CommandLine) -> None:
@@ -112,7 +119,7 @@ def test_a_test_message_goes_through_every_channel_and_each_answers_for_itself(
     monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", f"{deaf.url} {inbox.url}")
     answer = cli("notify", "test")
     assert answer.code == Exit.BAD
-    assert "refused json-1: NotificationError: " in answer.out
+    assert "refused json-1: STREAMWARDEN_NOTIFY_URLS: URL 1 of 2 did not accept" in answer.out
     assert "accepted json-2" in answer.out
     assert [message["title"] for message in inbox.messages] == ["TEST: Streamwarden"]
     assert cli("notify", "test", "--channel", "json-2").code == Exit.OK

@@ -43,6 +43,7 @@ def test_the_shipped_example_is_correct_when_every_key_is_in_use(project: Projec
         ("airflow: [{name: x}]", "airflow[0].notifier: the required key is missing"),
         ("airflow: [{notifier: x.Y}]", "'x.Y' is not a notifier that can be imported"),
         ("airflow: [{notifier: pathlib.Path}]", "'pathlib.Path' is not a notifier"),
+        ("airflow: [{notifier: pathlib.Path, name: 'my chat'}]", "airflow[0].name: 'my chat'"),
         ("airflow: chat", "airflow: the text 'chat'"),
         ("[]", "the file holds a list"),
     ],

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden import redaction
 from streamwarden.redaction import (
     REDACTED,
     is_redacted,
@@ -22,11 +21,6 @@ from streamwarden.redaction import (
 )
 
 SECRET = "hunter2-hunter2"
-
-
-@pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_remembered", set())
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec, OutageSpec
+from streamwarden.drills.parts import FaultKind, FaultSpec, OutageService, OutageSpec
 from streamwarden.drills.ports import CommandResult
 from streamwarden.drills.report import verdict_word
+from streamwarden.errors import InvalidValue
 from support.drill_world import OUTAGE, Killed, World, drill
 
 KIND = FaultKind.SERVICE_OUTAGE
@@ -195,3 +196,17 @@ def test_a_folder_has_no_service_and_nothing_starts() -> None:
     assert "not applicable: the source of flights is of the kind files" in result.reason
     assert not world.drivers
     assert world.service.commands == []
+
+
+@pytest.mark.parametrize("key", ["down", "up"])
+@pytest.mark.parametrize(
+    "command",
+    [["psql", "--password", "hunter2-x"], ["psql", "postgresql://a:hunter2-x@db"], ["x", "token=hunter2-x"]],
+)
+def test_a_command_may_hold_no_secret(key: str, command: list[str]) -> None:
+    """The journal keeps the command, and a run reads it from there: without the secret it would be another command."""
+    commands = {"down": ("stop",), "up": ("start",), key: tuple(command)}
+    with pytest.raises(InvalidValue, match="no secret: let the program read it") as error:
+        OutageSpec(service=OutageService.SINK, **commands)
+    assert "hunter2" not in str(error.value)
+    OutageSpec(service=OutageService.SINK, down=("stop", "--password-file", "/etc/password"), up=("start",))

@@ -115,6 +115,18 @@ def test_a_group_is_as_bad_as_its_worst_member_and_one_message() -> None:
     assert due([IncidentGroup(sent, (backlog,))], 20.0, 3600.0) != ()  # it became worse
 
 
+def test_a_cause_that_reaches_another_stream_is_sent_again() -> None:
+    """The scheduler is down since 10:00; at 10:20 a driver dies, and nothing restarts it."""
+    scheduler = incident(AIRFLOW, EVERYWHERE, notified_at=10.0, notified_status=CRITICAL)
+    down = incident("driver_down", consequence_of=scheduler.incident_id, opened_at=20.0)
+    assert due([IncidentGroup(scheduler, (down,))], 21.0, 3600.0) != ()
+    known = replace(scheduler, notified_at=21.0)
+    assert due([IncidentGroup(known, (down,))], 22.0, 3600.0) == ()
+    own = incident("driver_down", notified_at=10.0, notified_status=CRITICAL)
+    stalled = incident("progress_stalled", consequence_of=own.incident_id, opened_at=20.0)
+    assert due([IncidentGroup(own, (stalled,))], 21.0, 3600.0) == ()
+
+
 def test_an_incident_whose_last_verdict_was_good_is_not_sent() -> None:
     """A driver that runs again is not reported as down while its incident waits for two more good verdicts."""
     better = incident("driver_down", good=1)

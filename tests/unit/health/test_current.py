@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.current import current_health
-from streamwarden.health.evaluations import INTERVAL
+from streamwarden.health.current import INTERVAL, current_health
 from streamwarden.health.verdict import Status, Verdict
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.health.checks import state_growth
-from streamwarden.health.forecast import coarse, seconds_until, since_reset, theil_sen, thin
+from streamwarden.health.forecast import seconds_until, theil_sen, thin
+from streamwarden.health.growth import ceiling_of, clear_growths, since_resets
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
-from support.health_windows import NOW, judge, measured, report, window
+from support.health_windows import NOW, batch_of, judge, measured, report, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 HOUR, DAY, GB = 3600.0, 86400.0, 10**9
@@ -65,30 +68,22 @@ class TestTheilSen:
             assert all(min(values) <= value <= max(values) for _, value in thinned)
 
     @pytest.mark.parametrize(
-        ("values", "kept"),
+        ("values", "stretches"),
         [
-            ([10, 20, 9, 9.9], [9, 9.9]),
-            ([10, 20, 10, 10], [10, 20, 10, 10]),  # exactly half is no reset
-            ([10, 20, 9, 20], [10, 20, 9, 20]),  # one value alone is an outlier
-            ([10, 20, 9], [10, 20, 9]),
-            ([80, 10, 10, 40, 5, 5], [5, 5]),  # the newest reset counts
-            ([7], [7]),
+            ([10, 20, 9, 9.9], [[10, 20], [9, 9.9]]),
+            ([10, 20, 10, 10], [[10, 20, 10, 10]]),  # exactly half is no reset
+            ([10, 20, 9, 20], [[10, 20, 9, 20]]),  # one value alone is an outlier
+            ([10, 20, 9], [[10, 20, 9]]),
+            ([80, 10, 10, 40, 5, 5], [[80], [10, 10, 40], [5, 5]]),
+            ([7], [[7]]),
             ([], []),
         ],
     )
-    def test_a_fall_to_less_than_half_that_lasts_is_a_new_baseline(
-        self, values: list[float], kept: list[float]
+    def test_a_fall_to_less_than_half_that_lasts_is_a_reset(
+        self, values: list[float], stretches: list[list[float]]
     ) -> None:
         points = [(float(at), value) for at, value in enumerate(values)]
-        assert [value for _, value in since_reset(points)] == kept
-
-    @given(st.lists(floats, max_size=300), st.integers(min_value=1, max_value=50))
-    def test_coarse_keeps_order_and_bounds(self, values: list[float], most: int) -> None:
-        series = [(float(at), value) for at, value in enumerate(values)]
-        points = coarse(series, most)
-        assert len(points) == min(most, len(series))
-        assert [at for at, _ in points] == sorted(at for at, _ in points)
-        assert all(value in values for _, value in points)
+        assert [[value for _, value in stretch] for stretch in since_resets(points)] == stretches
 
     def test_time_until_a_limit(self) -> None:
         assert seconds_until(100, 50, 5) == 10
@@ -201,3 +196,125 @@ def test_the_saw_tooth_of_compaction_is_not_growth() -> None:
 def test_a_state_that_is_critical_already_has_no_time_left() -> None:
     verdict = judge(state_growth.CHECK, window(hourly=hourly([6e9 + 1e7 * n for n in range(48)])))
     assert (verdict.status, verdict.value) == (CRITICAL, 0)
+
+
+MINUTE, MB = 60.0, 10**6
+Size = Callable[[float], float]
+
+
+def points_at(size: Size, now: float, *, trigger: float = 5.0, age: float = 3 * DAY) -> list[tuple[float, float]]:
+    """What the check sees at `now` of a stream that has committed a batch each `trigger` seconds since time 0.
+
+    16 of the newest 100 batches, and 30 older ones at growing distances.
+    """
+    newest = int(min(now, age) // trigger)
+    back = min(99, newest)
+    ids = {round(newest - back + back * n / 15) for n in range(16)}
+    ids |= {0, *(newest - round(max(back, 1) * 1.25**exponent) for exponent in range(1, 30))}
+    return [(each * trigger, size(each * trigger)) for each in sorted(ids) if each >= 0]
+
+
+def alarms(size: Size, hours: float, *, critical: float = 5 * GB) -> list[float]:
+    """Minutes at which the forecast predicts less than a week, one evaluation a minute."""
+    found, ceiling = [], 0.0
+    for minute in range(1, int(hours * 60) + 1):
+        points = points_at(size, minute * MINUTE)
+        ceiling = max(ceiling, ceiling_of(points))
+        for growth in clear_growths(points, least=900.0, ceiling=ceiling):
+            left = seconds_until(critical, growth.trend.level, growth.trend.slope)
+            if left is not None and left < 7 * DAY:
+                found.append(float(minute))
+                break
+    return found
+
+
+def noisy(size: Size, share: float, seed: int = 3) -> Size:
+    """`size` with the noise that the time decides: the same batch has the same size in each evaluation."""
+    return lambda at: size(at) * (1 + share * (random.Random(f"{seed} {at}").random() - 0.5))
+
+
+def saw(low: float, high: float, period: float) -> Size:
+    return lambda at: low + (high - low) * (at % period) / period
+
+
+GROWS: list[tuple[str, Size, float]] = [
+    ("a line", lambda at: 50 * MB + 100 * MB * at / HOUR, 16),
+    ("a noisy line", noisy(lambda at: 50 * MB + 400 * MB * at / HOUR, 0.1), 18),
+    ("after a flat day", lambda at: 200 * MB + 400 * MB * max(0.0, at - 5 * HOUR) / HOUR, 5 * 60 + 20),
+    ("a sawtooth whose teeth grow", lambda at: saw(0, 300 * MB, HOUR)(at) + 300 * MB * at / HOUR, 60),
+    ("slow growth under a ripple", lambda at: 1 * GB + 60 * MB * at / HOUR + 20 * MB * math.sin(at / 200), 4 * 60),
+]
+
+
+@pytest.mark.parametrize(("name", "size", "minutes"), GROWS, ids=[name for name, _, _ in GROWS])
+def test_clear_growth_is_reported_after_a_quarter_of_an_hour(name: str, size: Size, minutes: float) -> None:
+    found = alarms(size, minutes / 60 + 1)
+    assert found
+    assert found[0] <= minutes, found[:3]
+    assert min(found) >= 15
+
+
+NO_GROWTH: list[tuple[str, Size]] = [
+    ("flat", lambda at: 200 * MB),
+    ("noise", noisy(lambda at: 400 * MB, 0.2)),
+    ("much noise", noisy(lambda at: 400 * MB, 1.0)),
+    ("a plateau", lambda at: min(1.0, at / (10 * MINUTE)) * 300 * MB),
+    ("a noisy plateau", noisy(lambda at: min(1.0, at / (10 * MINUTE)) * 300 * MB, 0.1)),
+    ("a TTL of ten minutes", saw(50 * MB, 400 * MB, 10 * MINUTE)),
+    ("a compaction each 7 minutes", saw(200 * MB, 320 * MB, 7 * MINUTE)),
+    ("shrinking", lambda at: max(50 * MB, 800 * MB - 100 * MB * at / HOUR)),
+]
+
+
+@pytest.mark.parametrize(("name", "size"), NO_GROWTH, ids=[name for name, _ in NO_GROWTH])
+def test_what_does_not_grow_without_end_is_silent(name: str, size: Size) -> None:
+    """Six hours, an evaluation each minute."""
+    assert alarms(size, 6.0) == []
+
+
+@pytest.mark.parametrize("period", [30 * MINUTE, HOUR, 2 * HOUR])
+@pytest.mark.parametrize("share", [0.0, 0.05])
+@pytest.mark.parametrize("low", [50, 250])
+def test_a_sawtooth_is_silent_once_its_first_tooth_is_known(period: float, share: float, low: float) -> None:
+    """Until the first fall it is growth: 50 to 400 MB within half an hour would be critical within hours."""
+    found = alarms(noisy(saw(low * MB, 400 * MB, period), share), 4 * period / HOUR)
+    assert found
+    assert max(found) <= period / MINUTE + 1
+
+
+def test_a_swing_is_silent_once_its_first_rise_is_known() -> None:
+    found = alarms(lambda at: 400 * MB - 100 * MB * math.cos(at / HOUR * 2 * math.pi), 6.0)
+    assert max(found, default=0.0) <= 45
+
+
+def test_the_filling_of_new_state_is_reported_as_long_as_it_lasts() -> None:
+    """It fills for 40 minutes and is full then: the forecast ends soon after."""
+    found = alarms(lambda at: min(1.0, at / (40 * MINUTE)) * 300 * MB, 4.0)
+    assert 15 <= min(found) <= 16
+    assert max(found) <= 80
+
+
+def young(minutes: float) -> Verdict:
+    """A driver that has committed a batch each two seconds, 30 MB of new state in each minute; nothing else ran."""
+    newest = int(minutes * 30)
+    ids = [each for each in range(newest + 1) if each > newest - 100 or each % 20 == 0]
+    batches = [
+        batch_of(
+            report(
+                n, NOW - 2 * (newest - n), operator={"memoryUsedBytes": 0}, custom={"rocksdbSstFileSize": 10**6 * n}
+            )
+        )
+        for n in ids
+    ]  # fmt: skip
+    return judge(state_growth.CHECK, window(batches=tuple(batches[-100:]), older=tuple(batches[:-100])))
+
+
+def test_a_young_state_is_at_most_a_warning_for_an_hour() -> None:
+    """It reaches 5 GB within three hours. In its first hour it may still fill up."""
+    assert young(14.5).status is UNKNOWN
+    first = young(15.5)
+    assert first.status is WARNING
+    assert "state grew by 1.8 GB/h over 15m 30s and reaches 5.0 GB in 2h" in first.reason
+    assert "(95 %: " in first.reason
+    assert "new state may still fill up" in first.reason
+    assert young(61).status is CRITICAL

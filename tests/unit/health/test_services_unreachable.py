@@ -9,9 +9,11 @@ import pytest
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.health.check import Check
-from streamwarden.health.checks import broker_unreachable, database_unreachable
+from streamwarden.health.checks import broker_unreachable, database_unreachable, progress_stalled
+from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import IncidentPolicy, advance
 from streamwarden.health.services import GAP, REMEMBERED, needs, outages
+from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Measurement, Service
 from streamwarden.lifecycle.driver import ExitKind
@@ -20,8 +22,8 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
-from support.health_windows import NOW, driver, ended, judge, log, measured, spec, window
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from support.health_windows import NOW, driver, ended, judge, log, measured, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 MINUTE = 60.0
@@ -251,3 +253,33 @@ def test_what_a_stream_needs_is_in_its_file() -> None:
 def test_the_checks_have_the_names_of_what_is_away() -> None:
     checks: list[Check] = list(CHECK_OF.values())
     assert [each.name for each in checks] == ["broker_unreachable", "database_unreachable"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("reached", "waited", "alive", "expected"),
+    [
+        (False, 90.0, True, [WARNING, WARNING]),  # one cause with one consequence, in the first minutes of an outage
+        (False, 30.0, True, [UNKNOWN, OK]),
+        (False, 90.0, False, [UNKNOWN, WARNING]),  # without a driver, the outage need not be the cause
+        (None, 90.0, True, [UNKNOWN, WARNING]),
+        (True, 90.0, True, [OK, WARNING]),
+    ],
+)
+def test_a_stream_that_stands_still_confirms_an_outage_at_once(
+    service: Service, reached: bool | None, waited: float, alive: bool, expected: list[Status]
+) -> None:
+    gone = () if alive else (driver(1, NOW - 900, exit=ended(ExitKind.KILLED, NOW - waited)),)
+    of = window(
+        [report(n, NOW - 300 + 5 * n, top={"batchDuration": 1_000}) for n in range(20)],
+        spec=replace(NEEDS[service], trigger=TriggerSpec(processing_time=5.0)),
+        answers=(answer(service, reached, "Connection refused"),),
+        drivers=(*RAN, *gone),
+        driver_alive=alive,
+        log=log(20, 19, planned_at=NOW - waited, committed_at=NOW - waited),
+    )
+    found = evaluate(of, DEFAULTS, [CHECK_OF[service], progress_stalled.CHECK])
+    assert [each.status for each in found] == expected
+    if expected == [WARNING, WARNING]:
+        assert found[0].reason.endswith("the stream already stands still")
+        assert "Bring the" in found[0].advice

@@ -138,8 +138,8 @@ def test_two_evaluations_right_after_each_other_count_once() -> None:
     for second in range(1, 11):
         seen = replace(debt(1_000.0, history[-1].at + second), previous={"replay_debt": later})
         later = judge(replay_debt.CHECK, seen)
-        assert later.status is OK
-        assert "held at OK: CRITICAL needs 3 of the 5 newest evaluations" in later.reason
+        assert (later.status, later.advice) == (UNKNOWN, "")
+        assert "not raised yet: CRITICAL needs 3 of the 5 newest evaluations" in later.reason
 
 
 def test_a_long_pause_or_a_new_checkpoint_is_a_new_beginning() -> None:
@@ -157,6 +157,8 @@ def test_a_long_pause_or_a_new_checkpoint_is_a_new_beginning() -> None:
     [
         (None, [CRITICAL], 3, CRITICAL),
         (OK, [OK, CRITICAL], 3, CRITICAL),
+        (OK, [UNKNOWN, UNKNOWN, CRITICAL], 3, OK),
+        (OK, [WARNING, UNKNOWN, WARNING, UNKNOWN, WARNING], 3, WARNING),
         (OK, [OK, OK, CRITICAL], 3, OK),
         (OK, [OK, OK, CRITICAL, CRITICAL, CRITICAL], 3, CRITICAL),
         (OK, [CRITICAL, OK, CRITICAL, OK, CRITICAL], 3, CRITICAL),

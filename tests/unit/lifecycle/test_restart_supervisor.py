@@ -9,6 +9,7 @@ import pytest
 
 from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.restarter import SUPERVISED
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 from streamwarden.lifecycle.supervisor import (
     Blind,
@@ -245,10 +246,18 @@ def test_out_of_budget_it_goes_down_and_the_next_start_has_a_fresh_budget() -> N
     assert end.verdict.exhausted
     assert len(world.launches) == 3
     assert [type(move) for move in moves].count(Wait) == 2
-    assert [event.kind for event in world.log] == ["gave_up"]
+    assert [event.kind for event in world.log if event.kind != SUPERVISED] == ["gave_up"]
     again, _ = world.run()
     assert isinstance(again, Down)
     assert len(world.launches) == 6, "the second start had two restarts of its own"
+
+
+def test_each_driver_that_it_follows_is_recorded_once() -> None:
+    """The health monitor tells them from drivers that no supervisor restarts: one that lives for a second too."""
+    world = World(script=[(30, ExitKind.FAILED), (1, ExitKind.FAILED), (30, ExitKind.FAILED)])
+    world.start(SPEC, launched_by="ann")  # by hand, before the supervisor
+    world.run()
+    assert [event.driver_id for event in world.log if event.kind == SUPERVISED] == ["d0", "d1", "d2"]
 
 
 def test_the_backoff_is_kept_between_launches() -> None:

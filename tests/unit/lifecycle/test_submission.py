@@ -13,6 +13,7 @@ from streamwarden.lifecycle.submission import (
     driver_properties,
     executor_tag,
     properties_text,
+    secret_options,
     spark_conf,
     submit_command,
 )
@@ -166,6 +167,21 @@ def test_values_survive_the_properties_file(value: str, written: str) -> None:
 def test_a_key_that_is_not_sparks_is_refused(key: str) -> None:
     with pytest.raises(ConfigError, match="not a Spark setting"):
         properties_text({key: "1"})
+
+
+def test_jvm_options_that_hold_a_secret_are_no_arguments() -> None:
+    """Spark passes them as arguments. The JVM reads them from a file instead."""
+    secret = "-Djavax.net.ssl.trustStorePassword=hunter2-x"
+    for options, hidden in (("-Xss2m", False), (f"-Xss2m {secret}", True)):
+        spec = stream(spark=SparkSpec(conf={"spark.driver.extraJavaOptions": options}))
+        conf = driver_properties(spec, Path("/d/f 1"), python="python3")
+        shown, content = secret_options(conf, Path("/d/f 1"))
+        assert "hunter2" not in str(shown)
+        assert (content is not None) is hidden
+        whole = content if content is not None else shown["spark.driver.extraJavaOptions"]
+        assert whole.split()[-1] == options.split()[-1]
+        assert "-XX:+ExitOnOutOfMemoryError" in whole
+    assert shown["spark.driver.extraJavaOptions"] == '"@/d/f 1/jvm.options"'
 
 
 def test_spark_hides_the_same_settings_as_this_package() -> None:

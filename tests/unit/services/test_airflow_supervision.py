@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -88,5 +89,8 @@ def test_an_airflow_that_is_down_is_reported_and_nothing_fails(store: Store) -> 
 
 
 def test_a_note_is_cut_to_what_airflow_keeps(airflow: AirflowApi) -> None:
-    AirflowServer(url=airflow.url).annotate(DAG, "scheduled__2026-11-23T06:00:00+00:00", "run", "x" * 2000)
-    assert airflow.notes == {"run": "x" * 1000}
+    run_id = "scheduled__2026-11-23T06:00:00+00:00"
+    AirflowServer(url=airflow.url).annotate(DAG, run_id, "x" * 2000, task_id="run")
+    AirflowServer(url=airflow.url).annotate(DAG, run_id, "restarted")
+    path = f"dagRuns/{quote(run_id)}"
+    assert airflow.notes == {f"{path}/taskInstances/run": "x" * 1000, path: "restarted"}

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.store import Store
+from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.ports import ForkView, SpecCodec
+from streamwarden.drills.recorder import RunRecorder
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.redaction import REDACTED
-from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.fleet.launch import write_folder
 from streamwarden.services.forks.stored import StoredSpecs
@@ -92,6 +95,23 @@ def test_a_stored_fork_holds_no_secret_and_gets_them_from_the_streams_file(origi
     stored = json.loads(json.dumps(specs.write(view.spec)))
     assert SECRET not in str(stored)
     assert specs.read(stored) == view.spec
+
+
+def test_the_steps_of_a_drill_pass_a_fork_on_without_its_secrets(
+    origin: StreamSpec, store: Store, tmp_path: Path
+) -> None:
+    """Each step may be a separate process, which reads the run from the store."""
+    spec = with_secrets(origin)
+    view = DrillForks(DrillArchive(tmp_path / "data"), lambda _: spec).make(RUN, "minutes", ForkSpec(), Feed.ORIGIN)
+    specs = StoredSpecs(lambda _: spec)
+    codec = SpecCodec(read=specs.read, write=specs.write)
+    store.journals.save(DrillRun(run_id=RUN, drill="kill", stream="minutes", started_at=1.0))
+    RunRecorder(RUN, store.journals, SystemClock(), codec).put(fork=view)
+    run = store.journals.get(RUN)
+    assert run is not None
+    assert SECRET not in str(run.facts)
+    found = RunRecorder(RUN, store.journals, SystemClock(), codec).require_fork()
+    assert found.spec == view.spec
 
 
 def test_a_secret_that_the_streams_file_no_longer_has_is_never_replaced(origin: StreamSpec, tmp_path: Path) -> None:

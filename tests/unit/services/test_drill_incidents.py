@@ -13,9 +13,12 @@ from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
+from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.monitoring.drill_incidents import GRACE, drill_verdict, follow_drills, last_due, scheduled
+from streamwarden.services.monitoring.rounds import run_round
+from streamwarden.services.workspace import Workspace
 
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
@@ -136,6 +139,15 @@ def test_a_drill_without_a_file_has_no_incident(store: Store) -> None:
     follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR)
     follow_drills(store, {}, {}, MIDNIGHT + HOUR + 60)
     assert store.incidents.open() == ()
+
+
+def test_the_incident_of_a_drill_whose_stream_has_no_file_stays_one_incident(space: Workspace) -> None:
+    """The rounds neither resolve it nor open it again each minute."""
+    space.store.journals.save(replace(PASSED, stream="gone", deviated=True))
+    (space.project / "config/drills/kill.yaml").write_text("name: kill\nstream: gone\nfault: {kind: kill_driver}\n")
+    for minute in range(3):
+        run_round(space, Evaluator.WATCH, clock=lambda minute=minute: MIDNIGHT + 60 * minute)  # type: ignore[misc]
+    assert len(space.store.incidents.recent()) == 1
 
 
 def test_a_drill_that_ran_on_its_schedule_until_its_file_broke_is_an_incident(store: Store) -> None:

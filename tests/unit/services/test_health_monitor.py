@@ -29,7 +29,7 @@ from streamwarden.services.monitoring.sending import send_due
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import StreamSpec
-from support.health_windows import spec
+from support.health_windows import report, spec
 from support.monitored import T0, Stream, by_check, me
 
 
@@ -317,3 +317,28 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
         HealthMonitor(store).evaluate([sick.spec, *others], T0)
     assert by_check(store.verdicts.latest("orders"))["checkpoint_duration"].status is Status.CRITICAL
     assert [each.check for each in store.incidents.open("orders")] == ["checkpoint_duration"]
+
+
+def test_growth_is_forecast_from_batches_alone(tmp_path: Path, store: Store) -> None:
+    """A driver has committed a batch each two seconds for 20 minutes. No housekeeping and no evaluation ever ran."""
+    stream = Stream(tmp_path, store)
+    reports = [
+        report(
+            n,
+            T0 - 2 * (600 - n),
+            top={"batchDuration": 1000},
+            operator={"memoryUsedBytes": 0},
+            custom={"rocksdbSstFileSize": 10**6 * n},
+        )
+        for n in range(600)
+    ]
+    store.batches.upsert_many("orders", reports)
+    stream.plan(599, T0 - 2)
+    stream.commit(599, T0 - 1)
+    stream.drive(me())
+    window = HealthMonitor(store).window(stream.spec, T0)
+    assert (len(window.batches), window.older[0].batch_id) == (100, 0)
+    assert len(window.older) <= 30
+    verdict = by_check(HealthMonitor(store).judge(stream.spec, T0))["state_growth"]
+    assert verdict.status is Status.WARNING
+    assert "state grew by 1.8 GB/h over 19m 58s" in verdict.reason

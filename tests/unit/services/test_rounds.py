@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from streamwarden.errors import StoreError
-from streamwarden.health.causes import AIRFLOW, EVERYWHERE
-from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_evaluation
+from streamwarden.health.causes import AIRFLOW, EVALUATION, EVERYWHERE
+from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_round
 from streamwarden.health.verdict import Status
+from streamwarden.services.monitoring import airflow_health
 from streamwarden.services.monitoring.airflow_health import judge
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.rounds import Surroundings, run_round
@@ -18,6 +19,12 @@ from streamwarden.services.workspace import Workspace
 from support.inbox import Inbox
 
 NOW = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad answer of Airflow is checked at once."""
+    monkeypatch.setattr(airflow_health, "AGAIN", 0.0)
 
 
 def test_a_round_is_recorded_and_the_dead_mans_switch_is_requested(space: Workspace, inbox: Inbox) -> None:
@@ -81,10 +88,19 @@ def test_an_unhealthy_component_of_airflow_is_an_incident_with_cause_and_remedy(
     assert "the triggerer does not run: its last heartbeat was 3m" in incident.reason
     assert "start `airflow triggerer`" in incident.advice
     assert done.record.failures == 1
-    assert inbox.visits == ["/api/v2/monitor/health"]
+    assert inbox.visits == ["/api/v2/monitor/health"] * 2
     inbox.document = health()
     run_round(space, Evaluator.WATCH, around)
     assert space.store.incidents.open(EVERYWHERE) == ()
+
+
+def test_a_component_that_starts_a_moment_later_opens_no_incident(inbox: Inbox) -> None:
+    inbox.document = health(triggerer=None)
+
+    def start(_: float) -> None:
+        inbox.document = health()
+
+    assert airflow_health.airflow_verdict(inbox.http, NOW, sleep=start).status is Status.OK
 
 
 def test_an_api_server_that_does_not_answer_is_an_incident(space: Workspace) -> None:
@@ -113,17 +129,36 @@ def record(at: float, evaluator: Evaluator = Evaluator.DAG) -> EvaluationRecord:
     return EvaluationRecord(at=at, evaluator=evaluator, host="host1", seconds=1.0, streams=2)
 
 
-def test_the_last_evaluation_is_shown_with_its_age() -> None:
-    shown = last_evaluation([record(NOW - 90, Evaluator.WATCH), record(NOW - 30)], NOW)
+def test_the_last_round_is_shown_with_its_age() -> None:
+    shown = last_round([record(NOW - 90, Evaluator.WATCH), record(NOW - 30)], NOW)
     assert (shown.text, shown.late) == ("Last evaluation 30.0 s ago by the health DAG on host1.", False)
 
 
 def test_an_evaluation_that_was_missed_three_times_is_late() -> None:
-    assert not last_evaluation([record(NOW - 180)], NOW).late
-    shown = last_evaluation([record(NOW - 181)], NOW)
+    assert not last_round([record(NOW - 180)], NOW).late
+    shown = last_round([record(NOW - 181)], NOW)
     assert shown.late
     assert "streamwarden watch" in shown.text
 
 
+def test_a_watcher_reports_a_health_dag_that_has_stopped(space: Workspace, inbox: Inbox) -> None:
+    """Airflow's components run, but the DAG is paused. Only the DAG itself resolves the incident."""
+    inbox.document = health()
+    around = Surroundings(airflow=inbox.http)
+    run_round(space, Evaluator.DAG, around, clock=lambda: NOW)
+    run_round(space, Evaluator.WATCH, around, clock=lambda: NOW + 180)
+    assert space.store.incidents.open(EVERYWHERE) == ()
+    run_round(space, Evaluator.WATCH, around, clock=lambda: NOW + 200)
+    (incident,) = space.store.incidents.open(EVERYWHERE)
+    assert (incident.check, incident.status) == (EVALUATION, Status.CRITICAL)
+    assert "has not judged the streams for 3m 20s" in incident.reason
+
+
+def test_a_watcher_without_an_airflow_expects_no_health_dag(space: Workspace) -> None:
+    run_round(space, Evaluator.DAG, clock=lambda: NOW)
+    run_round(space, Evaluator.WATCH, clock=lambda: NOW + 9_000)
+    assert space.store.incidents.open() == ()
+
+
 def test_no_evaluation_at_all_is_late() -> None:
-    assert last_evaluation([], NOW).late
+    assert last_round([], NOW).late

@@ -62,10 +62,10 @@ def slow(tmp_path: Path, store: Store) -> OnCall:
 
 @pytest.fixture
 def dead(tmp_path: Path, store: Store) -> OnCall:
-    """The driver was killed ten seconds ago, and 1,500 files wait."""
+    """The driver was killed ten seconds ago, and 450 files wait."""
     stream = Stream(tmp_path, store)
     stream.run(range(20))
-    for number in range(1_500):
+    for number in range(450):
         stream.drop(f"new-{number}.json")
     stream.drive(None, exit=ExitRecord(kind=ExitKind.KILLED, signal=9, ended_at=T0 - 10, committed=True))
     return OnCall(stream, store, paused=True)
@@ -76,7 +76,7 @@ def test_a_stopped_stream_is_not_reported_again_an_hour_later(slow: OnCall) -> N
     assert [each.title for each in slow.minutes(4)] == ["CRITICAL: orders: checkpoint duration"]
     slow.want(Desired.STOPPED)
     slow.store.drivers.exited("orders-1", ExitRecord(kind=ExitKind.STOPPED, ended_at=slow.now))
-    (message,) = slow.minutes(180)
+    (message,) = slow.minutes(70)
     assert message.title == "RESOLVED: orders: checkpoint duration"
     assert "ann stopped the stream: new schema" in message.body
     assert slow.store.incidents.open() == ()
@@ -159,9 +159,7 @@ def test_without_airflow_the_cause_is_that_nothing_restarts_the_driver(dead: OnC
 def test_a_supervised_driver_that_is_restarted_in_time_is_no_incident(dead: OnCall) -> None:
     dead.monitor = HealthMonitor(dead.store, paused=lambda _: False)
     dead.store.drivers.event(supervised("orders-1", Supervisor.DAG, T0 - 500))
-    assert [each.incident.check for each in dead.minutes(1) if each.incident] == [
-        "backlog"
-    ]  # the 1,500 files are a fact
+    assert [each.incident.check for each in dead.minutes(1) if each.incident] == ["backlog"]  # the 450 files wait
 
 
 def test_when_the_cause_ends_its_consequences_end_with_it(dead: OnCall) -> None:

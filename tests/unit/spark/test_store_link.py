@@ -18,6 +18,7 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.services.fleet.backfill import load_spill
 from streamwarden.services.fleet.exit_recorder import ExitRecorder
 from streamwarden.spark import store_link
 from streamwarden.spark.listener import QueryProgressed, QueryStarted, QueryTerminated
@@ -150,6 +151,46 @@ def test_a_query_that_is_discovered_is_claimed_and_renewed_with_the_rest(desk: D
     desk.link._renew_at = 0.0
     renewed = until("a renewal", lambda: (now := desk.store.leases.current("/cp/second")) != first and now)
     assert renewed.resources == first.resources
+
+
+def wrong(batch: int, **fields: object) -> QueryProgressed:
+    """A report with values of another type than Spark's."""
+    return QueryProgressed(json.dumps(json.loads(report(batch).text) | fields))
+
+
+def test_a_report_of_wrong_types_is_kept_and_the_next_one_is_stored(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.link.bind()
+    desk.link.start()
+    for event in (wrong(0, sources="none"), wrong(1, durationMs=[5]), QueryProgressed("[" * 100_000), report(2)):
+        desk.link.emit(event)
+    until("the report", lambda: desk.reported() == [2])
+    kept = list(files.read_lines(desk.folder / files.UNREADABLE))
+    assert [json.loads(each["report"])["batchId"] for each in kept[:2]] == [0, 1]
+    assert "sources, which is not a list of objects" in kept[0]["error"]
+    assert kept[2]["report"].startswith("[[[")
+    assert capsys.readouterr().err.count("could not be read") == 1, "not once for each"
+
+
+def test_a_spill_with_reports_of_wrong_types_is_loaded_without_them(desk: Desk) -> None:
+    for batch, fields in enumerate(({"batchId": {}}, {"timestamp": "yesterday"}, {})):
+        files.append_line(desk.folder / files.SPILL, json.loads(wrong(batch, **fields).text))
+    assert load_spill(desk.folder, lambda query: "stream", desk.store) == 1
+    assert not (desk.folder / files.SPILL).exists()
+    assert len(list(files.read_lines(desk.folder / files.UNREADABLE))) == 2
+
+
+def test_an_event_that_cannot_be_handled_does_not_take_the_ones_after_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = desk.link._keep
+    monkeypatch.setattr(desk.link, "_keep", lambda progress: keep(progress) if progress.batch_id else 1 / 0)
+    desk.link.bind()
+    for batch in range(3):
+        desk.link.emit(report(batch))
+    desk.link.start()
+    until("the other reports", lambda: desk.reported() == [1, 2])
 
 
 def test_a_store_that_is_gone_at_the_end_leaves_a_spill(desk: Desk) -> None:

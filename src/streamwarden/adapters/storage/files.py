@@ -5,20 +5,23 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, ClassVar, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from streamwarden import disk
-from streamwarden.checkpoint.filesystem import FileInfo, Location
+from streamwarden.checkpoint.filesystem import FileInfo, Location, NotAFile, TooLarge
 from streamwarden.errors import CheckpointError
 from streamwarden.stream import OBJECT_STORE
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
+
+_LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR})
 
 _MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 
@@ -26,27 +29,37 @@ _MODIFIED: Final = ("mtime", "LastModified", "last_modified", "modified", "updat
 class LocalFiles:
     """The file system of this host."""
 
+    checksums: Final = True
+
     def names(self, path: str) -> Sequence[str]:
-        return [each.name for each in os.scandir(path)]
+        with os.scandir(_native(path)) as scan:
+            return [each.name for each in scan]
 
     def entries(self, path: str) -> Sequence[FileInfo]:
-        found = []
-        with os.scandir(path) as scan:
-            for each in scan:
-                try:
-                    found.append(_local(each.name, each.stat()))
-                except FileNotFoundError:  # removed since it was listed: Spark purges concurrently
-                    continue
-        return found
+        with os.scandir(_native(path)) as scan:
+            return [info for each in scan if (info := _scanned(each)) is not None]
+
+    def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
+        with os.scandir(_native(path)) as scan:
+            found = (_scanned(each) for each in scan if each.name in wanted)
+            return {info.name: info.size for info in found if info is not None}
 
     def stat(self, path: str) -> FileInfo:
-        return _local(Path(path).name, Path(path).stat())
+        return _local(Path(path).name, Path(_native(path)).stat())
 
-    def read(self, path: str) -> bytes:
-        return Path(path).read_bytes()
+    def read(self, path: str, most: int | None = None) -> bytes:
+        with self.open(path) as stream:
+            return _at_most(stream.read(-1 if most is None else most + 1), most, path)
 
     def open(self, path: str) -> BinaryIO:
-        return Path(path).open("rb")
+        descriptor = os.open(_native(path), os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block until it has a writer
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise NotAFile(errno.EINVAL, "not a regular file", path)
 
     def write(self, path: str, content: bytes) -> None:
         """A file that is there whole or not at all, in a folder that is made if need be."""
@@ -60,6 +73,7 @@ class FsspecFiles:
     """Any file system that fsspec has a driver for. Whatever a driver raises comes out as an OSError."""
 
     fs: Any
+    checksums: ClassVar[bool] = False
 
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]
@@ -70,11 +84,15 @@ class FsspecFiles:
             raise NotADirectoryError(20, "not a folder", path)
         return [_remote(each) for each in listed if not _same(each["name"], path)]
 
+    def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
+        return {entry.name: entry.size for entry in self.entries(path) if entry.name in wanted}
+
     def stat(self, path: str) -> FileInfo:
         return _remote(self._ask("info", path))
 
-    def read(self, path: str) -> bytes:
-        return cast(bytes, self._ask("cat_file", path))
+    def read(self, path: str, most: int | None = None) -> bytes:
+        end = {} if most is None else {"end": most + 1}
+        return _at_most(cast(bytes, self._ask("cat_file", path, **end)), most, path)
 
     def open(self, path: str) -> BinaryIO:
         return cast(BinaryIO, self._ask("open", path, "rb"))
@@ -171,8 +189,36 @@ def link_or_copy(source: Location, target: Path) -> None:
         shutil.copy2(source.path, target)
 
 
+def _native(path: str) -> str:
+    """Raises FileNotFoundError for a path that no file can have: with a zero byte, or not encodable."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+    if "\0" in path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return path
+
+
+def _at_most(content: bytes, most: int | None, path: str) -> bytes:
+    if most is not None and len(content) > most:
+        raise TooLarge(errno.EFBIG, f"it has more than {most:,} bytes", path)
+    return content
+
+
+def _scanned(entry: os.DirEntry[str]) -> FileInfo | None:
+    """None for an entry that was removed since it was listed (Spark purges concurrently), and for a link that leads
+    nowhere."""
+    try:
+        return _local(entry.name, entry.stat())
+    except OSError as error:
+        if error.errno in _LEADS_NOWHERE:
+            return None
+        raise
+
+
 def _local(name: str, status: os.stat_result) -> FileInfo:
-    is_dir = (status.st_mode & 0o170000) == 0o040000
+    is_dir = stat.S_ISDIR(status.st_mode)
     return FileInfo(name=name, size=0 if is_dir else status.st_size, modified=status.st_mtime, is_dir=is_dir)
 
 

@@ -142,6 +142,31 @@ class SqlBatchRepository:
         found = self._database.read(lambda connection: connection.execute(query).all())
         return {row.stream: int(row.rows or 0) for row in found}
 
+    def chosen(self, wanted: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, tuple[Batch, ...]]:
+        """Single batches of many streams in one transaction, by id; those that are not stored are left out.
+
+        Args:
+            wanted: stream -> (query id, batch ids).
+        """
+        query = batches.select().where(
+            batches.c.stream == sa.bindparam("of_stream"),
+            batches.c.query_id == sa.bindparam("of_query"),
+            batches.c.batch_id.in_(sa.bindparam("of_batches", expanding=True)),
+        )
+
+        def select(connection: Connection) -> dict[str, Sequence[Row[Any]]]:
+            return {
+                stream: connection.execute(
+                    query.order_by(batches.c.batch_id),
+                    {"of_stream": stream, "of_query": query_id, "of_batches": list(ids)},
+                ).all()
+                for stream, (query_id, ids) in wanted.items()
+            }
+
+        return {
+            stream: tuple(to_batch(_read(row)) for row in rows) for stream, rows in self._database.read(select).items()
+        }
+
     def get(self, stream: str, query_id: str, batch_id: int) -> Batch | None:
         row = self._database.read(lambda connection: _find(connection, (stream, query_id, batch_id)))
         return None if row is None else to_batch(row)

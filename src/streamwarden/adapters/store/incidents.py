@@ -54,7 +54,8 @@ class SqlIncidentRepository:
     def save(self, incident: Incident) -> None:
         """Insert or replace by id. Raises StoreError for a second open incident of one stream and check.
 
-        A recorded notification is never overwritten: another process may have notified since this incident was read.
+        A recorded notification is never overwritten, and a resolved incident is never reopened: another process may
+        have notified, or stopped the stream, since this incident was read.
         """
         row = {
             "incident_id": incident.incident_id,
@@ -78,6 +79,8 @@ class SqlIncidentRepository:
                 return False
             if known is None:
                 connection.execute(incidents.insert().values(row))
+                return True
+            if known.resolved_at is not None and incident.resolved_at is None:
                 return True
             connection.execute(incidents.update().where(this).values(row))
             return True

@@ -6,10 +6,12 @@ these tests. Earlier versions cannot repair snapshots: they refuse to start wher
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+_EACH: Final = 10
 RESTORE: Final = "restore it from a copy of the checkpoint"
 
 
@@ -18,14 +20,15 @@ class Consequence(StrEnum):
 
     HARMLESS = "harmless"  # Spark does not read it any more
     RECOVERS = "recovers"  # Spark starts, and the output is right
+    UNKNOWN = "unknown"  # the inspector does not read it
     REFUSES = "refuses"  # Spark does not start, or fails in its first batch; nothing is lost by that
     DOUBLES = "doubles"  # Spark starts and continues, and the output has rows twice
     LOSES = "loses"  # Spark starts and continues without an error, and rows are missing from the output
 
     @property
     def grave(self) -> bool:
-        """The query does not run, or its output is wrong."""
-        return self in (Consequence.REFUSES, Consequence.DOUBLES, Consequence.LOSES)
+        """The query does not run, or its output is wrong, or neither can be excluded."""
+        return self in (Consequence.UNKNOWN, Consequence.REFUSES, Consequence.DOUBLES, Consequence.LOSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,27 @@ def fails_first_batch(path: str, what: str, error_class: str) -> Damage:
     spark = f"Spark's first batch fails ({error_class})."
     next_step = f"{RESTORE}, or start from an older savepoint, or from the beginning with a new checkpoint"
     return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
+
+
+def doubles_rows(path: str, what: str, spark: str, next_step: str = RESTORE) -> Damage:
+    """Spark starts, and rows are in the output twice."""
+    return Damage(path, what, Consequence.DOUBLES, spark, next_step)
+
+
+def unread(path: str, why: str) -> Damage:
+    """A file that the inspector does not read."""
+    spark = "Unknown: the inspector does not read this file."
+    return Damage(path, why, Consequence.UNKNOWN, spark, "start a fork of the stream to see whether Spark reads it")
+
+
+def missing_files(folder: str, missing: range) -> Iterator[tuple[str, str]]:
+    """(path, what was observed) of missing files of a log: one text for many, so that a stray file with a huge number
+    does not make millions of findings."""
+    if len(missing) > _EACH:
+        yield f"{folder}/{missing[0]}", f"this file and the {len(missing) - 1:,} after it are missing"
+        return
+    for batch in missing:
+        yield f"{folder}/{batch}", "the file is missing"
 
 
 def loses_rows(path: str, what: str, spark: str, next_step: str, error_class: str | None = None) -> Damage:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, recovers
-from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.filesystem import Location, NotAFile, join
 from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lineage import read_lineage
@@ -30,6 +30,8 @@ UNREADABLE: Final = f"{CANNOT_LOAD}.UNCATEGORIZED"
 """Spark reports almost every exception of a load as this class: an I/O error, a bad checksum, a repair that found no
 snapshot (whose own class, AUTO_SNAPSHOT_REPAIR_FAILED, is only in the cause)."""
 
+_SHOWN: Final = 10
+"""Missing changes of one store that are findings: a stray file in the logs may make them millions."""
 MOST_REPLAYED: Final = 50
 """Versions; the default of `spark.sql.streaming.stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
 
@@ -98,9 +100,8 @@ def _repair(
 def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> Iterator[tuple[str, Damage]]:
     """Each change that is missing or damaged, in the order in which Spark meets them: all fail as the first does."""
     there = {file.version: file for file in way.changes}
-    start = way.snapshot.version if way.snapshot else 0
     error_class = None
-    for version in range(start + 1, way.version + 1):
+    for version in sorted({*there, *way.missing[:_SHOWN]}):
         file = there.get(version)
         if file is None:
             name, missing = _missing_name(store, version)
@@ -146,6 +147,8 @@ def _unreadable(checkpoint: Location, store: StateStore, file: StateFile | None,
         check_state_file(checkpoint, store, file, codec)
     except Damaged as error:
         return str(error)
+    except (IsADirectoryError, NotAFile):
+        return "it is not a regular file"
     return None
 
 

@@ -11,16 +11,26 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from streamwarden.checkpoint.compaction import orphan_checksums
-from streamwarden.checkpoint.diagnosis.damage import RESTORE, Consequence, Damage, not_read, recovers, refuses_start
+from streamwarden.checkpoint.diagnosis.damage import (
+    RESTORE,
+    Consequence,
+    Damage,
+    missing_files,
+    not_read,
+    recovers,
+    refuses_start,
+)
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     COMMITS,
     METADATA,
+    MOST_BATCHES,
     OFFSETS,
     SOURCES,
     STATE,
     Damaged,
     LogFile,
+    gaps,
     list_or_empty,
     read_bytes,
     read_log_file,
@@ -88,10 +98,11 @@ class Logs:
 
 
 def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[int], written: int | None = None) -> Logs:
-    """Read both logs. A file that was purged since it was listed is left out; every damage is kept as a text."""
+    """Read both logs, of each the newest `MOST_BATCHES`. A file that was purged since it was listed is left out; every
+    damage is kept as a text."""
     return Logs(
-        _read_all(checkpoint / OFFSETS, offsets, parse_offsets),
-        _read_all(checkpoint / COMMITS, commits, parse_commit),
+        _read_all(checkpoint / OFFSETS, offsets[-MOST_BATCHES:], parse_offsets),
+        _read_all(checkpoint / COMMITS, commits[-MOST_BATCHES:], parse_commit),
         written,
     )
 
@@ -178,17 +189,26 @@ def _remove(batch: int) -> str:
 
 
 def _diagnose_offsets(logs: Logs, planned: int) -> Iterator[Damage]:
-    for batch in range(min(logs.offsets), planned + 1):
-        record = logs.offsets.get(batch)
-        if isinstance(record, OffsetRecord):
-            continue
-        what = "the file is missing" if record is None else record
-        if batch >= planned - 1:
-            yield refuses_start(f"{OFFSETS}/{batch}", what, RESTORE)
-        else:
-            yield not_read(f"{OFFSETS}/{batch}", what)
-    if planned and planned - 1 not in logs.offsets and len(logs.offsets) == 1:
+    for batch, record in logs.offsets.items():
+        if isinstance(record, str):
+            judged = refuses_start if batch >= planned - 1 else not_read
+            yield judged(f"{OFFSETS}/{batch}", record)
+    for missing in gaps(sorted(logs.offsets), min(logs.offsets), planned):
+        for path, what in missing_files(OFFSETS, range(missing.start, min(missing.stop, planned - 1))):
+            yield not_read(path, what)
+    if planned and planned - 1 not in logs.offsets:
         yield refuses_start(f"{OFFSETS}/{planned - 1}", "the file is missing", RESTORE)
+    yield from _diagnose_sources(logs, planned)
+
+
+def _diagnose_sources(logs: Logs, planned: int) -> Iterator[Damage]:
+    """Spark reads the two newest files, and both have to name as many sources as the query has."""
+    record, before = logs.offsets.get(planned), logs.offsets.get(planned - 1)
+    if isinstance(record, OffsetRecord) and isinstance(before, OffsetRecord):
+        count, expected = len(record.sources), len(before.sources)
+        if count != expected:
+            what = f"it has the offsets of {count} sources, while {OFFSETS}/{planned - 1} has those of {expected}"
+            yield refuses_start(f"{OFFSETS}/{planned}", what, f"{RESTORE}, or {OFFSETS}/{planned - 1}")
 
 
 def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterator[Damage]:
@@ -198,14 +218,13 @@ def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterat
         if logs.skipped
         else f"Spark runs batch {planned} again from the state before it; the output is right."
     )
-    for batch in range(min(logs.commits, default=planned), planned):
-        record, name = logs.commits.get(batch), f"{COMMITS}/{batch}"
-        if isinstance(record, CommitRecord) or batch == committed:
-            continue
-        if record is None and (committed is None or batch > committed):
-            yield recovers(name, "the file is missing", again)
-        else:
-            yield not_read(name, record or "the file is missing")
+    for batch, record in logs.commits.items():
+        if isinstance(record, str) and batch < planned and batch != committed:
+            yield not_read(f"{COMMITS}/{batch}", record)
+    for missing in gaps(sorted(logs.commits), min(logs.commits, default=planned), planned - 1):
+        newer = committed is None or missing.start > committed
+        for path, what in missing_files(COMMITS, missing):
+            yield recovers(path, what, again) if newer else not_read(path, what)
     if committed is None and planned > 0:
         yield recovers(COMMITS, "no batch is committed", again)
     newest = None if committed is None else logs.commits[committed]

@@ -13,7 +13,7 @@ from typing import Final
 from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, loses_rows
 from streamwarden.checkpoint.diagnosis.loading import NO_DELTA, NO_FILE
 from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.layout import OFFSETS, STATE
+from streamwarden.checkpoint.layout import OFFSETS, STATE, gaps
 from streamwarden.checkpoint.logs import OffsetRecord
 from streamwarden.checkpoint.operator_names import single_partition
 from streamwarden.checkpoint.operators import OperatorMetadata
@@ -23,6 +23,7 @@ from streamwarden.checkpoint.state import FileKind, StateStore
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 HDFS: Final = "HDFSBackedStateStoreProvider"
 ROCKSDB: Final = "RocksDBStateStoreProvider"
+_SHOWN: Final = 10
 _KINDS: Final[Mapping[str, frozenset[FileKind]]] = {
     HDFS: frozenset({FileKind.DELTA, FileKind.SNAPSHOT}),
     ROCKSDB: frozenset({FileKind.CHANGELOG, FileKind.ZIP}),
@@ -51,7 +52,8 @@ def expected_layout(
         known_schemas = schemas.get(operator, ())
         single = single_partition(known_schemas) or (not known_schemas and not any(each.partition for each in own))
         named = record.shuffle_partitions or (known and known.partitions) or 1 + max(each.partition for each in own)
-        names = known.stores if known and known.stores else tuple(sorted({store.name for store in own}))
+        there = tuple(sorted({store.name for store in own if store.files} or {store.name for store in own}))
+        names = known.stores if known and set(known.stores) >= set(there) else there
         found[operator] = OperatorLayout(1 if single else named, names)
     return found
 
@@ -70,15 +72,17 @@ def diagnose_layout(
         committed_operators: how many operators the newest commit names (checkpoint format 2); 0 if it names none.
     """
     missing = missing_class(record)
-    for operator in range(max(1 + max(layout), committed_operators)):
+    for lost in gaps(sorted(layout), 0, max(1 + max(layout), committed_operators) - 1):
+        yield from _missing(STATE, lost, "the operator's folder is missing", missing)
+    for operator, expected in layout.items():
         folder = join(STATE, str(operator))
-        if operator not in layout:
-            yield fails_first_batch(folder, "the operator's folder is missing", missing)
-            continue
         own = [store for store in stores if store.operator == operator]
-        for partition in range(layout[operator].partitions):
+        partitions = sorted({store.partition for store in own if store.partition < expected.partitions})
+        for lost in gaps(partitions, 0, expected.partitions - 1):
+            yield from _missing(folder, lost, "the partition is missing", missing)
+        for partition in partitions:
             there = [store for store in own if store.partition == partition]
-            yield from _diagnose_partition(join(folder, str(partition)), there, layout[operator], record, missing)
+            yield from _diagnose_partition(join(folder, str(partition)), there, expected, record, missing)
         yield from _diagnose_unread(folder, own, layout[operator], version, record.batch)
 
 
@@ -98,12 +102,15 @@ def provider_name(record: OffsetRecord) -> str | None:
     return record.conf[PROVIDER].rpartition(".")[2] if PROVIDER in record.conf else None
 
 
+def _missing(folder: str, lost: range, what: str, error_class: str) -> Iterator[Damage]:
+    """Folders that are missing; of many the first ones."""
+    for number in lost[:_SHOWN]:
+        yield fails_first_batch(join(folder, str(number)), what, error_class)
+
+
 def _diagnose_partition(
     folder: str, there: Sequence[StateStore], layout: OperatorLayout, record: OffsetRecord, missing: str
 ) -> Iterator[Damage]:
-    if not there:
-        yield fails_first_batch(folder, "the partition is missing", missing)
-        return
     if not any(store.files for store in there):
         yield fails_first_batch(folder, "the partition has no state", missing)
         return

@@ -23,6 +23,7 @@ from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.folder import require_checkpoint
 from streamwarden.checkpoint.layout import (
     COMMITS,
+    LARGE,
     OFFSETS,
     SINK_LOG,
     batch_ids,
@@ -43,7 +44,7 @@ from streamwarden.checkpoint.operators import OperatorMetadata
 from streamwarden.checkpoint.schemas import StateSchema
 from streamwarden.checkpoint.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
 from streamwarden.checkpoint.sources import describe_offset, file_source_log, log_offset
-from streamwarden.checkpoint.state import ReplayDebt, StateStore, replay_debts, state_stores
+from streamwarden.checkpoint.state import SSTS, ReplayDebt, StateStore, replay_debts, state_stores
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
@@ -119,6 +120,7 @@ class CheckpointReport:
         formats: log or file -> format version; `checkpoint`: 2 if state files carry unique ids.
         sink_newest: newest batch in the sink's manifest; None if no output was given or it has no manifest.
         findings: what is missing or damaged, gravest first.
+        unread_tables: RocksDB tables without a checksum file, of which only the footer can be checked.
     """
 
     path: str
@@ -135,6 +137,7 @@ class CheckpointReport:
     formats: Mapping[str, str] = field(default_factory=dict)
     sink_newest: int | None = None
     findings: tuple[Damage, ...] = ()
+    unread_tables: int = 0
 
     @property
     def state_bytes(self) -> int:
@@ -172,6 +175,7 @@ class CheckpointReport:
             "formats": dict(self.formats),
             "sink_newest": self.sink_newest,
             "conf": dict(self.conf),
+            "unread_tables": self.unread_tables,
             "worst": self.worst.value if self.worst else None,
             "findings": [asdict(each) | {"consequence": each.consequence.value} for each in self.findings],
         }
@@ -205,9 +209,10 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
     """Read once. What Spark writes first is listed last, so that a running query never seems to lack a file."""
     commit_ids = batch_ids(list_or_empty(checkpoint / COMMITS))
     written = None if output is None else newest_entry(output)
-    logs = read_logs(checkpoint, commit_ids, batch_ids(list_or_empty(checkpoint / OFFSETS)), written)
+    offset_ids = batch_ids(list_or_empty(checkpoint / OFFSETS))
+    logs = read_logs(checkpoint, commit_ids, offset_ids, written)
     stores = state_stores(checkpoint)
-    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores))
+    manifest = None if output is None else read_sink_manifest(output, _settled(logs, stores), most=LARGE)
     latest = logs.latest_offsets()
     operators, findings = operators_of(checkpoint, stores, logs)
     schemas, wrong = diagnose_schemas(checkpoint, stores, operators)
@@ -234,7 +239,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
             committed=logs.committed,
             committed_at=committed_at.get(-1 if logs.committed is None else logs.committed),
         ),
-        retained=(min(logs.offsets), max(logs.offsets)) if logs.offsets else None,
+        retained=(offset_ids[0], offset_ids[-1]) if offset_ids else None,
         batches=_batches(checkpoint, logs, planned_at, committed_at),
         watermark_ms=_watermark(logs),
         conf=conf,
@@ -245,7 +250,14 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
         findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
+        unread_tables=sum(_unread_tables(checkpoint, store) for store in stores),
     )
+
+
+def _unread_tables(checkpoint: Location, store: StateStore) -> int:
+    tables = [name.removeprefix(f"{SSTS}/") for name in store.other if name.startswith(f"{SSTS}/")]
+    summed = set(list_or_empty(checkpoint / store.folder / SSTS)) if tables and checkpoint.fs.checksums else set()
+    return sum(f".{name}.crc" not in summed for name in tables)
 
 
 def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:

@@ -10,15 +10,18 @@ and it must not be removed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.checkpoint.compaction import next_compaction
-from streamwarden.checkpoint.diagnosis.damage import Damage, loses_rows
+from streamwarden.checkpoint.data_files import damaged_files
+from streamwarden.checkpoint.diagnosis.damage import Damage, doubles_rows, loses_rows, missing_files, unread
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
+from streamwarden.checkpoint.diagnosis.unlisted import diagnose_unlisted
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, compactible_name
+from streamwarden.checkpoint.layout import COMPACT, LARGE, SINK_LOG, compactible_name, runs
 from streamwarden.checkpoint.logs import OffsetRecord
 from streamwarden.checkpoint.named_files import lost_files
 from streamwarden.checkpoint.sink import (
@@ -29,6 +32,7 @@ from streamwarden.checkpoint.sink import (
     stale_entries,
     unplanned_entries,
 )
+from streamwarden.checkpoint.uris import file_name
 from streamwarden.units import format_duration
 
 _NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"
@@ -64,10 +68,15 @@ def diagnose_sink(
             yield _no_manifest(logs.committed)
         return
     opened = _open_entry(output, manifest) if logs.skipped and logs.planned == manifest.upto else None
-    for batch in manifest.missing:
-        yield _lost_entry(manifest, batch, opened)
+    for run in runs(manifest.missing):
+        for path, what in missing_files(SINK_LOG, run):
+            yield _lost_entry(manifest, path, what, opened)
     for name, what in manifest.damaged:
         yield _damaged_entry(manifest, name, what, opened)
+    for name, why in manifest.unread:
+        yield unread(f"{SINK_LOG}/{name}", why)
+    yield from _diagnose_repeated(output, manifest)
+    yield from diagnose_unlisted(output, manifest, logs)
     yield from _diagnose_unplanned(output, manifest, logs, no_state)
     yield from _diagnose_stale(manifest, logs, opened)
     yield from _diagnose_files(output, manifest, opened)
@@ -75,10 +84,32 @@ def diagnose_sink(
         yield orphan(join(SINK_LOG, name))
 
 
+def _diagnose_repeated(output: Location, manifest: SinkManifest) -> Iterator[Damage]:
+    """Each file is named once; and a compact entry repeats what the entries before it name, apart from files that are
+    older than the sink's `retention`."""
+    listed = Counter(file.path for file in manifest.files)
+    for entry in manifest.entries:
+        twice = next((file.path for file in entry.files if listed[file.path] > 1), None)
+        if twice is not None:
+            spark = "Spark's reader reads the file once for each line: its rows are there twice."
+            yield doubles_rows(f"{SINK_LOG}/{entry.name}", f"{file_name(twice)} is named more than once", spark)
+            return
+    base = next((entry for entry in manifest.entries if entry.compact), None)
+    before = None if base is None else read_sink_manifest(output, base.batch - 1, most=LARGE)
+    if base is None or before is None or before.missing or before.damaged or before.unread:
+        return
+    oldest = min((file.modified_ms for file in base.files), default=0)
+    lost = [file for file in before.files if file.path not in listed and file.modified_ms >= oldest]
+    if lost:
+        what = f"it lacks {file_name(lost[0].path)}, which an entry before it names"
+        spark = "Spark continues and does not notice; its reader misses the rows of this file."
+        yield loses_rows(f"{SINK_LOG}/{base.name}", what, spark, _AGAIN)
+
+
 def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
     """The entry of the newest batch that the manifest has to list."""
     batch = manifest.upto
-    before = read_sink_manifest(output, batch - 1)
+    before = read_sink_manifest(output, batch - 1, most=LARGE)
     earlier = frozenset(_named_files(output, before.entries)) if before else frozenset()
     runs_again = manifest.newest == batch and _whole_without(output, manifest, batch)
     return _OpenEntry(batch, _move_out(manifest, batch) if runs_again else None, earlier)
@@ -88,7 +119,7 @@ def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool
     """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
     if all(batch < first for batch in manifest.compact):
         return True  # each of the other entries lists only its own batch
-    before = read_sink_manifest(output, first - 1)
+    before = read_sink_manifest(output, first - 1, most=LARGE)
     return before is not None and not before.missing and not before.damaged
 
 
@@ -107,11 +138,11 @@ def _no_manifest(committed: int) -> Damage:
     return loses_rows(SINK_LOG, "the manifest is missing", spark, _AGAIN, _NO_ENTRY)
 
 
-def _lost_entry(manifest: SinkManifest, batch: int, opened: _OpenEntry | None) -> Damage:
-    is_open = opened is not None and batch == opened.batch
-    what = f"the entry is missing, while {'later ones are there' if is_open else 'the batch is committed'}"
-    spark = f"{_gone(str(batch), is_open)} {_noticed(manifest)} ({_NO_ENTRY})."
-    return loses_rows(f"{SINK_LOG}/{batch}", what, spark, _AGAIN, _NO_ENTRY)
+def _lost_entry(manifest: SinkManifest, path: str, what: str, opened: _OpenEntry | None) -> Damage:
+    is_open = opened is not None and path == f"{SINK_LOG}/{opened.batch}"
+    what += f", while {'later entries are there' if is_open else 'the batch is committed'}"
+    spark = f"{_gone(path.rpartition('/')[2], is_open)} {_noticed(manifest)} ({_NO_ENTRY})."
+    return loses_rows(path, what, spark, _AGAIN, _NO_ENTRY)
 
 
 def _damaged_entry(manifest: SinkManifest, name: str, what: str, opened: _OpenEntry | None) -> Damage:
@@ -175,7 +206,10 @@ def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry
     inside = output.path.rstrip("/") + "/"
     skipped = [each for each in manifest.entries if opened is not None and each.batch == opened.batch]
     of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
-    for file, what in lost_files(output.fs, _named_files(output, manifest.entries)).items():
+    named = _named_files(output, manifest.entries)
+    lost = lost_files(output.fs, named)
+    broken = damaged_files(output.fs, {path: size for path, size in named.items() if path not in lost})
+    for file, what in (*lost.items(), *broken):
         taken, cure = "Spark continues and does not notice", _AGAIN
         if opened is not None and file in of_open:
             taken, cure = f"Spark considers batch {opened.batch} written and only commits it", opened.move_out or _AGAIN

@@ -26,9 +26,10 @@ from streamwarden.checkpoint.diagnosis.partitions import (
     of_provider,
 )
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, batch_ids, list_or_empty
+from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, batch_ids, list_or_empty, read_bytes
 from streamwarden.checkpoint.logs import CommitRecord, OffsetRecord
-from streamwarden.checkpoint.operators import OperatorMetadata, operator_metadata_path, read_operator_metadata
+from streamwarden.checkpoint.operator_names import KNOWN_NAMES, infer_name
+from streamwarden.checkpoint.operators import Foreign, OperatorMetadata, operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.state import StateStore
 
@@ -36,6 +37,7 @@ _MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 """Spark's class if `state/` is empty or missing."""
 _PROCESSOR: Final = "transformWithState"
 _NO_METADATA: Final = "STDS_FAILED_TO_READ_OPERATOR_METADATA"
+_OTHER_OPERATOR: Final = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 _WRITES_OPERATORS: Final = "spark.sql.streaming.stateStore.encodingFormat"
 """A setting in the offset log since Spark 4.0, the first version that writes metadata of every operator."""
 
@@ -58,6 +60,8 @@ def operators_of(
             continue
         try:
             found[operator] = read_operator_metadata(checkpoint, operator, where)
+        except Foreign as error:
+            damages.append(refuses_start(where, str(error), RESTORE, _OTHER_OPERATOR))
         except Damaged as error:
             second = "/_metadata/v2/" in where
             damages.append(refuses_start(where, str(error)) if second else _unread(where, str(error)))
@@ -137,7 +141,7 @@ def diagnose_schemas(
         schemas = []
         for name, where in sorted(schema_paths(checkpoint, own, operators.get(operator)).items()):
             try:
-                schema = parse_schema(name, where, (checkpoint / where).read())
+                schema = parse_schema(name, where, read_bytes(checkpoint / where))
                 kinds = operators[operator].variables if operator in operators else {}
                 families = tuple(replace(each, kind=kinds.get(each.name)) for each in schema.families)
                 schemas.append(replace(schema, families=families))
@@ -146,7 +150,18 @@ def diagnose_schemas(
         found[operator] = tuple(schemas)
         if operator in operators:
             damages += _lost_schema(checkpoint, operators[operator])
+            damages += _other_name(checkpoint, operators[operator], own, schemas)
     return found, damages
+
+
+def _other_name(
+    checkpoint: Location, metadata: OperatorMetadata, stores: Sequence[StateStore], schemas: Sequence[StateSchema]
+) -> Iterator[Damage]:
+    """A name that Spark does not use, while the schema says which operator it is."""
+    inferred = infer_name([store.name for store in stores], schemas)
+    if inferred is not None and metadata.name not in KNOWN_NAMES:
+        where = operator_metadata_path(checkpoint, metadata.operator) or join(STATE, str(metadata.operator))
+        yield refuses_start(where, f"it names the operator {metadata.name[:40]!r}", RESTORE, _OTHER_OPERATOR)
 
 
 def _lost_schema(checkpoint: Location, metadata: OperatorMetadata) -> Iterator[Damage]:
@@ -182,7 +197,7 @@ def _committed_operators(logs: Logs) -> int:
     """How many operators the newest commit names; 0 in checkpoint format 1, where it names none."""
     record = logs.commits.get(-1 if logs.committed is None else logs.committed)
     named = record.state_ids if isinstance(record, CommitRecord) else {}
-    return 1 + max((int(each) for each in named if each.isdigit()), default=-1)
+    return 1 + max((int(each) for each in named), default=-1)
 
 
 def _strings(value: object) -> frozenset[str]:

@@ -19,7 +19,7 @@ from streamwarden.health.series import FRESH
 from streamwarden.health.stopped import has_ended, is_down, is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Window
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.units import format_duration
 
 
@@ -139,10 +139,15 @@ def _down(driver: DriverRecord | None, *, wanted: bool) -> _Stuck | str:
     if driver.exit is None:
         return _Stuck(driver.launched_at, "the driver vanished without an exit record and has been gone, at most,")
     if driver.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED):
-        return _Stuck(None, f"not running: the driver {driver.exit.kind} ({driver.exit.message or 'no message'})")
+        return _Stuck(None, f"not running: the driver {_how(driver.exit)} ({driver.exit.message or 'no message'})")
     if not wanted:
-        return _Stuck(None, f"not running: the stream should be stopped; the driver {driver.exit.kind}")
-    return _Stuck(driver.exit.ended_at, f"not running: the driver {driver.exit.kind} and has been gone")
+        return _Stuck(None, f"not running: the stream should be stopped; the driver {_how(driver.exit)}")
+    return _Stuck(driver.exit.ended_at, f"not running: the driver {_how(driver.exit)} and has been gone")
+
+
+def _how(end: ExitRecord) -> str:
+    """`failed`, `was killed`: how the driver ended, as the verb of a sentence."""
+    return f"was {end.kind}" if end.kind in (ExitKind.KILLED, ExitKind.FENCED) else str(end.kind)
 
 
 def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) -> _Stuck | str:

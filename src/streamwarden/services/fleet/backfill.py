@@ -6,19 +6,24 @@ Both are idempotent.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import committed_times, planned_times
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import ProgressError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.progress import Progress, parse_progress
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
+_log = logging.getLogger(__name__)
+_MOST_UNREADABLE: Final = 1 << 20
+"""Bytes of reports that are kept although they cannot be understood."""
 LogTimes: TypeAlias = tuple[Mapping[int, float | None], Mapping[int, float | None]]
 """When each batch was planned, and when it was committed, in Unix seconds; None: the storage does not tell."""
 
@@ -28,18 +33,38 @@ def spill(folder: Path, progress: Progress) -> None:
     files.append_line(folder / files.SPILL, progress.raw)
 
 
+def keep_unreadable(folder: Path, text: str, error: ProgressError) -> bool:
+    """Keep a progress report that cannot be understood beside the driver, with the error.
+
+    False if the disk does not take it, or the file is large already.
+    """
+    path = folder / files.UNREADABLE
+    try:
+        if path.exists() and path.stat().st_size > _MOST_UNREADABLE:
+            return False
+        files.append_line(path, {"error": str(error), "report": text[:_MOST_UNREADABLE]})
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def load_spill(folder: Path, name_of: Callable[[str], str], store: Store) -> int:
     """Load the spilled reports into the store and remove their file; returns the number of reports.
 
-    A report that was loaded before is written again. Raises StoreError if the store is (still) down; the file is then
-    kept.
+    A report that was loaded before is written again. One that cannot be understood is logged, kept in another file and
+    left out. Raises StoreError if the store is (still) down; the file is then kept.
 
     Args:
         name_of: query id -> the stream or query under which its batches are kept.
     """
     path = folder / files.SPILL
-    parsed = (_parsed(document) for document in files.read_lines(path))
-    reports = [progress for progress in parsed if progress is not None]
+    reports = []
+    for document in files.read_lines(path):
+        try:
+            reports.append(parse_progress(document))
+        except ProgressError as error:
+            keep_unreadable(folder, json.dumps(document), error)
+            _log.warning("a spilled progress report of %s was left out: %s", folder.name, error)
     for query_id in dict.fromkeys(each.query_id for each in reports):
         store.batches.upsert_many(name_of(query_id), [each for each in reports if each.query_id == query_id])
     path.unlink(missing_ok=True)
@@ -80,10 +105,3 @@ def fill_missing(
     for batch in lost:
         store.batches.upsert_logged(stream, query_id, batch, planned.get(batch), committed.get(batch))
     return len(lost)
-
-
-def _parsed(document: Mapping[str, Any]) -> Progress | None:
-    try:
-        return parse_progress(document)
-    except StreamwardenError:
-        return None

@@ -23,11 +23,17 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.environment import declared, inherited
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
-from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
+from streamwarden.lifecycle.submission import (
+    cluster_environment,
+    driver_properties,
+    properties_text,
+    secret_options,
+    submit_command,
+)
 from streamwarden.redaction import is_redacted, is_secret
 from streamwarden.services.fleet import class_archive, supervisor_process
 from streamwarden.services.fleet.addresses import listening_environment
-from streamwarden.stream import StreamSpec
+from streamwarden.stream import DeployMode, StreamSpec
 
 RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"
 """The application of every driver."""
@@ -114,6 +120,10 @@ def write_folder(
     conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
+    if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
+        conf, options = secret_options(conf, folder)
+        if options is not None:
+            files.write_text(folder / files.OPTIONS, options)
     files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
 
 

@@ -97,7 +97,6 @@ class LocalAirflow:
 
     def start(self) -> None:
         """Migrate the database and start the components. Raises ProcessError if the database cannot be migrated."""
-        self.home.mkdir(parents=True, exist_ok=True)
         migrate = self._run("airflow-db", ("db", "migrate"))
         try:
             status = migrate.wait(timeout=MIGRATE_WITHIN)

@@ -72,7 +72,8 @@ class Installation:
         home = data / "airflow"
         self.marked = MarkedProcesses(data, home / "components")
         self.airflow = LocalAirflow(project, home, self.marked, settings, port or free_port(FIRST_PORT))
-        self.marked.logs.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)  # Airflow keeps its keys there
+        self.marked.logs.mkdir(exist_ok=True)
         self.server = AirflowServer(url=self.airflow.url)
         self._store, self._fleet, self._streams = store, fleet, streams
 

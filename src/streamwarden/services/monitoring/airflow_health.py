@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,8 +19,8 @@ from streamwarden.units import format_duration
 
 PATH: Final = "/api/v2/monitor/health"
 
-_PAUSE: Final = 1.0
-"""Seconds before a server that did not answer is asked a second time."""
+AGAIN: Final = 5.0
+"""Seconds before a bad answer is checked: components that start together are not there at the same moment."""
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "metadatabase": "start Airflow's database, or correct `[database] sql_alchemy_conn`",
@@ -31,14 +31,28 @@ _REMEDIES: Final[Mapping[str, str]] = {
 """Component -> what to do, in the order of the messages."""
 
 
-def airflow_verdict(url: str, now: float) -> Verdict:
-    """Ask the API server at `url`: CRITICAL if it does not answer, or if one of Airflow's components does not run."""
+def airflow_verdict(url: str, now: float, sleep: Callable[[float], None] = time.sleep) -> Verdict:
+    """Ask the API server at `url`: CRITICAL if it does not answer, or if one of Airflow's components does not run.
+
+    A bad answer counts if a second one, after `AGAIN` seconds, is bad too.
+    """
+    verdict = _ask(url, now)
+    if verdict.status is Status.OK:
+        return verdict
+    sleep(AGAIN)
+    return _ask(url, now)
+
+
+def _ask(url: str, now: float) -> Verdict:
     try:
-        return judge(read_health(url), now)
+        return judge(json.loads(get(url.rstrip("/") + PATH)), now)
     except OSError as error:
-        parts = urlsplit(url)  # without user and password
-        place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-        return _verdict(now, f"the API server at {place}: {error}", "start `airflow api-server`")
+        reason = str(error)
+    except ValueError:
+        reason = "its answer is not JSON"
+    parts = urlsplit(url)  # without user and password
+    place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    return _verdict(now, f"the API server at {place}: {reason}", "start `airflow api-server`")
 
 
 def judge(document: object, now: float) -> Verdict:
@@ -77,23 +91,3 @@ def _described(name: str, part: Mapping[str, Any], now: float) -> str:
     except ValueError:
         return f"{component} does not run"
     return f"{component} does not run: its last heartbeat was {format_duration(max(0.0, now - last))} ago"
-
-
-def read_health(url: str) -> object:
-    """The JSON document of the API server at `url`. Raises OSError, with a short text, if there is none."""
-    for attempt in (1, 2):
-        try:
-            return _ask(url)
-        except OSError:
-            if attempt == 2:
-                raise
-            time.sleep(_PAUSE)
-    raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def _ask(url: str) -> object:
-    answer = get(url.rstrip("/") + PATH)
-    try:
-        return json.loads(answer)
-    except ValueError as error:
-        raise OSError("its answer is not JSON") from error

@@ -1,19 +1,21 @@
-"""Incidents of running streams whose files are broken. Each run of the health DAG updates them."""
+"""Incidents of running streams whose files are broken. Each evaluation round updates them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.health.causes import CONFIGURATION, EVERYWHERE
-from streamwarden.health.stream_incidents import open_incident, resolve
-from streamwarden.health.verdict import Status
+from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
+from streamwarden.services.monitoring.drill_incidents import PREFIX as DRILL
+from streamwarden.services.monitoring.single_verdicts import keep
 
 if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
     from streamwarden.config.loading import Catalog
-    from streamwarden.health.incident import IncidentRepository
 
 _ADVICE: Final = (
     "fix the YAML file; `streamwarden validate` checks it. The running driver continues with the settings that it was "
@@ -21,7 +23,7 @@ _ADVICE: Final = (
 )
 
 
-def follow_files(repository: IncidentRepository, catalog: Catalog, runs: Callable[[str], bool], now: float) -> None:
+def follow_files(store: Store, catalog: Catalog, runs: Callable[[str], bool], now: float) -> None:
     """Open an incident for each broken file of a stream that runs, and resolve it when the file is correct again.
 
     The driver continues with the settings that it was started with, but no check evaluates it meanwhile. A stream
@@ -33,20 +35,24 @@ def follow_files(repository: IncidentRepository, catalog: Catalog, runs: Callabl
         runs: whether a driver of the stream is alive.
         now: Unix seconds.
     """
-    stems = {PurePath(file).stem: error for file, error in catalog.broken.items()}  # the key may have an extension
+    stems = {PurePath(file).stem: str(error) for file, error in catalog.broken.items()}  # a key may have an extension
     broken = {stream: error for stream, error in stems.items() if stream not in catalog.streams}
-    incidents = repository.open()
-    open_already = {incident.stream for incident in incidents if incident.check == CONFIGURATION}
-    for stream, error in broken.items():
-        if stream in open_already or runs(stream):
-            reason = f"its file is broken, so no health check evaluates it: {error}"
-            open_incident(repository, stream, reason, _ADVICE, now, check=CONFIGURATION, status=Status.WARNING)
+    incidents = store.incidents.open()
+    known = {incident.stream for incident in incidents if incident.check == CONFIGURATION}
+    bad = {stream: error for stream, error in broken.items() if stream in known or runs(stream)}
+    keep(store, _verdicts(bad, known & catalog.streams.keys(), now), now)
     for incident in incidents:
-        stream = owner(incident.stream)
-        if stream == EVERYWHERE:
-            continue
-        if stream in catalog.streams:
-            if incident.check == CONFIGURATION:
-                repository.save(resolve(incident, "its file is correct again", now))
-        elif stream not in broken:
-            repository.save(resolve(incident, "the stream is no longer in config/streams", now))
+        # The incidents of drills follow the files of the drills.
+        if owner(incident.stream) not in (EVERYWHERE, *catalog.streams, *broken) and not incident.check.startswith(
+            DRILL
+        ):
+            store.incidents.save(resolve(incident, "the stream is no longer in config/streams", now))
+
+
+def _verdicts(broken: dict[str, str], correct: set[str], now: float) -> Iterator[Verdict]:
+    for stream, error in broken.items():
+        reason = f"its file is broken, so no health check evaluates it: {error}"
+        yield Verdict(stream=stream, check=CONFIGURATION, status=Status.WARNING, at=now, reason=reason, advice=_ADVICE)
+    for stream in correct:
+        reason = "its file is correct again"
+        yield Verdict(stream=stream, check=CONFIGURATION, status=Status.OK, at=now, reason=reason)

@@ -29,7 +29,7 @@ GRACE: Final = 1800.0
 _EARLY: Final = 60.0
 """Seconds by which the clocks of two hosts may differ."""
 
-_LOOK_BACK: Final = 10
+_LOOK_BACK: Final = 3
 """Runs of a drill that are read. The newest run that ended is among them."""
 
 

@@ -52,6 +52,9 @@ _PROBES: Final = 16
 """Streams that are probed at the same time, so that one with a slow storage or broker delays few others."""
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
+_SAMPLES: Final = 30
+_STEP: Final = 1.25
+"""Older batches that are read for the forecast: how many, and by which factor each is further back than the last."""
 _HISTORY: Final = 7 * 86400.0
 
 
@@ -214,6 +217,7 @@ class HealthMonitor:
         batches = store.batches.windows(names, self._look_back)
         filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
+        older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
@@ -228,6 +232,7 @@ class HealthMonitor:
                 spec=spec,
                 now=now,
                 batches=_of_this_checkpoint(batches.pop(spec.name), result.log),
+                older=older.get(spec.name, ()),
                 hourly=hourly[spec.name],
                 measurements=measurements[spec.name],
                 drivers=history,
@@ -293,6 +298,21 @@ class HealthMonitor:
 
 def _is_complete(batch: Batch) -> bool:
     return batch.committed_at is not None or (batch.progress is not None and batch.progress.has_run)
+
+
+def _before(batches: Sequence[Batch]) -> tuple[str, list[int]] | None:
+    """The query of the newest batches, and ids of batches before them, at growing distances; None for no state.
+
+    Each distance is a quarter longer than the one before it, so thirty batches cover a day of short ones.
+    """
+    newest = next((each for each in reversed(batches) if each.progress is not None and each.progress.has_run), None)
+    if newest is None or newest.progress is None or not newest.progress.operators:
+        return None
+    oldest = min(each.batch_id for each in batches if each.query_id == newest.query_id)
+    back = max(1, newest.batch_id - oldest)
+    ids = {0, *(newest.batch_id - round(back * _STEP**exponent) for exponent in range(1, _SAMPLES))}
+    earlier = sorted(each for each in ids if 0 <= each < oldest)
+    return (newest.query_id, earlier) if earlier else None
 
 
 def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tuple[Batch, ...]:

@@ -3,6 +3,7 @@ Pure."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -122,7 +123,7 @@ def run_message(dag: str, run: str, reason: str, links: Links) -> Notification:
     """About a run of a DAG that failed, where no incident explains why."""
     lines = (f"The run {run} of the DAG {dag} failed: {reason}", *links.lines)
     return Notification(
-        subject=f"run:{dag}:{run}",
+        subject="run:" + hashlib.sha256(f"{dag} {run}".encode()).hexdigest(),
         status=Status.CRITICAL,
         title=f"FAILED: DAG {dag}",
         body="\n".join(lines),

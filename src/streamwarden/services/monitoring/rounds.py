@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from streamwarden.adapters.processes import this_host
-from streamwarden.health.evaluations import EvaluationRecord, Evaluator
+from streamwarden.health.evaluations import EvaluationRecord, Evaluator, late_evaluation
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.airflow_health import airflow_verdict
 from streamwarden.services.monitoring.config_incidents import follow_files
@@ -103,8 +103,8 @@ def run_round(
     """
     around = surroundings or Surroundings()
     now, catalog, store = clock(), place.catalog(), place.store
-    follow_files(store.incidents, catalog, partial(_runs, place), now)
-    failures = len(catalog.broken) + _follow_drills(place, around, now) + _follow_airflow(store, around, now)
+    follow_files(store, catalog, partial(_runs, place), now)
+    failures = len(catalog.broken) + _follow_drills(place, around, now) + _follow_airflow(store, by, around, now)
     with around.publish(sorted({name for spec in catalog.streams.values() for name in spec.connections})):
         monitor = HealthMonitor(store, thresholds=place.thresholds(), paused=partial(_is_paused, around))
         evaluation = monitor.evaluate(catalog.streams.values(), now)
@@ -138,13 +138,14 @@ def _follow_drills(place: Place, around: Surroundings, now: float) -> int:
     return len(broken)
 
 
-def _follow_airflow(store: Store, around: Surroundings, now: float) -> int:
-    """Returns 1 if Airflow is not healthy, 0 if it is or is not checked."""
+def _follow_airflow(store: Store, by: Evaluator, around: Surroundings, now: float) -> int:
+    """Returns how many of these do not run: Airflow's components, and its health DAG as another process sees it."""
     if around.airflow is None:
         return 0
-    verdict = airflow_verdict(around.airflow, now)
-    keep(store, [verdict], now)
-    return int(verdict.status is not Status.OK)
+    late = None if by is Evaluator.DAG else late_evaluation(store.evaluations.all(), now)
+    verdicts = [airflow_verdict(around.airflow, now), *([] if late is None else [late])]
+    keep(store, verdicts, now)
+    return sum(verdict.status is not Status.OK for verdict in verdicts)
 
 
 def _runs(place: Place, stream: str) -> bool:

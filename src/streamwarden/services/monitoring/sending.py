@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.errors import StreamwardenError
 from streamwarden.health.consequences import IncidentGroup
 from streamwarden.health.delivery import Delivery, DeliveryRepository
 from streamwarden.health.due import due, notifiable
@@ -173,5 +174,7 @@ def _refusal(channel: Channel, message: Notification, error: Exception) -> Refus
 
 
 def refusal_reason(error: Exception) -> str:
-    """Why a channel refused a message, without the URLs in the error: those of web hooks are secrets."""
+    """Why a channel refused a message. A foreign error is shown without its URLs: those of web hooks are secrets."""
+    if isinstance(error, StreamwardenError):
+        return str(error)
     return f"{type(error).__name__}: {_URL.sub('(URL)', str(error))}"

@@ -23,7 +23,10 @@ def upgrade() -> None:
     op.create_table(
         "deliveries",
         sa.Column(
-            "subject", sa.String(255), nullable=False, comment="an incident's id, or `crash:DRIVER`, `run:DAG:RUN`"
+            "subject",
+            sa.String(255),
+            nullable=False,
+            comment="an incident's id, `crash:DRIVER`, or `run:` with a digest of DAG and run",
         ),
         sa.Column("channel", sa.String(255), nullable=False, comment="empty: every channel that has no row itself"),
         sa.Column("sent_at", sa.Double(), nullable=True, comment="empty if no message was accepted yet"),

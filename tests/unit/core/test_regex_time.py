@@ -1,0 +1,37 @@
+"""No regular expression of the product takes more than linear time: its input may be a file of a user, or a log."""
+
+import re
+
+import pytest
+
+from support.generated_input import bounded
+from support.regex_time import Use, attacks, uses
+
+LENGTH = 40_000
+LONGEST = 1.0
+"""Seconds of processor time. Linear patterns need some milliseconds, quadratic ones some seconds."""
+USES = uses()
+
+
+def test_the_patterns_of_the_product_are_found() -> None:
+    assert len(USES) > 60
+
+
+@pytest.mark.parametrize("use", USES, ids=lambda use: f"{use.where}-{use.method}")
+def test_a_pattern_takes_linear_time(use: Use) -> None:
+    for text in attacks(use.pattern, LENGTH):
+        with bounded(LONGEST):
+            use.run(text)
+
+
+@pytest.mark.parametrize("pattern", [r"\s*([0-9]+)\s+per\s+(.+?)\s*", r"(a+)+b", r"\s+x"])
+def test_a_pattern_that_takes_longer_is_noticed(pattern: str) -> None:
+
+    def run() -> None:
+        for text in attacks(use.pattern, LENGTH):
+            with bounded(LONGEST):
+                use.run(text)
+
+    use = Use("here", re.compile(pattern), "search" if pattern == r"\s+x" else "fullmatch")
+    with pytest.raises(AssertionError, match="did not end"):
+        run()
