@@ -33,7 +33,7 @@ DRILLS_AGAIN: Final = 86400.0
 _GIVE_UP: Final = 3
 """Refusals in a row after which a channel has to wait for the next round: it is down, and each try takes seconds."""
 
-_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_URL: Final = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://\S+", re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
 
