@@ -28,7 +28,7 @@ def damaged_files(fs: FileSystem, named: dict[str, int | None]) -> Iterator[tupl
     """
     left = _MOST_BYTES
     for path in list(reversed(named))[: _MOST_FILES if fs.checksums else _MOST_REMOTE]:
-        file, left = Location(fs, path), left - (named[path] or 0)
+        file, left = Location(fs, path, verified=True), left - (named[path] or 0)
         try:
             if left > 0:
                 checked(file)

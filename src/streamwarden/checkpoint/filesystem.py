@@ -54,20 +54,25 @@ class FileSystem(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file or folder, which need not exist. Its methods are those of the file system and raise what these raise."""
+    """A file or folder, which need not exist. Its methods are those of the file system and raise what these raise.
+
+    Args:
+        verified: files of a log are compared with Hadoop's checksum files, as the inspector does.
+    """
 
     fs: FileSystem
     path: str
+    verified: bool = False
 
     def __truediv__(self, below: str) -> Location:
         """`below` is a name in this folder, or a relative path of several names."""
-        return Location(self.fs, join(self.path, below))
+        return Location(self.fs, join(self.path, below), self.verified)
 
     @property
     def checksum_file(self) -> Location | None:
-        """Where Hadoop keeps the checksums of this file; None in storage where it keeps none."""
+        """Where Hadoop keeps the checksums of this file; None if they do not count, or the storage has none."""
         folder, _, name = self.path.rpartition("/")
-        return Location(self.fs, f"{folder}/.{name}.crc") if self.fs.checksums else None
+        return Location(self.fs, f"{folder}/.{name}.crc") if self.verified and self.fs.checksums else None
 
     def names(self) -> Sequence[str]:
         return self.fs.names(self.path)

@@ -217,3 +217,13 @@ def test_the_fields_of_the_state_have_the_batch_that_added_them(unpack: Unpack, 
     rewrite(file, file.read_bytes()[:-9])
     with pytest.raises(Damaged, match="it is cut off"):
         state_fields(open_path(checkpoint))
+
+
+def test_a_renumbered_operator_is_a_missing_folder_and_not_the_metadata_of_another(
+    unpack: Unpack, tmp_path: Path
+) -> None:
+    """Spark fails with the missing folder, before it compares the operators."""
+    checkpoint = unpack("spark-4.3.0-changelog", tmp_path)
+    (checkpoint / "state/0").rename(checkpoint / "state/1")
+    findings = read_checkpoint(open_path(checkpoint)).findings
+    assert {each.error_class for each in findings} == {"CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"}

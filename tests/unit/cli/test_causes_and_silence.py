@@ -9,6 +9,7 @@ import pytest
 from streamwarden.cli.exits import Exit
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from support.command_line import CommandLine
 
@@ -34,7 +35,18 @@ def incident(check: str, status: Status = Status.CRITICAL, cause: str | None = N
 def dead(cli: CommandLine) -> CommandLine:
     """The driver of `a` is down, and two checks follow from that; the consequences were opened first."""
     cli.project.stream("a")
+    killed = DriverRecord(
+        driver_id="a-20260101T000000-00000001",
+        stream="a",
+        checkpoint=str(cli.project.data / "checkpoints/a"),
+        token=1,
+        folder=str(cli.project.data / "drivers/a/1"),
+        launched_by="test",
+        launched_at=NOW - 200,
+    )
     with cli.store() as store:
+        store.drivers.launched(killed)
+        store.drivers.exited(killed.driver_id, ExitRecord(kind=ExitKind.KILLED, ended_at=NOW - 100))
         for check in ("progress_stalled", "backlog"):
             store.incidents.save(incident(check, cause="driver_down"))
         store.incidents.save(incident("driver_down", Status.WARNING))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
@@ -189,6 +189,8 @@ def read_checkpoint(checkpoint: Location, *, output: Location | None = None) -> 
 
     Raises CheckpointError if it is not a checkpoint or cannot be read. A damage inside is reported, never raised.
     """
+    checkpoint = replace(checkpoint, verified=True)
+    output = None if output is None else replace(output, verified=True)
     try:
         require_checkpoint(checkpoint)
         for attempt in range(1, _ATTEMPTS + 1):

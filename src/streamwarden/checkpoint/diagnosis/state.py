@@ -49,7 +49,9 @@ def operators_of(
     found: dict[int, OperatorMetadata] = {}
     damages = []
     latest = logs.latest_offsets()
-    for operator in sorted({store.operator for store in stores}):
+    numbers = sorted({store.operator for store in stores})
+    complete = numbers == list(range(len(numbers)))  # else a folder is missing, and Spark fails before it compares
+    for operator in numbers:
         where = operator_metadata_path(checkpoint, operator)
         if where is None:
             folder = join(STATE, str(operator), "_metadata")
@@ -61,7 +63,7 @@ def operators_of(
         try:
             found[operator] = read_operator_metadata(checkpoint, operator, where)
         except Foreign as error:
-            damages.append(refuses_start(where, str(error), RESTORE, _OTHER_OPERATOR))
+            damages += [refuses_start(where, str(error), RESTORE, _OTHER_OPERATOR)] if complete else []
         except Damaged as error:
             second = "/_metadata/v2/" in where
             damages.append(refuses_start(where, str(error)) if second else _unread(where, str(error)))
