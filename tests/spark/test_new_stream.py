@@ -15,7 +15,7 @@ import pytest
 from streamwarden.cli.exits import Exit
 from support.airflow_harness import REPOSITORY
 from support.command_line import Answer
-from support.drivers import Project, project
+from support.drivers import Project, project, until
 from support.guides import Page
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
@@ -44,6 +44,8 @@ def test_the_tutorial_does_what_it_says(world: Project) -> None:
     assert last == "streamwarden up"
     answers = {}
     for command in commands:
+        if command == "streamwarden check orders":
+            until("all five batches", lambda: world.store.batches.summary("orders").batches >= 5)
         answers[command] = typed(world, command)
         assert answers[command].code == Exit.OK, (command, answers[command])
     started = answers["streamwarden start orders"]

@@ -15,7 +15,7 @@ from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
 from streamwarden.services.fleet.draining import drain
 from streamwarden.services.fleet.exit_recorder import Observation
 from streamwarden.services.local.airflow import FIRST_PORT, LocalAirflow, free_port
-from streamwarden.services.local.marked import MarkedProcesses
+from streamwarden.services.local.marked import MarkedProcesses, session_of
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -137,8 +137,10 @@ class Installation:
         return None if record is None or record.process is None else record.process.pid
 
     def _driver_sessions(self) -> set[int]:
-        """A driver leads a session of its own."""
+        """The sessions of the drivers that are alive: each has its own."""
+        marked = self.marked.living()
         try:
-            return {pid for name in self._streams() if (pid := self._driver_pid(name)) is not None}
+            drivers = {self._driver_pid(name) for name in self._streams()}
         except StreamwardenError:  # without the store no driver can be recognised: none is stopped
-            return {each.pid for each in self.marked.living()}
+            drivers = {each.pid for each in marked}
+        return {session for each in marked if each.pid in drivers and (session := session_of(each.pid)) is not None}

@@ -60,7 +60,7 @@ class MarkedProcesses:
     def living(self, *, except_sessions: Collection[int] = ()) -> list[ProcessIdentity]:
         """Every living process with the mark, except this one and the members of these sessions."""
         found = processes.with_variable(MARK, str(self.root))
-        return [each for each in found if each.pid != os.getpid() and _session(each.pid) not in except_sessions]
+        return [each for each in found if each.pid != os.getpid() and session_of(each.pid) not in except_sessions]
 
     def stop(self, *, patience: float, except_sessions: Collection[int] = ()) -> None:
         """Send SIGTERM to all of them, and SIGKILL to those that are alive after `patience` seconds.
@@ -87,7 +87,8 @@ class MarkedProcesses:
             time.sleep(0.2)
 
 
-def _session(pid: int) -> int | None:
+def session_of(pid: int) -> int | None:
+    """The session of a process; None if it has ended."""
     try:
         return os.getsid(pid)
     except ProcessLookupError:
