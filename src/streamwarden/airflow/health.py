@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.notifying import report_outages, send_now
 from streamwarden.airflow.projects import START, TAG, project_of
-from streamwarden.airflow.unpausing import internal_url, is_paused, remember_server
+from streamwarden.airflow.unpausing import is_paused, own_url, remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status
@@ -99,7 +99,7 @@ def evaluate_all(project: str) -> list[dict[str, Any]]:
     settings, _ = usable_settings(space.project)
     around = Surroundings(
         publish=published,
-        airflow=internal_url(),
+        airflow=own_url(),
         is_paused=partial(is_paused, get_current_context()["ti"]),
         heartbeat_url=settings.heartbeat_url,
     )

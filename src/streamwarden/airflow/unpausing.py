@@ -69,12 +69,6 @@ def own_url() -> str:
     return base.rstrip("/") or f"http://127.0.0.1:{conf.getint('api', 'port')}"
 
 
-def internal_url() -> str:
-    """Where the tasks of this installation reach its API server: users may reach it at another address."""
-    execution = (conf.get("core", "execution_api_server_url", fallback="") or "").rstrip("/")
-    return execution.removesuffix("/execution") or own_url()
-
-
 def remember_server(space: Workspace) -> None:
     """Record this installation in the store: a shell that starts a stream then finds it. Raises StoreError."""
     space.store.airflow_servers.seen(own_url(), time.time())
