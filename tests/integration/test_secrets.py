@@ -16,10 +16,12 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.cli.app import run
+from streamwarden.health.consequences import IncidentGroup
 from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.services.monitoring.notifiers import compose
+from streamwarden.services.monitoring.links import Links
+from streamwarden.services.monitoring.messages import compose
 from streamwarden.services.workspace import Workspace
 from support.drivers import until
 from support.projects import Project
@@ -151,7 +153,7 @@ def test_after_a_driver_that_printed_everything_nothing_is_left_but_its_log(
     assert "IllegalStateException" in seen.exit.message
     open_incident(leaky.space.store.incidents, "leaky", seen.exit.message, f"password={PLANTED['conf']}", 5.0)
     (incident,) = leaky.space.store.incidents.open("leaky")
-    notification = compose(incident, 10.0)
+    notification = compose(IncidentGroup(incident), 10.0, Links())
 
     shown = [notification.title, notification.body]
     for command in COMMANDS:

@@ -41,7 +41,8 @@ class SqlDeliveryRepository:
         def take(connection: Connection) -> bool:
             connection.execute(_forgotten(now))
             if delivery.attempts == 0:
-                return connection.execute(_first(connection, values)).rowcount == 1
+                # Not its row count: PostgreSQL's driver has none for an INSERT.
+                return connection.execute(_first(connection, values)).first() is not None
             return connection.execute(_update(delivery).values(values)).rowcount == 1
 
         return claimed if self._database.write(take) else None
@@ -57,8 +58,9 @@ def _forgotten(now: float) -> sa.Delete:
     return deliveries.delete().where(newest < now - _KEEP)
 
 
-def _first(connection: Connection, values: Mapping[str, Any]) -> sa.Insert:
-    return insert(connection, deliveries).values(values).on_conflict_do_nothing(index_elements=["subject", "channel"])
+def _first(connection: Connection, values: Mapping[str, Any]) -> sa.ReturningInsert[tuple[str]]:
+    new = insert(connection, deliveries).values(values)
+    return new.on_conflict_do_nothing(index_elements=["subject", "channel"]).returning(deliveries.c.subject)
 
 
 def _update(read: Delivery) -> sa.Update:
