@@ -58,7 +58,7 @@ def _forgotten(now: float) -> sa.Delete:
     return deliveries.delete().where(newest < now - _KEEP)
 
 
-def _first(connection: Connection, values: Mapping[str, Any]) -> sa.ReturningInsert[tuple[str]]:
+def _first(connection: Connection, values: Mapping[str, Any]) -> sa.sql.dml.ReturningInsert[tuple[str]]:
     new = insert(connection, deliveries).values(values)
     return new.on_conflict_do_nothing(index_elements=["subject", "channel"]).returning(deliveries.c.subject)
 
