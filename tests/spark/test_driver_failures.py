@@ -17,7 +17,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = pytest.mark.spark
@@ -152,7 +152,7 @@ query = (
 
 
 def script(made: Project, name: str, ending: str, checkpoint: str | None = None) -> StreamSpec:
-    spec = made.spec(name, SCRIPT.format(ending=ending), source=SourceSpec())
+    spec = made.spec(name, SCRIPT.format(ending=ending), source=SourceSpec(), sink=SinkSpec())
     return replace(spec, args=(str(made.input), checkpoint or spec.checkpoint))
 
 
