@@ -66,7 +66,7 @@ def test_the_list_of_dags_shows_streams_health_and_drills(airflow: Airflow, page
     ("dag_id", "said"),
     [
         ("stream_flight_departures", "state_size"),
-        ("health", "red means CRITICAL"),
+        ("health", "The stream is CRITICAL"),
         ("drill_kill_driver", "SIGKILL"),
     ],
 )
