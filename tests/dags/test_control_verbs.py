@@ -5,7 +5,6 @@ The store is real, and so is the process that stands for a driver; what Airflow 
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from streamwarden.adapters import processes
 from streamwarden.adapters.store.database import StoreBusy
 from streamwarden.adapters.store.stops import SqlStopRepository
 from streamwarden.airflow import controls
@@ -25,23 +23,11 @@ from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.stop import Desired, StopRequest
 from streamwarden.services.workspace import Workspace
+from support.airflow_project import living_driver
 
 
 def driver(space: Workspace, driver_id: str = "counted-1", launched_at: float | None = None) -> DriverRecord:
-    """A driver that lives: this very process stands for it."""
-    now = time.time()
-    record = DriverRecord(
-        driver_id=driver_id,
-        stream="counted",
-        checkpoint=space.stream("counted").checkpoint,
-        token=1,
-        folder=str(space.data / "nowhere"),
-        launched_by="test",
-        launched_at=now if launched_at is None else launched_at,
-        process=processes.identity(os.getpid()),
-    )
-    space.store.drivers.launched(record)
-    return record
+    return living_driver(space, driver_id, launched_at)
 
 
 def context(*, try_number: int = 1, began: float, paused: bool = False) -> dict[str, Any]:

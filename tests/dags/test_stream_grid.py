@@ -5,7 +5,6 @@ The store, the operators and Airflow's rules for the state of a run are real; no
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,6 @@ from airflow.sdk.exceptions import (
 )
 from airflow.triggers.base import BaseTrigger
 
-from streamwarden.adapters import processes
 from streamwarden.airflow import notes as notes_module
 from streamwarden.airflow import operators
 from streamwarden.airflow.operators import StreamOperator
@@ -32,27 +30,16 @@ from streamwarden.lifecycle.supervisor import Launch
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.workspace import Workspace
 from support.airflow_database import run_with_database
-from support.airflow_project import add_stream, make_project
+from support.airflow_project import add_stream, living_driver, make_project
 
 Notes = dict[str, list[str]]
 
 
 def driver(space: Workspace, driver_id: str, ended: ExitKind | None = None, **exit: Any) -> DriverRecord:
     """A driver that lives (this very process stands for it), or that has ended like this."""
-    now = time.time()
-    record = DriverRecord(
-        driver_id=driver_id,
-        stream="counted",
-        checkpoint=space.stream("counted").checkpoint,
-        token=1,
-        folder=str(space.data / "nowhere"),
-        launched_by="test",
-        launched_at=now,
-        process=processes.identity(os.getpid()),
-    )
-    space.store.drivers.launched(record)
+    record = living_driver(space, driver_id)
     if ended is not None:
-        space.store.drivers.exited(driver_id, ExitRecord(kind=ended, ended_at=now, **exit))
+        space.store.drivers.exited(driver_id, ExitRecord(kind=ended, ended_at=time.time(), **exit))
     return record
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.cli.exits import Exit
-from support.command_line import Answer
+from support.command_line import Answer, in_shell
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -58,11 +58,7 @@ def command(world: Project, *arguments: str) -> list[str]:
 
 
 def run(world: Project, *arguments: str) -> Answer:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
-    done = subprocess.run(
-        command(world, *arguments), capture_output=True, text=True, timeout=200, check=False, env=environ
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return in_shell(world.root, *arguments)
 
 
 def only_stream(world: Project) -> dict[str, object]:

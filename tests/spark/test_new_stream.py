@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +11,7 @@ import pytest
 
 from streamwarden.cli.exits import Exit
 from support.airflow_harness import REPOSITORY
-from support.command_line import Answer
+from support.command_line import Answer, in_shell
 from support.drivers import Project, project, until
 from support.guides import Page
 
@@ -32,10 +29,7 @@ def world(tmp_path: Path) -> Iterator[Project]:
 def typed(world: Project, command: str) -> Answer:
     program, *arguments = shlex.split(command)
     assert program == "streamwarden"
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
-    argv = [sys.executable, "-m", "streamwarden.cli", *arguments]
-    done = subprocess.run(argv, cwd=world.root, capture_output=True, text=True, timeout=400, check=False, env=environ)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return in_shell(world.root, *arguments, timeout=400)
 
 
 def test_the_tutorial_does_what_it_says(world: Project) -> None:

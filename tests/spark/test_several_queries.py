@@ -10,9 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -28,7 +25,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import SinkSpec, SourceSpec
-from support.command_line import Answer
+from support.command_line import Answer, in_shell
 from support.drivers import Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
@@ -105,10 +102,7 @@ def world(tmp_path: Path) -> Iterator[Project]:
 
 
 def run(world: Project, *arguments: str) -> Answer:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
-    command = [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, env=environ)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return in_shell(world.root, *arguments)
 
 
 def status(world: Project) -> dict[str, dict[str, Any]]:

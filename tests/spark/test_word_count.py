@@ -9,9 +9,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.cli.exits import Exit
 from streamwarden.lifecycle.driver import ExitKind
-from support.command_line import Answer
+from support.command_line import Answer, in_shell
 from support.drivers import Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -65,10 +62,7 @@ def world(tmp_path: Path) -> Iterator[Project]:
 
 
 def run(world: Project, *arguments: str) -> Answer:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
-    command = [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, env=environ)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return in_shell(world.root, *arguments)
 
 
 def write(world: Project, name: str, text: str) -> None:

@@ -5,9 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
+from streamwarden.adapters import processes
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.services.workspace import Workspace
 from support.airflow_harness import REPOSITORY
+
+
+def living_driver(space: Workspace, driver_id: str, launched_at: float | None = None) -> DriverRecord:
+    """A driver of the stream `counted` that lives: this very process stands for it."""
+    record = DriverRecord(
+        driver_id=driver_id,
+        stream="counted",
+        checkpoint=space.stream("counted").checkpoint,
+        token=1,
+        folder=str(space.data / "nowhere"),
+        launched_by="test",
+        launched_at=time.time() if launched_at is None else launched_at,
+        process=processes.identity(os.getpid()),
+    )
+    space.store.drivers.launched(record)
+    return record
+
 
 COUNTING_JOB = '''
 """Counts events per key and ten seconds of event time."""

@@ -1,8 +1,11 @@
-"""The command line, run in this process on a project of its own."""
+"""The command line: in this process on a small project, or in a process as a shell runs it."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,16 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def in_shell(project: Path, *arguments: str, timeout: float = 200) -> Answer:
+    """Run `streamwarden …` as a process in the folder of a project, without this shell's settings for another one."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
+    command = [sys.executable, "-m", "streamwarden.cli", *arguments]
+    done = subprocess.run(
+        command, cwd=project, capture_output=True, text=True, timeout=timeout, check=False, env=environ
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from streamwarden.checkpoint.layout import Damaged, parse_log_file
 from streamwarden.checkpoint.lineage import read_lineage
 from streamwarden.checkpoint.logs import log_position, parse_commit, parse_offsets, parse_query_id, require_uuid
 from streamwarden.checkpoint.lz4 import blocks
-from streamwarden.checkpoint.operators import read_operator_metadata
-from streamwarden.checkpoint.schemas import parse_schema
+from streamwarden.checkpoint.operators import OperatorMetadata, read_operator_metadata
+from streamwarden.checkpoint.schemas import StateSchema, parse_schema
 from streamwarden.checkpoint.sink import read_sink_manifest
 from streamwarden.checkpoint.sources import describe_offset, parse_source_log
 from streamwarden.checkpoint.state import replay_debts, state_stores
@@ -87,7 +87,9 @@ def test_the_log_of_a_file_source(content: bytes) -> None:
 )
 def test_the_metadata_of_a_query(content: bytes) -> None:
     with bounded(), contextlib.suppress(Damaged):
-        require_uuid(parse_query_id(content))
+        query_id = parse_query_id(content)
+        require_uuid(query_id)
+        assert query_id.count("-") == 4
 
 
 @generated_input
@@ -109,7 +111,8 @@ def test_the_manifest_of_a_sink(files: dict[str, bytes]) -> None:
 @given(logs("operatorInfo", "stateStoreInfo", "operatorPropertiesJson"))
 def test_the_metadata_of_an_operator(content: bytes) -> None:
     with bounded(), contextlib.suppress(Damaged):
-        read_operator_metadata(location({"metadata": content}, ""), 0, "metadata")
+        found = read_operator_metadata(location({"metadata": content}, ""), 0, "metadata")
+        assert isinstance(found, OperatorMetadata)
 
 
 @generated_input
@@ -118,7 +121,7 @@ def test_the_metadata_of_an_operator(content: bytes) -> None:
 )
 def test_the_schema_of_a_store(parts: list[bytes]) -> None:
     with bounded(), contextlib.suppress(Damaged):
-        parse_schema("default", "schema", b"".join(parts))
+        assert isinstance(parse_schema("default", "schema", b"".join(parts)), StateSchema)
 
 
 STATE_NAMES = st.one_of(

@@ -18,6 +18,7 @@ from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from support.clock import time_with
 from support.command_line import CommandLine
 
 NOW = time.mktime((2026, 11, 23, 22, 30, 0, 0, 0, -1))
@@ -149,7 +150,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(overview.time, "sleep", sleep)
+    monkeypatch.setattr(overview, "time", time_with(sleep))
     return waits
 
 

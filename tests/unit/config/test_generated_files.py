@@ -20,7 +20,7 @@ from streamwarden.config.loading import (
     spec_from_dict,
     spec_to_dict,
 )
-from streamwarden.config.notifications import FILE, load_notifications
+from streamwarden.config.notifications import FILE, Notifications, load_notifications
 from streamwarden.drills.codec import decode, encode
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
@@ -163,7 +163,8 @@ def test_the_file_of_the_thresholds(world: Project, raw: bytes) -> None:
 @given(raw=documents(NOTIFICATIONS))
 def test_the_file_of_the_notifications(world: Project, raw: bytes) -> None:
     (world.root / FILE).write_bytes(raw)
-    parsed(lambda: load_notifications(world.root, is_notifier=lambda _: True))
+    found = parsed(lambda: load_notifications(world.root, is_notifier=lambda _: True))
+    assert found is None or isinstance(found, Notifications)
 
 
 def test_the_documents_that_the_tests_damage_are_correct(world: Project) -> None:

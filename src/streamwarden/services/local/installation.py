@@ -40,7 +40,8 @@ def exclusive(lock: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise ProcessError(
-                f"another one runs here already (pid {file.read().strip()})",
+                f"another process runs an Airflow for this folder (pid {file.read().strip()})",
+                expected="one at a time",
                 where=str(lock),
                 next_step="end it with Ctrl-C first",
             ) from None
@@ -122,7 +123,7 @@ class Installation:
 
         Raises:
             ProcessError: a process does not end.
-            StoreError: the store is down. Drivers are alive then.
+            StoreError: the store is down. The drivers are then ended with SIGTERM: their batches run again.
         """
         self.airflow.stop()
         mine = {each.pid for each in self.marked.living()}
