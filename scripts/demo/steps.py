@@ -25,6 +25,7 @@ from streamwarden.errors import AirflowError, StoreError, StreamwardenError
 from streamwarden.services.local.airflow import FIRST_PORT
 from streamwarden.services.local.installation import Installation
 from streamwarden.services.local.marked import MarkedProcesses
+from streamwarden.services.monitoring.notifiers import URLS_VARIABLE
 from streamwarden.services.workspace import Workspace
 
 T = TypeVar("T")
@@ -66,7 +67,8 @@ def new_demo(project: Path, data: Path, output: Output) -> Demo:
         store=space.store,
         fleet=space.fleet,
         streams=lambda: [STREAM],
-        settings=space.environment(),
+        # the demo breaks streams on purpose: that alerts no person
+        settings={**space.environment(), URLS_VARIABLE: ""},
     )
     return Demo(installation, output, space)
 

@@ -33,7 +33,7 @@ stream that is not healthy, and one for the streams that never started or were s
 |---|---|
 | red | The stream is CRITICAL. The log shows every verdict with its advice. |
 | green | All these streams are healthy, or the one that the label names has a WARNING. |
-| pink (skipped) | The stream was not judged: it should not run, or a check has no data. |
+| pink (skipped) | The stream was not judged: it should not run, or an essential check has no data. |
 
 `notify` sends the notifications that are due, through the notifiers of `config/notifications.yaml` and Apprise. It
 never sends one twice within the resend interval.
@@ -41,6 +41,10 @@ never sends one twice within the resend interval.
 A run that takes longer than a minute delays the next one. Runs never overlap. The DAG `housekeeping` deletes the runs
 that are older than a day.
 """
+
+
+_PATIENCE: Final = {"execution_timeout": timedelta(seconds=55), "retries": 2, "retry_delay": timedelta(seconds=10)}
+"""A task fails if the API server is away when it begins: that alone must not be an incident of all streams."""
 
 
 def health_dags(dag_file: str) -> dict[str, DAG]:
@@ -63,7 +67,7 @@ def health_dag(project: Path) -> DAG:
         max_active_runs=1,
         dagrun_timeout=timedelta(minutes=5),
         tags=[TAG, "health"],
-        default_args={"owner": "streamwarden", "retries": 0, "execution_timeout": timedelta(seconds=55)},
+        default_args={"owner": "streamwarden", **_PATIENCE},
     ) as dag:
 
         @task(doc_md="Runs every check on every stream; stores verdicts and incidents.", **report_outages(folder))

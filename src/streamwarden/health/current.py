@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streamwarden.health.verdict import ALARMS, Status, Verdict, worst
+from streamwarden.health.overall import overall
+from streamwarden.health.verdict import ALARMS, Status, Verdict
 
 INTERVAL: Final = 60.0
 """Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
@@ -29,8 +30,8 @@ class CurrentHealth:
 
     @property
     def status(self) -> Status:
-        """The worst verdict."""
-        return worst(self.verdicts)
+        """OK if no check alarms and every essential check has data."""
+        return overall(self.verdicts)
 
 
 def current_health(verdicts: Iterable[Verdict], now: float, *, stopped: bool = False) -> CurrentHealth:

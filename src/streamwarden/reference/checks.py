@@ -16,12 +16,19 @@ _STEPS: Final = {
     ValueUnit.SECONDS: ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"), (0.001, "ms")),
 }
 
+_ESSENTIAL: Final = ", ".join(f"`{each.name}`" for each in CHECKS if each.essential)
+
 _INTRODUCTION: Final = f"""\
 # Checks
 
 A check evaluates one stream's recent measurements and gives a verdict: `OK`, `WARNING`, `CRITICAL` or `UNKNOWN`.
 `UNKNOWN` means that there is no data to judge. It is never the same as `OK`, and it neither opens nor resolves an
 incident.
+
+**The health of a stream** is the worst alarm of its checks. Without an alarm it is `OK`, or `UNKNOWN` while one of the
+essential checks has no data: {_ESSENTIAL}.
+The other checks need rows or history that a quiet or a young stream does not have; `streamwarden check NAME` shows
+them.
 
 **Several queries.** If a script starts several queries, each is judged, as `STREAM/QUERY`. Memory usage, restart loops,
 unreachable services and a dead driver are judged once, for their driver.

@@ -49,4 +49,5 @@ CHECK = Check(
     unknown=f"There is no progress report, or there are only one or two, and they are bad. {HISTORY}",
     advice="Lengthen the checkpoint interval (a longer trigger), or put the checkpoint on faster storage.",
     source="Documented target < 10 s, warning 10-30 s, critical > 30 s.",
+    essential=True,
 )

@@ -151,4 +151,5 @@ CHECK = Check(
         "again, or run `streamwarden start NAME`."
     ),
     source="Design of Streamwarden: a supervisor notices the end of a driver within seconds.",
+    essential=True,
 )

@@ -128,4 +128,5 @@ CHECK = Check(
     "executor, raise its memory or its overhead: YARN and Kubernetes kill an executor that exceeds its limit.",
     source="Documented target < 2 GB, warning 2-4 GB, critical > 4 GB; GB is 10^9 bytes. The shares of an executor's "
     "limit are Streamwarden's own: a container is killed at 100 %.",
+    essential=True,
 )

@@ -245,4 +245,5 @@ CHECK = Check(
         "window of 29 minutes. Five times two minutes are 10 minutes, after which `topic_lag` and `backlog` warn "
         "too, and the default cap of a restart's back-off."
     ),
+    essential=True,
 )

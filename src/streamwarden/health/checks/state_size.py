@@ -61,4 +61,5 @@ CHECK = Check(
         "never end: `streamwarden inspect` shows bytes by operator and partition."
     ),
     source="Documented target < 1 GB, warning 1-5 GB, critical > 5 GB; GB is 10^9 bytes.",
+    essential=True,
 )

@@ -21,9 +21,10 @@ from streamwarden.services.local.marked import MarkedProcesses
 
 FIRST_PORT: Final = 8080
 
+SCHEDULER: Final = "scheduler"
 COMPONENTS: Final = {
     # A log server would listen on every interface; the API server reads the files themselves.
-    "scheduler": ("scheduler", "--skip-serve-logs"),
+    SCHEDULER: ("scheduler", "--skip-serve-logs"),
     "triggerer": ("triggerer", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "api-server": ("api-server",),
@@ -96,7 +97,11 @@ class LocalAirflow:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Migrate the database and start the components. Raises ProcessError if the database cannot be migrated."""
+        """Migrate the database and start all components but the scheduler, whose tasks fail without the API server.
+
+        Raises:
+            ProcessError: the database cannot be migrated.
+        """
         migrate = self._run("airflow-db", ("db", "migrate"))
         try:
             status = migrate.wait(timeout=MIGRATE_WITHIN)
@@ -110,7 +115,12 @@ class LocalAirflow:
                 next_step=f"read {self.marked.log_path('airflow-db')}",
             )
         for name in COMPONENTS:
-            self._launch(name, FIRST_DELAY)
+            if name != SCHEDULER:
+                self._launch(name, FIRST_DELAY)
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler. The API server answers."""
+        self._launch(SCHEDULER, FIRST_DELAY)
 
     def restart_dead(self) -> list[Restart]:
         """Start the components again that have ended, each after its delay.

@@ -90,7 +90,23 @@ class Installation:
         """
         self.airflow.start()
         deadline = time.monotonic() + HEALTHY_WITHIN
-        while not self.is_healthy():
+        self._await(lambda: self._unhealthy() is not None, deadline)
+        self.airflow.start_scheduler()
+        self._await(self.is_healthy, deadline)
+
+    def is_healthy(self) -> bool:
+        """Whether the API server answers and every component of Airflow is healthy."""
+        return self._unhealthy() == []
+
+    def _unhealthy(self) -> list[str] | None:
+        """The components that are not healthy; None while the API server does not answer."""
+        try:
+            return self.server.unhealthy()
+        except AirflowError:
+            return None
+
+    def _await(self, condition: Callable[[], bool], deadline: float) -> None:
+        while not condition():
             for ended in self.airflow.restart_dead():
                 raise ProcessError(
                     f"Airflow's {ended.name} ended with status {ended.status} before it was healthy",
@@ -103,13 +119,6 @@ class Installation:
                     next_step="read the logs in " + str(self.marked.logs),
                 )
             time.sleep(0.5)
-
-    def is_healthy(self) -> bool:
-        """Whether the API server answers and every component of Airflow is healthy."""
-        try:
-            return not self.server.unhealthy()
-        except AirflowError:
-            return False
 
     def keep_running(self, announce: Callable[[str], None]) -> NoReturn:
         """Start each component of Airflow again that ends, until the handler of a signal raises."""

@@ -22,6 +22,12 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 MARK: Final = "STREAMWARDEN_LOCAL"
 """The variable; its value is the root folder, so that two projects do not find each other's processes."""
 
+_FOREIGN: Final = ("STREAMWARDEN_", "AIRFLOW_", "SPARK_", "PYSPARK_")
+"""Settings that may lead to another workspace, another Airflow or another Spark."""
+
+_KEPT: Final = ("STREAMWARDEN_NOTIFY_URLS", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__SECRETS__")
+"""What a person gives to the installation: where alarms go, and how to reach brokers and databases."""
+
 KILL_WITHIN: Final = 10.0
 """Seconds in which a process must be gone after SIGKILL."""
 
@@ -35,8 +41,8 @@ class MarkedProcesses:
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """This process's environment without settings for another workspace, with the mark, then `extra`."""
-        foreign = ("STREAMWARDEN_", "AIRFLOW_", "SPARK_", "PYSPARK_")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign) or "_CONN_" in name}
+        own = (name for name in os.environ if name.startswith(_KEPT) or not name.startswith(_FOREIGN))
+        kept = {name: os.environ[name] for name in own}
         # SPT_NOENV: Airflow renames its processes, by default over the environment that holds the mark.
         return {**kept, MARK: str(self.root), "SPT_NOENV": "1", "PYTHONUNBUFFERED": "1", **extra}
 

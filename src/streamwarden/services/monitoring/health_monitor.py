@@ -17,10 +17,11 @@ from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.current import silenced
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, IncidentPolicy
+from streamwarden.health.overall import overall
 from streamwarden.health.services import measurement
 from streamwarden.health.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
-from streamwarden.health.verdict import Status, Verdict, worst
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
@@ -68,8 +69,8 @@ class StreamHealth:
 
     @property
     def status(self) -> Status:
-        """The worst verdict."""
-        return worst(self.verdicts)
+        """OK if no check alarms and every essential check has data."""
+        return overall(self.verdicts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
