@@ -67,12 +67,13 @@ class FailureNotifier(StreamwardenNotifier):
 
     def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
         from streamwarden.config.loading import load_drills
-        from streamwarden.services.monitoring.drill_incidents import PREFIX, follow_drills
+        from streamwarden.health.causes import DRILL
+        from streamwarden.services.monitoring.drill_incidents import follow_drills
         from streamwarden.services.monitoring.links import Links, run_url
         from streamwarden.services.monitoring.messages import run_message
 
         ti = context["ti"]
-        if ti.dag_id.startswith(PREFIX):
+        if ti.dag_id.startswith(DRILL):
             follow_drills(space.store, *load_drills(space.project), now)
         if _is_explained(space, ti.dag_id):
             return ()

@@ -20,14 +20,11 @@ AIRFLOW: Final = "airflow"
 EVALUATION: Final = "evaluation"
 """The health evaluation itself does not run. The incident belongs to no stream: its stream is `EVERYWHERE`."""
 
-DRILL: Final = "drill"
-"""A drill of the stream failed, deviated or is overdue."""
+DRILL: Final = "drill_"
+"""A drill of the stream failed, deviated or is overdue; the drill's name follows. The drill's DAG has the same name."""
 
 EVERYWHERE: Final = "(airflow)"
 """The stream of an incident that concerns all streams. No stream can have this name."""
-
-NOT_OF_A_RUN: Final = frozenset({DRILL})
-"""Incidents that say nothing about the running stream: a stop of the stream does not resolve them."""
 
 DRIVER_DOWN: Final = "driver_down"
 PROGRESS_STALLED: Final = "progress_stalled"
@@ -44,3 +41,8 @@ NOT_RUNNING: Final = (*FAILING, SUPERVISION, DRIVER_DOWN)
 
 STANDING_STILL: Final = (*NOT_RUNNING, "query_ended", RESTART_LOOP)
 """Why nothing is committed."""
+
+
+def is_of_the_run(check: str) -> bool:
+    """Whether an incident says something about the running stream: a stop of the stream then resolves it."""
+    return not check.startswith(DRILL)

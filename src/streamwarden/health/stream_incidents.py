@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import uuid4
 
-from streamwarden.health.causes import NOT_OF_A_RUN, SUPERVISION
+from streamwarden.health.causes import SUPERVISION, is_of_the_run
 from streamwarden.health.incident import Incident, IncidentRepository
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
@@ -53,12 +53,12 @@ def close_incident(
 def silence(repository: IncidentRepository, stream: str, reason: str, now: float) -> tuple[Incident, ...]:
     """Resolve every open incident of the stream and its queries, because the stream was stopped on purpose.
 
-    Returns them. Incidents that say nothing about the running stream stay (`NOT_OF_A_RUN`). Raises StoreError.
+    Returns them. Incidents that say nothing about the running stream stay. Raises StoreError.
     """
     ended = tuple(
         resolve(each, reason, now)
         for each in repository.open()
-        if owner(each.stream) == stream and each.check not in NOT_OF_A_RUN
+        if owner(each.stream) == stream and is_of_the_run(each.check)
     )
     for incident in ended:
         repository.save(incident)

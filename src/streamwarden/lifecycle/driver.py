@@ -43,6 +43,7 @@ class ExitRecord:
         committed: whether the driver committed a batch in its life; None if not known.
         next_step: what a person should do.
         cause: code of the row of the table of causes that fitted; None: no row did, or the record is older than codes.
+        on_request: a stop was requested, and the driver was killed because its batch did not end in time.
     """
 
     kind: ExitKind
@@ -56,6 +57,12 @@ class ExitRecord:
     committed: bool | None = None
     next_step: str = ""
     cause: str | None = None
+    on_request: bool = False
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the driver ended by itself and against the will of people."""
+        return self.kind in (ExitKind.FAILED, ExitKind.KILLED) and not self.on_request
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> ExitRecord:

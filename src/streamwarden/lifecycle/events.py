@@ -88,13 +88,6 @@ def last_crash(events: Iterable[StreamEvent]) -> tuple[StreamEvent, StreamEvent 
     return crash, next(later, None)
 
 
-def crashed(driver: DriverRecord, events: Iterable[DriverEvent]) -> bool:
-    """Whether the driver ended by itself, although no stop of it was requested."""
-    if driver.exit is None or driver.exit.kind not in (ExitKind.FAILED, ExitKind.KILLED):
-        return False
-    return not (driver.exit.kind is ExitKind.KILLED and any(each.kind == STOP_REQUESTED for each in events))
-
-
 def _launch(
     driver: DriverRecord, before: DriverRecord | None, events: Mapping[str, Sequence[DriverEvent]]
 ) -> StreamEvent:
@@ -102,7 +95,7 @@ def _launch(
     if before is not None:
         mine = events.get(before.driver_id, ())
         wanted = next((each for each in mine if each.kind == STOP_REQUESTED and _is_restart(each)), None)
-        if before.exit is None or crashed(before, mine):
+        if before.exit is None or before.exit.is_failure:
             kind, why = EventKind.RESTARTED, _UNRECORDED if before.exit is None else describe(before.exit)
             after = None if before.exit is None else max(0.0, driver.launched_at - before.exit.ended_at)
         elif wanted is not None:
@@ -141,7 +134,7 @@ def _end(driver: DriverRecord, asked: Sequence[DriverEvent], replaced_at: float 
         if replaced_at is None:
             return []
         end = ExitRecord(kind=ExitKind.KILLED, ended_at=replaced_at, message=_UNRECORDED)
-    requested = end.kind is ExitKind.STOPPED or (end.kind is ExitKind.KILLED and bool(asked))
+    requested = end.kind is ExitKind.STOPPED or end.on_request
     kind = EventKind.STOPPED if requested else _ENDS[end.kind]
     event = StreamEvent(
         at=end.ended_at,

@@ -33,20 +33,19 @@ class GiveUp:
 
 Decision = Restart | GiveUp
 
-_BURNS = frozenset({ExitKind.FAILED, ExitKind.KILLED})
 _UNRECORDED = "the driver vanished and its exit was not recorded"
 
 
 def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
     """What to do after the newest driver of `history` ended.
 
-    Only FAILED and KILLED use up the budget and lengthen the back-off: the n-th failure in a row waits
-    `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a supervisor that was itself restarted
-    does not wait twice. The first failure does not wait if the stream worked until then: a batch was committed
-    since the failure before, or the query ran for `healthy_after` seconds. It counts all the same, so a crash loop
-    skips only its first wait. A driver whose query lived `healthy_after` seconds forgives every failure before it. More
-    than `budget.count` failures within `budget.per` seconds, or an exit that a restart cannot cure: the stream stays
-    down.
+    Only failures use up the budget and lengthen the back-off. A stop on request is none, even if it had to be forced.
+    The n-th failure in a row waits `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a
+    supervisor that was itself restarted does not wait twice. The first failure does not wait if the stream worked until
+    then: a batch was committed since the failure before, or the query ran for `healthy_after` seconds. It counts all
+    the same, so a crash loop skips only its first wait. A driver whose query lived `healthy_after` seconds forgives
+    every failure before it. More than `budget.count` failures within `budget.per` seconds, or an exit that a restart
+    cannot cure: the stream stays down.
 
     Args:
         history: the stream's drivers that count, in any order. What a person forgave (by starting the stream again)
@@ -56,7 +55,7 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     drivers = sorted(history, key=lambda driver: driver.launched_at)
     if not drivers or (last := drivers[-1].exit) is None:
         return Restart(after=0.0, attempt=0, reason="no driver ended before")
-    if not last.curable and last.kind in _BURNS:
+    if not last.curable and last.is_failure:
         return GiveUp(
             reason=f"a restart cannot cure this: {describe(last)}",
             next_step=last.next_step or "fix the cause, then start the stream again",
@@ -65,7 +64,7 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     if last.kind is ExitKind.FENCED:
         # Another driver writes: there is no hurry, and an immediate launch would fence that driver in turn.
         return Restart(after=max(0.0, last.ended_at + policy.initial - now), attempt=0, reason=describe(last))
-    if last.kind not in _BURNS:
+    if not last.is_failure:
         return Restart(after=0.0, attempt=0, reason=describe(last))
     lives = _lives(drivers)
     failures = _failures_in_a_row(lives, policy)
@@ -108,9 +107,6 @@ class _Life:
     started_at: float | None
     exit: ExitRecord
 
-    def is_failure(self) -> bool:
-        return self.exit.kind in _BURNS
-
     def is_healthy(self, policy: RestartPolicy) -> bool:
         """Health begins with the query: a driver that needed an hour to start was never healthy."""
         return self.started_at is not None and self.exit.ended_at - self.started_at >= policy.healthy_after
@@ -135,12 +131,12 @@ def _failures_in_a_row(lives: Sequence[_Life], policy: RestartPolicy) -> list[Ex
     for life in lives:
         if life.is_healthy(policy):
             failures.clear()
-        if life.is_failure():
+        if life.exit.is_failure:
             failures.append(life.exit)
     return failures
 
 
 def _worked(lives: Sequence[_Life], policy: RestartPolicy) -> bool:
     """Whether the stream worked between the last two failures, or until the only one."""
-    since = next((index for index in range(len(lives) - 2, -1, -1) if lives[index].is_failure()), -1)
+    since = next((index for index in range(len(lives) - 2, -1, -1) if lives[index].exit.is_failure), -1)
     return any(life.exit.committed or life.is_healthy(policy) for life in lives[since + 1 :])

@@ -215,15 +215,16 @@ def test_the_last_exit_and_the_desired_state_make_the_state(
 
 
 def test_a_crash_that_a_restart_cured_and_the_rate_of_rows_are_shown(cli: CommandLine, living: ProcessIdentity) -> None:
-    """The driver of before was killed three minutes ago. Another one, stopped on request, is no crash."""
+    """The driver of before was killed three minutes before it. Another one, stopped on request, is no crash."""
     cli.project.stream("a")
     now = time.time()
     running = driver(cli, process=living)
     with cli.store() as store:
         for number, kind in enumerate((ExitKind.STOPPED, ExitKind.KILLED)):
-            before = replace(running, driver_id=f"a-{number}", launched_at=now - 300 + number, process=None)
+            launched_at = running.launched_at - 300 + number
+            before = replace(running, driver_id=f"a-{number}", launched_at=launched_at, process=None)
             store.drivers.launched(before)
-            store.drivers.exited(before.driver_id, replace(ended(kind), ended_at=now - 180 + number))
+            store.drivers.exited(before.driver_id, replace(ended(kind), ended_at=launched_at + 120))
         for number in range(10):
             store.batches.upsert_progress("a", report(number, at=now - 100 + 10 * number, rows=30))
     stream = cli("status", "--json").json["streams"][0]

@@ -30,6 +30,13 @@ class TestBatchLongerThanTrigger:
         mine = window(report(n, top={"batchDuration": milliseconds}) for n in range(5))
         assert judge(batch_longer_than_trigger.CHECK, mine).status is status
 
+    def test_the_first_minute_of_a_driver_does_not_count(self) -> None:
+        """After a restart, batches are long for a while: that alarms no person."""
+        slow = [report(n, at=NOW - 20 + 5 * n, top={"batchDuration": 20_000}) for n in range(5)]
+        for started_at, status in [(NOW - 81, WARNING), (NOW - 59, UNKNOWN)]:
+            mine = window(slow, drivers=(driver(1, started_at - 10, started_at=started_at),))
+            assert judge(batch_longer_than_trigger.CHECK, mine).status is status
+
     @pytest.mark.parametrize(
         "trigger",
         [TriggerSpec(processing_time=None), TriggerSpec(processing_time=0.0), TriggerSpec(available_now=True)],

@@ -48,7 +48,7 @@ def test_a_real_run_is_well(backend: str) -> None:
         now=now,
         batches=window(reports).batches,
         measurements=resident([9e8] * 5, until=now),
-        drivers=(driver(1, reports[0].at - 15, started_at=reports[0].at),),
+        drivers=(driver(1, reports[0].at - 90, started_at=reports[0].at - 75),),
         driver_alive=True,
         log=log(12, 12, planned_at=reports[-1].at, committed_at=reports[-1].at + 2),
     )

@@ -56,8 +56,10 @@ def test_a_stop_names_the_person_and_the_reason_and_is_no_crash() -> None:
 
 
 def test_a_stop_that_had_to_be_forced_is_a_stop() -> None:
-    found = stream_events([driver(1, 0.0, ExitKind.KILLED, 50.0)], {"d1": [asked(1, 40.0)]})
-    assert found[-1].kind is EventKind.STOPPED
+    killed = driver(1, 0.0, ExitKind.KILLED, 50.0)
+    assert killed.exit is not None
+    forced = replace(killed, exit=replace(killed.exit, on_request=True))
+    assert stream_events([forced], {"d1": [asked(1, 40.0)]})[-1].kind is EventKind.STOPPED
 
 
 def test_a_driver_that_fails_while_it_stops_has_crashed() -> None:

@@ -139,6 +139,13 @@ def test_an_end_in_good_order_burns_nothing(kind: ExitKind) -> None:
     assert decide(history, POLICY, now=1010) == Restart(after=0, attempt=0, reason=str(kind))
 
 
+def test_a_stop_that_had_to_be_forced_burns_nothing_and_the_next_start_does_not_wait() -> None:
+    forced = driver(60, 100, ExitKind.KILLED, signal=15, on_request=True)
+    decision = decide([*failures(10, 20, 30, 40, 50), forced], POLICY, 101)
+    assert isinstance(decision, Restart)
+    assert (decision.after, decision.attempt) == (0.0, 0)
+
+
 def test_a_fenced_driver_burns_nothing_but_does_not_hurry() -> None:
     """Another holder writes: an immediate launch would only quarrel with it."""
     history = [driver(end - 1, end, ExitKind.FENCED) for end in range(1000, 1010)]

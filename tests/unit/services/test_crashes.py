@@ -8,8 +8,9 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.config.notifications import Notifications
-from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.events import STOP_REQUESTED
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.monitoring.messages import Notification
 from streamwarden.services.monitoring.notifiers import Channel
 from streamwarden.services.monitoring.watching import notify
@@ -83,6 +84,35 @@ def test_each_driver_of_a_crash_loop_is_sent_once(space: Workspace) -> None:
 def test_a_driver_that_a_person_stopped_did_not_crash(space: Workspace) -> None:
     """Neither at a batch boundary, nor by SIGKILL after the deadline of the stop."""
     stopped = replace(KILLED, kind=ExitKind.STOPPED)
-    record(space.store, driver(1, exit=stopped), driver(2, exit=KILLED), driver(3))
-    space.store.drivers.event(DriverEvent(driver_id="counted-2", at=NOW - 130, kind=STOP_REQUESTED))
+    record(space.store, driver(1, exit=stopped), driver(2, exit=replace(KILLED, on_request=True)), driver(3))
     assert sent(space) == []
+
+
+def test_a_driver_that_fails_before_its_first_commit_cures_nothing(space: Workspace) -> None:
+    """The broker was away: its query started, and ended with the same error."""
+    failed = replace(KILLED, kind=ExitKind.FAILED, committed=False)
+    record(space.store, driver(1, exit=failed), driver(2, exit=failed))
+    assert sent(space) == []
+    record(space.store, driver(3))
+    assert [message.subject for message in sent(space)] == ["crash:counted-1", "crash:counted-2"]
+
+
+def test_while_an_incident_of_the_stream_is_open_no_message_says_that_nothing_has_to_be_done(space: Workspace) -> None:
+    record(space.store, driver(1, exit=KILLED), driver(2))
+    waits = Incident(
+        incident_id="one",
+        stream="counted",
+        check="broker_unreachable",
+        status=Status.CRITICAL,
+        opened_at=NOW - 60,
+        updated_at=NOW,
+        reason="the broker does not answer",
+    )
+    space.store.incidents.save(waits)
+    assert [message.subject for message in sent(space) if message.subject.startswith("crash")] == []
+    space.store.incidents.save(replace(waits, status=Status.OK, resolved_at=NOW + 30))
+    assert "crash:counted-1" in [message.subject for message in sent(space, at=NOW + 60)]
+    drill = replace(waits, incident_id="two", check="drill_kill_counted")
+    space.store.incidents.save(drill)
+    record(space.store, driver(3, exit=KILLED), driver(4))
+    assert "crash:counted-3" in [message.subject for message in sent(space, at=NOW + 90)]

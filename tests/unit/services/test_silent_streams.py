@@ -122,9 +122,9 @@ def test_the_incident_of_a_query_of_a_stopped_stream_is_resolved(slow: OnCall) -
 def test_a_failed_drill_stays_an_incident_of_a_stopped_stream(slow: OnCall) -> None:
     """Negative control: it says nothing about the running stream."""
     slow.want(Desired.STOPPED)
-    open_incident(slow.store.incidents, "orders", "2 rows were lost", "", slow.now, check=DRILL)
+    open_incident(slow.store.incidents, "orders", "2 rows were lost", "", slow.now, check=f"{DRILL}kill_orders")
     slow.minutes(1)
-    assert [each.check for each in slow.store.incidents.open()] == [DRILL]
+    assert [each.check for each in slow.store.incidents.open()] == [f"{DRILL}kill_orders"]
 
 
 def test_a_stop_resolves_the_incidents_without_an_evaluation(slow: OnCall, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from streamwarden.health.causes import NOT_RUNNING
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.freshness import HISTORY
@@ -9,6 +11,11 @@ from streamwarden.health.series import reports
 from streamwarden.health.settle import MEMORY, judge_series
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
+from streamwarden.progress import Progress
+
+WARM_UP: Final = 60.0
+"""Seconds after the start of a query in which its batches are not judged: classes are loaded, code is compiled, and
+what arrived while no driver ran is read."""
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -18,9 +25,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(
             window, Status.OK, "each batch starts when the previous one ends: there is no trigger interval"
         )
-    found = reports(window, MEMORY)
+    found = [each for each in reports(window, MEMORY) if not _warms_up(window, each)]
     if not found:
-        return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how long a batch took")
+        reason = "no report of a batch after the first minute of its driver shows how long a batch took"
+        return CHECK.verdict(window, Status.UNKNOWN, reason)
     meant_ms = round((window.spec.trigger.real_time or 0.0) * 1000)
     # in milliseconds: a batch of exactly the interval is exactly 1
     observations = [(each.batch_id, round(max(0, each.duration_ms - meant_ms) / (trigger * 1000), 9)) for each in found]
@@ -28,6 +36,11 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     beyond = " beyond its length" if meant_ms else ""
     what = f"a batch took{beyond}, in intervals of {ValueUnit.SECONDS.show(trigger)},"
     return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)
+
+
+def _warms_up(window: Window, batch: Progress) -> bool:
+    starts = (driver.started_at for driver in window.drivers if driver.started_at is not None)
+    return any(0 <= batch.at - start < WARM_UP for start in starts)
 
 
 CHECK = Check(
@@ -42,9 +55,13 @@ CHECK = Check(
     reads=(
         "`batchDuration` (`durationMs.triggerExecution` in older reports) / the interval of the query's own trigger. "
         "In real-time mode a batch lasts `trigger.real_time` by design: the time beyond that, in which rows wait, is "
-        "divided by it."
+        "divided by it. Batches of the first minute of a driver do not count: it warms up, and reads what arrived "
+        "while no driver ran."
     ),
-    unknown=f"There is no progress report, or there are only one or two, and they are bad. {HISTORY}",
+    unknown=(
+        "There is no progress report of a batch after the first minute of its driver, or there are only one or two, "
+        f"and they are bad. {HISTORY}"
+    ),
     advice=(
         "The stream no longer keeps up with its trigger: give it more cores, fewer files or rows in each batch, or a "
         "longer trigger. `durationMs` shows which phase grew: `addBatch` is the work itself, `latestOffset` the "

@@ -7,10 +7,8 @@ from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Val
 from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.units import format_duration
-
-_BAD = (ExitKind.FAILED, ExitKind.KILLED)
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -27,7 +25,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         f"{len(ends)} drivers failed or were killed within {format_duration(limits_in_force['per'])} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
-    if last.exit is not None and last.exit.kind in _BAD and not last.exit.curable and not is_stopped(window):
+    if last.exit is not None and last.exit.is_failure and not last.exit.curable and not is_stopped(window):
         status = Status.CRITICAL
         reason = f"a restart cannot cure the cause of the driver's end: {_said(last)}"
     elif ends:
@@ -41,7 +39,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 def _died(driver: DriverRecord, window: Window) -> float:
     """When the driver failed or was killed, Unix seconds; -1 if it did not. A vanished one counts from its launch."""
     if driver.exit is not None:
-        return driver.exit.ended_at if driver.exit.kind in _BAD else -1.0
+        return driver.exit.ended_at if driver.exit.is_failure else -1.0
     replaced = driver is not window.drivers[-1]
     return driver.launched_at if replaced or window.driver_alive is False else -1.0
 
@@ -69,7 +67,8 @@ CHECK = Check(
     judges=DRIVERS,
     reads=(
         "The store's drivers that were launched or ended within the last day: those whose exit is `failed` or "
-        "`killed`, or that vanished, within `per`. Stops on request, completed runs and fenced drivers do not count. "
+        "`killed`, or that vanished, within `per`. Stops on request do not count, even if they had to be forced, and "
+        "neither do completed runs and fenced drivers. "
         "A cause that a restart cannot cure (schema changed, checkpoint damaged, configuration wrong) is CRITICAL by "
         "itself, unless people want the stream stopped."
     ),

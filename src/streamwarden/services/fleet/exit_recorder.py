@@ -13,7 +13,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import LogPosition, log_position
 from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import ProcessExit, compose
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
@@ -91,15 +91,17 @@ class ExitRecorder:
         ended = self._process_exit(folder)
         queries = self._queries(record, folder)
         positions = self._positions(record, queries, folder)
+        stop = files.read_stop(folder)
         found = compose(
             files.read_outcome(folder),
             ended,
             now=self._clock(),
-            stop=files.read_stop(folder),
+            stop=stop,
             log_tail=last_text(folder / files.LOG),
             cut_batch=_cut_batch(positions, queries, folder),
         )
-        found = replace(found, committed=_committed(positions, record.launched_at))
+        on_request = found.kind is ExitKind.KILLED and stop is not None
+        found = replace(found, committed=_committed(positions, record.launched_at), on_request=on_request)
         self._store.drivers.exited(record.driver_id, found)
         self._load_progress(record, folder)
         lease = self._store.leases.current(record.checkpoint)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.health.causes import CONFIGURATION, EVERYWHERE
+from streamwarden.health.causes import CONFIGURATION, DRILL, EVERYWHERE
 from streamwarden.health.stream_incidents import resolve
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.monitoring.drill_incidents import PREFIX as DRILL
 from streamwarden.services.monitoring.single_verdicts import keep
 
 if TYPE_CHECKING:

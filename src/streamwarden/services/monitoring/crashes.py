@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.events import crashed
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
 
 RECENT: Final = 3600.0
 """Seconds for which a cured crash is still worth a message: an evaluation that did not run for an hour misses none."""
-
-_CRASHES: Final = frozenset({ExitKind.FAILED, ExitKind.KILLED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,26 +26,27 @@ class CuredCrash:
         return max(0.0, self.restarted_at - self.exit.ended_at)
 
 
-def cured_crashes(
-    history: Sequence[DriverRecord], events_of: Callable[[str], Iterable[DriverEvent]], now: float
-) -> Iterator[CuredCrash]:
-    """The crashes of one stream after which a query started within the last `RECENT` seconds.
+def cured_crashes(history: Sequence[DriverRecord], now: float) -> Iterator[CuredCrash]:
+    """The crashes of one stream after which a query started within the last `RECENT` seconds, and did not crash too.
 
     Args:
         history: the stream's drivers, oldest first.
-        events_of: the events of a driver, by its id: a driver that was stopped by force did not crash.
     """
     for driver, following in _pairs(history):
         end, back = driver.exit, following.started_at
-        if end is None or end.kind not in _CRASHES or back is None or now - back > RECENT:
-            continue
-        if crashed(driver, events_of(driver.driver_id)):
+        if end is not None and end.is_failure and back is not None and now - back <= RECENT:
             yield CuredCrash(driver=driver, exit=end, restarted_at=back)
 
 
 def _pairs(history: Sequence[DriverRecord]) -> Iterable[tuple[DriverRecord, DriverRecord]]:
-    """Each driver with the first one after it whose query started: those between them crashed before that."""
+    """Each driver with the first one after it that worked: those between them crashed before they did."""
     for index, driver in enumerate(history):
-        following = next((each for each in history[index + 1 :] if each.started_at is not None), None)
+        following = next(filter(_worked, history[index + 1 :]), None)
         if following is not None:
             yield driver, following
+
+
+def _worked(driver: DriverRecord) -> bool:
+    """Its query started, and did not fail before its first commit."""
+    end = driver.exit
+    return driver.started_at is not None and not (end is not None and end.is_failure and end.committed is False)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.health.causes import DRILL
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.single_verdicts import keep
 from streamwarden.units import format_duration
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.drills.spec import DrillSpec
     from streamwarden.errors import ConfigError
-
-PREFIX: Final = "drill_"
-"""What the check of a drill's incident begins with; the drill's name follows."""
 
 GRACE: Final = 1800.0
 """Seconds that a scheduled drill may begin late, because other tasks of Airflow have to end first."""
@@ -56,7 +54,7 @@ def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None
 
 def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
     return Verdict(
-        stream=stream, check=PREFIX + drill, status=found.status, at=now, reason=found.reason, advice=found.advice
+        stream=stream, check=DRILL + drill, status=found.status, at=now, reason=found.reason, advice=found.advice
     )
 
 
@@ -125,8 +123,8 @@ def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping
     gone = [
         Verdict(stream=each.stream, check=each.check, status=Status.OK, at=now, reason=_GONE)
         for each in store.incidents.open()
-        if each.check.startswith(PREFIX)
-        and each.check.removeprefix(PREFIX) not in broken
+        if each.check.startswith(DRILL)
+        and each.check.removeprefix(DRILL) not in broken
         and (each.check not in verdicts or verdicts[each.check].stream != each.stream)
     ]
     keep(store, (*verdicts.values(), *gone), now)
@@ -160,4 +158,4 @@ def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | Non
     Args:
         is_paused: returns whether the DAG with this id is paused; None if that is unknown, which counts as paused.
     """
-    return {each.name: each.schedule for each in drills if each.schedule and is_paused(PREFIX + each.name) is False}
+    return {each.name: each.schedule for each in drills if each.schedule and is_paused(DRILL + each.name) is False}

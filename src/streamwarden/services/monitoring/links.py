@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from streamwarden.health.causes import EVERYWHERE
+from streamwarden.health.causes import DRILL, EVERYWHERE
 from streamwarden.lifecycle.folder import LOG
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.monitoring.drill_incidents import PREFIX as DRILL
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.errors import StreamwardenError
+from streamwarden.health.causes import DRILL
 from streamwarden.health.consequences import IncidentGroup
 from streamwarden.health.delivery import Delivery, DeliveryRepository
 from streamwarden.health.due import due, notifiable
 from streamwarden.health.verdict import Status
-from streamwarden.services.monitoring.drill_incidents import PREFIX as DRILL
 from streamwarden.services.monitoring.links import links_of
 from streamwarden.services.monitoring.messages import Notification, compose
 

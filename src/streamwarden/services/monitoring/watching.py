@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.config.notifications import Notifications, load_notifications
 from streamwarden.errors import ConfigError
-from streamwarden.health.causes import CONFIGURATION, EVERYWHERE
+from streamwarden.health.causes import CONFIGURATION, EVERYWHERE, is_of_the_run
 from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.queries import owner
 from streamwarden.services.monitoring.crashes import RECENT, cured_crashes
 from streamwarden.services.monitoring.links import stream_links
 from streamwarden.services.monitoring.messages import Notification, crash_message
@@ -114,8 +115,11 @@ def _unread(broken: ConfigError) -> Refusal:
 
 
 def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> Iterator[Notification]:
-    if not streams:
+    """Of the streams without an open incident: while one is open, something may have to be done."""
+    alarmed = {owner(each.stream) for each in store.incidents.open() if is_of_the_run(each.check)}
+    calm = [name for name in streams if name not in alarmed]
+    if not calm:
         return
-    for stream, history in store.drivers.histories(streams, now - RECENT).items():
-        for crash in cured_crashes(history, store.drivers.events, now):
+    for stream, history in store.drivers.histories(calm, now - RECENT).items():
+        for crash in cured_crashes(history, now):
             yield crash_message(crash, stream_links(airflow, stream, crash.driver))
