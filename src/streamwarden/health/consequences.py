@@ -17,8 +17,8 @@ from streamwarden.health.verdict import Status, worst_of
 from streamwarden.lifecycle.queries import owner
 
 AFTERMATH: Final = 900.0
-"""Seconds for which a consequence stays one after its cause was resolved: a stream needs some time to catch up, then ten
-evaluations without an alarm lower a status (`steady.LOWER_AFTER`) and three more resolve the incident."""
+"""Seconds for which a consequence stays one after its cause was resolved: the stream catches up, then ten evaluations
+without an alarm lower a status (`steady.LOWER_AFTER`), and three more resolve the incident."""
 
 CAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     **{check.name: check.consequence_of for check in CHECKS},

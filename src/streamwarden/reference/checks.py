@@ -52,8 +52,8 @@ stream that ran. Their verdict is `UNKNOWN`, and `driver_down` gives the cause. 
 **Causes and consequences.** One dead stream is one incident. While an incident of a cause is open for the same stream,
 the incidents of the checks that may be a consequence of it are listed inside it. They send no notification, and
 `status` does not count them. When the cause is resolved, its consequences are resolved with it if they are good again.
-A quarter of an hour later those that are still bad alarm by themselves. `supervision` is the incident of a stream that its
-supervisor left down, and `airflow` that of a component of Airflow.
+A quarter of an hour later those that are still bad alarm by themselves. `supervision` is the incident of a stream that
+its supervisor left down, and `airflow` that of a component of Airflow.
 
 **A stream that was stopped on purpose** is silent: its incidents are resolved when the stop is requested, and none is
 opened or sent until a person starts the stream.
