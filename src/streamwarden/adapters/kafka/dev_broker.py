@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from streamwarden.errors import ProcessError
+from streamwarden.errors import ProcessError, SourceError
 
 FORMAT_WITHIN: Final = 180.0
 """Seconds in which Kafka lays out an empty folder; it takes about two."""
+
+ANSWER_WITHIN: Final = 60.0
+"""Seconds in which a broker that was just started must answer; it takes about five."""
 
 _SETTINGS: Final = """\
 process.roles=broker,controller
@@ -73,3 +76,35 @@ def set_up(
             next_step="name another folder, or remove this one if its records may go",
         )
     return [*java, "kafka.Kafka", str(properties)]
+
+
+def create_topics(address: str, topics: Iterable[str], partitions: int) -> list[str]:
+    """Create those of `topics` that do not exist; returns them.
+
+    Args:
+        address: of the broker, which may still be starting.
+
+    Raises:
+        SourceError: the broker does not answer within `ANSWER_WITHIN` seconds, or refuses a topic.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it does export it
+
+    wanted = list(topics)
+    if not wanted:
+        return []
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    try:
+        known = admin.list_topics(timeout=ANSWER_WITHIN).topics
+        missing = [name for name in wanted if name not in known]
+        made = admin.create_topics([NewTopic(name, partitions) for name in missing]) if missing else {}
+        for each in made.values():
+            each.result(timeout=ANSWER_WITHIN)
+    except KafkaException as error:
+        raise SourceError(
+            f"the topics cannot be created: {error.args[0].str()}",
+            expected="names of letters, digits, dots, underscores and hyphens, and a broker that answers",
+            where=address,
+            next_step="correct the name; if the broker does not answer, read its log",
+        ) from error
+    return missing
