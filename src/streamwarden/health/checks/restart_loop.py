@@ -49,7 +49,7 @@ def _said(driver: DriverRecord) -> str:
     if end is None:
         return "vanished without a recorded exit"
     name = end.error_class or (f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}")
-    text = f"{end.kind} ({name}) {end.message}".strip()
+    text = f"{end.kind} ({name}) {end.message.partition('\n')[0]}".strip()
     return text if not end.next_step else f"{text}; next: {end.next_step}"
 
 
