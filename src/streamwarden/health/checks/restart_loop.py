@@ -49,7 +49,8 @@ def _said(driver: DriverRecord) -> str:
     if end is None:
         return "vanished without a recorded exit"
     name = end.error_class or (f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}")
-    text = f"{end.kind} ({name}) {end.message.partition('\n')[0]}".strip()
+    message, _, _ = end.message.partition("\n")  # the rest is Spark's plan
+    text = f"{end.kind} ({name}) {message}".strip()
     return text if not end.next_step else f"{text}; next: {end.next_step}"
 
 
