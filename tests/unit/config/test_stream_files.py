@@ -342,6 +342,15 @@ SCRIPT = """
 """
 
 
+def test_a_wrong_path_of_the_job_is_the_only_problem_of_a_scripts_file(project: Project) -> None:
+    """Whether the file has to declare a source and a sink depends on the job, and there is none."""
+    words = "name: words\njob: jobs/words.py\ncheckpoint: checkpoints/words\n"
+    error = project.error(project.write("config/streams/words.yaml", words))
+    assert isinstance(error, ConfigFileError)
+    assert [problem.dotted for problem in error.problems] == ["job"]
+    assert "there is no file" in str(error)
+
+
 def pair(project: Project, queries: str) -> Path:
     return project.write("config/streams/pair.yaml", SCRIPT.format(queries=queries))
 
