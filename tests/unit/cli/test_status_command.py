@@ -71,7 +71,7 @@ def living() -> Iterator[ProcessIdentity]:
 
 def test_the_last_line_says_when_the_streams_were_judged_and_by_which_process(cli: CommandLine) -> None:
     cli.project.stream("a")
-    assert "No evaluation of the streams' health is recorded" in cli("status").out
+    assert "No evaluation of all streams is recorded" in cli("status").out
     cli("check")
     assert re.search(r"Last evaluation [0-9.]+ m?s ago by `streamwarden check` on ", cli("status").out)
     last = cli("status", "--json").json["last_evaluation"]
