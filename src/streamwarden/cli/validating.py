@@ -76,7 +76,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items()) if name not in unreadable]
     wrong = [("stream", name, error) for name, error in sorted({**catalog.broken, **unreadable}.items())]
     for name, drill in sorted(drills.items()):
-        file = drill.file.removeprefix(f"{space.project}/")
+        shown = drill.file.removeprefix(f"{space.project}/")
         try:
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
@@ -88,14 +88,14 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             problem = _broken(drill.stream) if drill.stream in catalog.broken else error
-            wrong.append(("drill", name, _in_file(problem, f"{file}: stream")))
+            wrong.append(("drill", name, _in_file(problem, f"{shown}: stream")))
         except VerificationError as error:
             observed = f"no drill can judge {drill.stream}: {error.observed}"
-            wrong.append(("drill", name, _in_file(error, f"{file}: stream", observed, error.where)))
+            wrong.append(("drill", name, _in_file(error, f"{shown}: stream", observed, error.where)))
         except DrillAborted as error:
-            wrong.append(("drill", name, _in_file(error, f"{file}: fault")))
+            wrong.append(("drill", name, _in_file(error, f"{shown}: fault")))
         except CheckpointError as error:
-            wrong.append(("drill", name, _in_file(error, f"{file}: fork")))
+            wrong.append(("drill", name, _in_file(error, f"{shown}: fork")))
     wrong += [("drill", name, error) for name, error in sorted(broken.items())]
     for kind, file, load in (
         ("thresholds", THRESHOLDS, load_thresholds),
