@@ -54,7 +54,7 @@ def start(
     ] = False,
     within: UpWithin = "2 minutes",
     no_wait: NoWait = False,
-    reason: Reason = "asked on the command line",
+    reason: Reason = "no reason given",
 ) -> int:
     """Start a stream, or find its living driver: there is never a second one.
 
@@ -93,7 +93,7 @@ def _report_supervision(space: Workspace, stream: str) -> None:
 def stop(
     context: typer.Context,
     stream: StreamName,
-    reason: Reason = "asked on the command line",
+    reason: Reason = "no reason given",
     batch_deadline: BatchDeadline = None,
     term_deadline: TermDeadline = None,
 ) -> int:
@@ -113,7 +113,7 @@ def stop(
 def restart(
     context: typer.Context,
     stream: StreamName,
-    reason: Reason = "asked on the command line",
+    reason: Reason = "no reason given",
     batch_deadline: BatchDeadline = None,
     term_deadline: TermDeadline = None,
     within: UpWithin = "2 minutes",

@@ -120,7 +120,7 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("trigger: {processing_time: 5 parsecs}", "trigger.processing_time", "30s, 2 seconds, 10m"),
         ("trigger: {processing_time: -5}", "trigger.processing_time", "a duration such as"),
         ("trigger: {processing_time: true}", "trigger.processing_time", "a duration such as"),
-        ("trigger: 2s", "trigger", "expected a mapping"),
+        ("trigger: 2s", "trigger", "expected a mapping of processing_time, available_now, real_time"),
         ("trigger: {available_now: yes}", "trigger.available_now", "expected true or false"),
         ("trigger: {available_now: 1}", "trigger.available_now", "expected true or false"),
         ("state: {shuffle_partitions: 0}", "state.shuffle_partitions", "at least 1"),
