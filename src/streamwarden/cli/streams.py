@@ -100,8 +100,11 @@ def stop(
     """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
     deadlines = _maybe(batch_deadline, "--batch-deadline"), _maybe(term_deadline, "--term-deadline")
     _known(context, stream)
-    say(f"{text(stream)}: waiting for the batch boundary …")
-    seen = workspace(context).fleet.stop(
+    space = workspace(context)
+    newest = space.store.drivers.latest(stream)
+    if newest is not None and newest.exit is None:
+        say(f"{text(stream)}: waiting for the batch boundary …")
+    seen = space.fleet.stop(
         stream, requested_by=who(), reason=reason, batch_deadline=deadlines[0], term_deadline=deadlines[1]
     )
     if seen is None:
