@@ -15,7 +15,7 @@ python=$venv/bin/python
 stamp=$venv/.setup-done          # holds the fingerprint of what the environment was made from
 unfinished=$venv/.setup-unfinished # is there while packages are being written
 
-say() { printf '\033[2m[setup]\033[0m %s\n' "$*"; }
+say() { if [ -t 1 ]; then printf '\033[2m[setup]\033[0m %s\n' "$*"; else printf '[setup] %s\n' "$*"; fi; }
 die() {
     printf '[setup] %s\n' "$@" >&2
     exit 1

@@ -22,6 +22,7 @@ from summary import summary
 
 from streamwarden.drills.journal import DrillRun
 from streamwarden.errors import AirflowError, StoreError, StreamwardenError
+from streamwarden.health.verdict import Status
 from streamwarden.services.local.airflow import FIRST_PORT
 from streamwarden.services.local.installation import Installation
 from streamwarden.services.local.marked import MarkedProcesses
@@ -194,6 +195,9 @@ def _check_health(demo: Demo) -> None:
     counts = Counter(verdict.status.value for verdict in verdicts)
     words = [f"{count} {word}" for word, count in counts.most_common()]
     demo.output.line(f"health of {STREAM}: {', '.join(words)}")
+    lacking = sorted(verdict.check for verdict in verdicts if verdict.status is Status.UNKNOWN)
+    if lacking:
+        demo.output.line(f"UNKNOWN is not a failure: these checks lack data so far: {', '.join(lacking)}")
 
 
 def _kill_airflow(demo: Demo) -> None:

@@ -68,10 +68,15 @@ class ConfigFileError(ConfigError):
         else:
             listing = "".join(f"\n  - {problem}" for problem in self.problems)
             super().__init__(
-                f"{len(self.problems)} problems{listing}\n",
+                f"{len(self.problems)} problems{listing}",
                 where=file,
                 next_step="correct the file, then run `streamwarden validate`",
             )
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return super().__str__()
+        return f"{self.where}: {self.observed}\n  next: {self.next_step}"  # a line each, as the problems have
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.file, self.problems)

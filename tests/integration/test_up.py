@@ -134,6 +134,7 @@ def test_a_project_from_up_to_its_end(world: Project) -> None:
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.STOPPED
     assert MarkedProcesses(world.data, world.data).living() == []
+    assert world.store.airflow_servers.newest(since=0.0) is None, "a start after `up` must not ask for its Airflow"
     desired = world.store.stops.desired("counts")
     assert desired is None or desired.desired.value == "running"
 

@@ -38,7 +38,7 @@ def test_the_tutorial_does_what_it_says(world: Project) -> None:
     assert last == "streamwarden up"
     answers = {}
     for command in commands:
-        if command == "streamwarden check orders":
+        if command == "streamwarden check":
             until("all five batches", lambda: world.store.batches.summary("orders").batches >= 5)
         answers[command] = typed(world, command)
         assert answers[command].code == Exit.OK, (command, answers[command])

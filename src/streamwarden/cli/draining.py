@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command("drain")(drain)
 
 
-def drain(context: typer.Context, reason: Reason = "asked on the command line") -> int:
+def drain(context: typer.Context, reason: Reason = "no reason given") -> int:
     """Stop all drivers of this host at a batch boundary, before an update or a reboot.
 
     The streams stay wanted: Airflow or a supervisor starts their drivers again. Exit code 1 if one had to be killed.

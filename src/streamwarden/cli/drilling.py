@@ -174,6 +174,10 @@ def _find(space: Workspace, wanted: str | None) -> DrillRun:
     found = journals.get(wanted) if wanted is not None else None
     if found is None:
         found = next(iter(journals.recent(drill=wanted, limit=1)), None)
+    if found is None and wanted in space.drills():
+        raise ConfigError(
+            f"the drill {wanted} has not run yet", next_step=f"run it with `streamwarden drill run {wanted}`"
+        )
     if found is None:
         raise ConfigError(
             f"there is no drill run {wanted!r}, and no run of a drill of that name"

@@ -16,7 +16,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, session
 from streamwarden.cli.words import NONE, ago, number, size
-from streamwarden.errors import ConfigError
+from streamwarden.errors import CheckpointMissing, ConfigError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
 
 if TYPE_CHECKING:
@@ -62,12 +62,27 @@ def inspect(
     key = connection or named
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names in a damaged checkpoint may hold any bytes
-    report = read_checkpoint(open_path(checkpoint, key), output=None if sink is None else open_path(sink, key))
+    try:
+        report = read_checkpoint(open_path(checkpoint, key), output=None if sink is None else open_path(sink, key))
+    except CheckpointMissing as error:
+        if checkpoint == target:
+            raise
+        raise _not_yet(target, error) from error
     if json:
         as_json(report.to_dict())
     else:
         _show(report)
     return Exit.BAD if report.worst is not None and report.worst.grave else Exit.OK
+
+
+def _not_yet(stream: str, error: CheckpointMissing) -> CheckpointMissing:
+    """The error for the checkpoint of a stream, whose path is known to be right: its file names it."""
+    return CheckpointMissing(
+        f"{stream} has no checkpoint yet: none of its queries has started",
+        expected=error.expected,
+        where=error.where,
+        next_step=f"run `streamwarden start {owner(stream)}`",
+    )
 
 
 def _locate(context: typer.Context, target: str, output: str | None) -> tuple[str, str | None, str | None]:

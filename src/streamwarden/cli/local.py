@@ -13,6 +13,7 @@ from streamwarden.cli.output import say, text
 from streamwarden.cli.session import workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from streamwarden.config.loading import Catalog
@@ -62,7 +63,7 @@ def up(
             installation.end_orphans()
             installation.start()
             say(f"Airflow is up: [bold]{installation.airflow.url}[/]")
-            _announce(space.catalog(), space.project / "config" / "streams")
+            announce(space.catalog(), space.store.stops.wanted_stopped(), space.project / "config" / "streams")
             say("Ctrl-C stops Airflow, and the streams' drivers at a batch boundary")
             installation.keep_running(lambda line: say(f"[yellow]{text(line)}[/]"))
         except KeyboardInterrupt:
@@ -72,8 +73,12 @@ def up(
             _report(installation.stop())
 
 
-def _announce(catalog: Catalog, folder: Path) -> None:
-    say(f"{text(folder)}: {len(catalog.streams)} streams; unpause the DAG of a stream to start it")
+def announce(catalog: Catalog, stopped: Collection[str], folder: Path) -> None:
+    """Say what the folder holds and how to start it: unpausing does not start a stream that was stopped on purpose."""
+    count = len(catalog.streams)
+    say(f"{text(folder)}: {count} stream{'' if count == 1 else 's'}; unpause the DAG of a stream to start it")
+    for name in sorted(set(stopped).intersection(catalog.streams)):
+        say(f"{text(name)} was stopped on purpose; the DAG start_stream starts it again")
     for error in catalog.broken.values():
         say(f"[bold red]{text(error)}[/]")
 

@@ -54,7 +54,7 @@ def start(
     ] = False,
     within: UpWithin = "2 minutes",
     no_wait: NoWait = False,
-    reason: Reason = "asked on the command line",
+    reason: Reason = "no reason given",
 ) -> int:
     """Start a stream, or find its living driver: there is never a second one.
 
@@ -93,15 +93,18 @@ def _report_supervision(space: Workspace, stream: str) -> None:
 def stop(
     context: typer.Context,
     stream: StreamName,
-    reason: Reason = "asked on the command line",
+    reason: Reason = "no reason given",
     batch_deadline: BatchDeadline = None,
     term_deadline: TermDeadline = None,
 ) -> int:
     """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
     deadlines = _maybe(batch_deadline, "--batch-deadline"), _maybe(term_deadline, "--term-deadline")
     _known(context, stream)
-    say(f"{text(stream)}: waiting for the batch boundary …")
-    seen = workspace(context).fleet.stop(
+    space = workspace(context)
+    newest = space.store.drivers.latest(stream)
+    if newest is not None and newest.exit is None:
+        say(f"{text(stream)}: waiting for the batch boundary …")
+    seen = space.fleet.stop(
         stream, requested_by=who(), reason=reason, batch_deadline=deadlines[0], term_deadline=deadlines[1]
     )
     if seen is None:
@@ -113,7 +116,7 @@ def stop(
 def restart(
     context: typer.Context,
     stream: StreamName,
-    reason: Reason = "asked on the command line",
+    reason: Reason = "no reason given",
     batch_deadline: BatchDeadline = None,
     term_deadline: TermDeadline = None,
     within: UpWithin = "2 minutes",

@@ -76,6 +76,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items()) if name not in unreadable]
     wrong = [("stream", name, error) for name, error in sorted({**catalog.broken, **unreadable}.items())]
     for name, drill in sorted(drills.items()):
+        shown = drill.file.removeprefix(f"{space.project}/")
         try:
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
@@ -86,15 +87,15 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
                     require_place(stream, drill.fork.at, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:
-            observed = error.observed if drill.stream not in catalog.broken else f"{drill.stream!r} is broken"
-            wrong.append(("drill", name, _in_file(error, f"{drill.file}: stream", observed)))
+            problem = _broken(drill.stream) if drill.stream in catalog.broken else error
+            wrong.append(("drill", name, _in_file(problem, f"{shown}: stream")))
         except VerificationError as error:
             observed = f"no drill can judge {drill.stream}: {error.observed}"
-            wrong.append(("drill", name, _in_file(error, f"{drill.file}: stream", observed, error.where)))
+            wrong.append(("drill", name, _in_file(error, f"{shown}: stream", observed, error.where)))
         except DrillAborted as error:
-            wrong.append(("drill", name, _in_file(error, f"{drill.file}: fault")))
+            wrong.append(("drill", name, _in_file(error, f"{shown}: fault")))
         except CheckpointError as error:
-            wrong.append(("drill", name, _in_file(error, f"{drill.file}: fork")))
+            wrong.append(("drill", name, _in_file(error, f"{shown}: fork")))
     wrong += [("drill", name, error) for name, error in sorted(broken.items())]
     for kind, file, load in (
         ("thresholds", THRESHOLDS, load_thresholds),
@@ -114,6 +115,15 @@ def _in_file(error: StreamwardenError, where: str, observed: str = "", origin: s
     """`error` as an error of the drill's file; `origin` is the place that the error named itself."""
     expected = f"{error.expected} ({origin})" if origin else error.expected
     return ConfigError(observed or error.observed, expected=expected, where=where, next_step=error.next_step)
+
+
+def _broken(stream: str) -> ConfigError:
+    """The problem of a drill whose stream cannot be used; the stream's own error is reported beside it."""
+    return ConfigError(
+        f"the file of the stream {stream!r} is broken",
+        expected="a stream that can be used",
+        next_step=f"correct the file of {stream}, whose errors are listed with it",
+    )
 
 
 def _job_problem(spec: StreamSpec, drills: Sequence[DrillSpec]) -> ConfigError | None:

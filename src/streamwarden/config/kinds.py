@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Union
@@ -51,14 +50,22 @@ def keys_of_others(side: str, value: object) -> frozenset[str]:
 def leave_to_script(value: dict[str, Any], project: Path) -> None:
     """Set the kind `script` for the source and the sink that the file of a script leaves out: the script has its own.
 
-    A job with `build` has to declare both. A job that cannot be read is reported by the rules.
+    A job with `build` has to declare both. If there is no such job, nothing is known to be missing: the rules then
+    report the job alone.
     """
     job, missing = value.get("job"), [side for side in SIDES if side not in value]
-    if not missing or not isinstance(job, str):
-        return
-    with suppress(JobError, OSError, ValueError):
-        if not has_build(Path(resolve(job, project))):
-            value.update({side: {"kind": "script"} for side in missing})
+    if missing and isinstance(job, str) and not _builds(Path(resolve(job, project))):
+        value.update({side: {"kind": "script"} for side in missing})
+
+
+def _builds(job: Path) -> bool:
+    """Whether the job has a `build`, or may have one: a reason that may pass prevents reading it."""
+    try:
+        return has_build(job)
+    except JobError:
+        return False
+    except (OSError, ValueError):
+        return True
 
 
 def without_keys_of_others(value: Mapping[str, Any]) -> dict[str, Any]:

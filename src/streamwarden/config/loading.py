@@ -33,6 +33,9 @@ STREAMS: Final = Path("config/streams")
 DRILLS: Final = Path("config/drills")
 THRESHOLDS: Final = Path("config/thresholds.yaml")
 
+_OTHER_EXTENSIONS: Final = (".yml", ".json")
+"""Of files that were meant as configuration: each is an error."""
+
 _SET_HERE: Final = ("project", "data", "file")
 """Fields of a spec that say where it came from. A file cannot set them."""
 
@@ -48,8 +51,9 @@ class Catalog:
         """The stream, or the ConfigError of its broken file, or one that lists the streams there are."""
         if name in self.streams:
             return self.streams[name]
-        if name in self.broken:
-            raise self.broken[name]
+        for known in (name, *(f"{name}{extension}" for extension in _OTHER_EXTENSIONS)):
+            if known in self.broken:
+                raise self.broken[known]
         raise unknown("stream", name, [*self.streams, *self.broken], "`streamwarden validate` lists all files")
 
 
@@ -202,7 +206,7 @@ def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[
         )
     paths = []
     for path in sorted(home.iterdir()):
-        if path.name.startswith(".") or path.suffix not in {".yaml", ".yml", ".json"}:
+        if path.name.startswith(".") or path.suffix not in {".yaml", *_OTHER_EXTENSIONS}:
             continue
         if path.suffix == ".yaml":
             paths.append(path)

@@ -97,7 +97,7 @@ class _Words:
         if code in _WORDED:
             return _WORDED[code](self, key, detail)
         if code in _WANTED:
-            return _wrong_type(key, detail["input"], _WANTED[code])
+            return _wrong_type(key, detail["input"], self._with_keys(key, _WANTED[code]))
         refused = detail.get("ctx", {}).get("error")
         if isinstance(refused, InvalidValue):
             part = refused.key.split(".") if refused.key else ()
@@ -152,6 +152,11 @@ class _Words:
         return Problem(
             key=key, observed=f"{show(detail['input'])} is not known", allowed=str(detail["ctx"]["expected"])
         )
+
+    def _with_keys(self, key: KeyPath, wanted: str) -> str:
+        """`wanted`; of a mapping of known keys, with them."""
+        owner = self._owner(key) if wanted == "a mapping" else None
+        return f"{wanted} of {', '.join(each.name for each in fields(owner))}" if is_dataclass(owner) else wanted
 
     def _value(self, key: KeyPath) -> Any:
         value: Any = self.value

@@ -89,7 +89,7 @@ def last_round(records: Iterable[EvaluationRecord], now: float) -> LastRound:
     """The newest of `records`, as a person should see it at `now` (Unix seconds)."""
     newest = max(records, key=lambda record: record.at, default=None)
     if newest is None:
-        text = "No evaluation of the streams' health is recorded. Unpause the DAG `health` or run `streamwarden watch`."
+        text = "No evaluation of all streams is recorded. Unpause the DAG `health`, or run `streamwarden watch`."
         return LastRound(at=None, late=True, text=text)
     age = max(0.0, now - newest.at)
     text = f"Last evaluation {format_duration(age)} ago by {newest.evaluator.shown} on {newest.host}."

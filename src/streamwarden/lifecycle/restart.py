@@ -97,6 +97,8 @@ def describe(exit: ExitRecord) -> str:
     """One line: what kind of exit it was and why."""
     cause = ": ".join(part for part in (exit.error_class, exit.message.partition("\n")[0]) if part)
     how = f"{exit.kind} by signal {exit.signal}" if exit.signal is not None else str(exit.kind)
+    if cause.startswith(f"{how} "):  # `stopped by NAME: REASON` says the kind itself
+        return cause
     return f"{how} ({cause})" if cause else how
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Final
 
 from streamwarden.lint.chains import WRITER, chains
@@ -38,7 +39,7 @@ _STATE: Final = re.compile(r"^[^\S\n]*(?:#+[^\S\n]*)?State\b.*(:|$)", re.MULTILI
 def read_job(path: str, text: str) -> JobFacts:
     """What a job's text shows of its state, its sinks and its queries. Never raises: the facts name the problem."""
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text, filename=PurePath(path).name)
         module = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
         return JobFacts(
             path=path,

@@ -70,6 +70,27 @@ def test_a_run_that_is_not_there_is_reported(cli: CommandLine) -> None:
     assert "streamwarden drill list" in answer.err
 
 
+def test_a_drill_that_has_not_run_yet_is_answered_with_how_to_run_it(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", "name: kill\nstream: a\nfault: {kind: kill_driver}\n")
+    answer = cli("drill", "show", "kill")
+    assert answer.code == Exit.USAGE
+    assert "the drill kill has not run yet" in answer.err
+    assert "streamwarden drill run kill" in answer.err
+
+
+def test_a_stream_that_never_started_has_no_checkpoint_yet(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    answer = cli("inspect", "a")
+    assert answer.code == Exit.BAD
+    assert "a has no checkpoint yet: none of its queries has started" in answer.err
+    assert "run `streamwarden start a`" in answer.err
+
+
+def test_a_folder_that_is_not_there_may_be_a_wrong_path(cli: CommandLine) -> None:
+    assert "there is no such folder" in cli("inspect", str(cli.project.root / "nothing")).err
+
+
 def test_drills_are_listed_with_their_newest_runs(cli: CommandLine) -> None:
     cli.project.stream("a")
     cli.project.write("config/drills/kill.yaml", "name: kill\nstream: a\nfault: {kind: kill_driver}\n")

@@ -153,6 +153,14 @@ def test_a_driver_that_failed_in_its_first_batch_is_an_error_with_cause_and_next
     assert "is running" not in shown
 
 
+def test_a_driver_that_was_stopped_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = ExitRecord(kind=ExitKind.STOPPED, ended_at=4.0, message="stopped by ann (command line): an upgrade")
+    _, shown = report(monkeypatch, capsys, logs=position(0, 0), exit=stopped)
+    assert "a: ended after 4.0 s: stopped by ann (command line): an upgrade" in shown
+
+
 def test_a_driver_that_read_its_input_and_ended_is_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,26 @@ def test_a_drill_on_a_stream_that_is_not_there_is_reported(cli: CommandLine) -> 
     assert "kill.yaml: stream" in answer.out
 
 
+def test_a_drill_of_a_broken_stream_says_so_and_repeats_none_of_the_streams_errors(cli: CommandLine) -> None:
+    cli.project.stream("a", "color: red\n")
+    cli.project.write("config/drills/kill.yaml", DRILL.format(stream="a"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert answer.out.count("unknown key") == 1
+    assert (
+        "  config/drills/kill.yaml: stream: the file of the stream 'a' is broken; expected a stream that can be used; "
+        "next: correct the file of a, whose errors are listed with it" in answer.out
+    )
+
+
+def test_several_problems_are_a_list_and_the_next_step_is_its_last_line(cli: CommandLine) -> None:
+    cli.project.stream("b", "color: red\nshape: round\n")
+    lines = cli("validate").out.splitlines()
+    first = lines.index("  config/streams/b.yaml: 2 problems")
+    assert [line[:5] for line in lines[first + 1 : first + 4]] == ["  - l", "  - l", "  nex"]
+    assert "next: correct the file, then run `streamwarden validate`" in lines[first + 3]
+
+
 def test_a_fault_that_cannot_hit_the_stream_is_reported(cli: CommandLine) -> None:
     cli.project.stream("a")
     outage = "{kind: service_outage, outage: {service: source, down: [stop], up: [start]}}"

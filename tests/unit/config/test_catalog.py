@@ -117,6 +117,8 @@ def test_a_file_with_another_extension_is_reported_and_not_silently_left_out(pro
     catalog = project.catalog()
     assert catalog.streams == {}
     assert "rename it to a.yaml" in str(catalog.broken["a.yml"])
+    with pytest.raises(ConfigError, match=r"rename it to a\.yaml"):
+        catalog.get("a")
 
 
 def test_editor_leftovers_and_notes_are_no_streams(project: Project) -> None:

@@ -120,7 +120,7 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("trigger: {processing_time: 5 parsecs}", "trigger.processing_time", "30s, 2 seconds, 10m"),
         ("trigger: {processing_time: -5}", "trigger.processing_time", "a duration such as"),
         ("trigger: {processing_time: true}", "trigger.processing_time", "a duration such as"),
-        ("trigger: 2s", "trigger", "expected a mapping"),
+        ("trigger: 2s", "trigger", "expected a mapping of processing_time, available_now, real_time"),
         ("trigger: {available_now: yes}", "trigger.available_now", "expected true or false"),
         ("trigger: {available_now: 1}", "trigger.available_now", "expected true or false"),
         ("state: {shuffle_partitions: 0}", "state.shuffle_partitions", "at least 1"),
@@ -340,6 +340,15 @@ SCRIPT = """
     checkpoint: checkpoints/pair
     queries: {queries}
 """
+
+
+def test_a_wrong_path_of_the_job_is_the_only_problem_of_a_scripts_file(project: Project) -> None:
+    """Whether the file has to declare a source and a sink depends on the job, and there is none."""
+    words = "name: words\njob: jobs/words.py\ncheckpoint: checkpoints/words\n"
+    error = project.error(project.write("config/streams/words.yaml", words))
+    assert isinstance(error, ConfigFileError)
+    assert [problem.dotted for problem in error.problems] == ["job"]
+    assert "there is no file" in str(error)
 
 
 def pair(project: Project, queries: str) -> Path:

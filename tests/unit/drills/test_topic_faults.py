@@ -148,7 +148,7 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("names_reason", False, "the driver's exit: it names another cause, or none: the driver's exit was failed"),
+        ("names_reason", False, "the driver's exit: it names another cause, or none: the driver failed"),
         ("curable", True, "supervision: it would start the stream again"),
         ("counts_wrong", 1, "the check input_lost: it reports"),
         ("check_status", Status.OK, "the check input_lost: it is OK"),

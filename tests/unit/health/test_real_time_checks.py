@@ -40,7 +40,7 @@ def running(committed: float, since: float | None, *, batches: int = 20, millise
 def test_a_batch_is_judged_by_what_it_takes_beyond_its_length(milliseconds: int, status: Status) -> None:
     verdict = judge(batch_longer_than_trigger.CHECK, running(1, None, milliseconds=milliseconds))
     assert verdict.status is status
-    assert "beyond its length, in intervals of 30 s" in verdict.reason
+    assert "beyond its length, in intervals of 30 s, is" in verdict.reason
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(29, OK), (150, OK), (153, WARNING), (457, CRITICAL)])

@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 from streamwarden.lint.facts import Bound, OperatorKind
+from streamwarden.lint.job_reader import read_job
 from support.lint import built, job
 
 
@@ -33,6 +34,10 @@ def test_a_job_that_cannot_be_parsed_raises_nothing(text: str) -> None:
     read = job(text)
     assert (read.parsed, read.operators, read.queries) == (False, (), None)
     assert "cannot be parsed" in read.problem
+
+
+def test_the_problem_of_a_text_that_is_not_python_names_the_file_and_the_line() -> None:
+    assert read_job("/p/jobs/words.py", "x = 1\ny = (1").problem.endswith("'(' was never closed (words.py, line 2)")
 
 
 def test_an_expression_of_hundreds_of_terms_is_python_and_its_queries_are_not_counted() -> None:

@@ -161,7 +161,7 @@ CASES = {
         "SW102",
         facts(of=spec(state=StateSpec(backend=Backend.HDFS)), plan=None),
         facts(of=spec(state=StateSpec(backend=Backend.HDFS))),
-        "is not known without the plan",
+        "is not known without `lint --plan`",
         Severity.UNKNOWN,
     ),
     "no batches without data, and an unknown bound": Case(

@@ -43,6 +43,13 @@ def test_an_installation_that_went_away_is_not_asked(store: Store, airflow: Airf
     assert start(store) is None
 
 
+def test_an_installation_that_was_ended_on_purpose_is_not_asked(store: Store, airflow: AirflowApi) -> None:
+    store.airflow_servers.seen(airflow.url, NOW)
+    store.airflow_servers.forget(airflow.url)
+    assert start(store) is None
+    assert airflow.paused == {DAG: True}
+
+
 def test_the_paused_dag_of_the_stream_is_unpaused(store: Store, airflow: AirflowApi) -> None:
     """The newest installation counts: an older one on this store was moved."""
     store.airflow_servers.seen("http://127.0.0.1:9", NOW - 60)

@@ -28,3 +28,9 @@ class SqlAirflowServerRepository:
             .limit(1)
         )
         return self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
+
+    def forget(self, url: str) -> None:
+        """Record that this API server was ended on purpose, so that no command asks it."""
+        self._database.write(
+            lambda connection: connection.execute(airflow_servers.delete().where(airflow_servers.c.url == url))
+        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
 from streamwarden.drills.journal import DrillStep
@@ -113,13 +115,22 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
     )
 
 
+_ENDED: Final[Mapping[ExitKind, str]] = {
+    ExitKind.STOPPED: "ended at a batch boundary",
+    ExitKind.COMPLETED: "completed",
+    ExitKind.FAILED: "failed",
+    ExitKind.FENCED: "ended because another driver replaced it",
+    ExitKind.KILLED: "was killed",
+}
+
+
 def describe(view: DriverView) -> str:
-    """`exit failed (SOME_CLASS): message` or `still alive`, in one line."""
+    """`the driver failed (SOME_CLASS): message` or `the driver is still alive`, in one line."""
     if view.exit is None:
         return "the driver is still alive" if view.alive else "the driver is gone and has no exit record"
     error = f" ({view.exit.error_class})" if view.exit.error_class else ""
     message = f": {view.exit.message}" if view.exit.message else ""
-    return f"the driver's exit was {view.exit.kind.value}{error}{message}"
+    return f"the driver {_ENDED[view.exit.kind]}{error}{message}"
 
 
 def may_start_again(context: StepContext, view: DriverView) -> bool:

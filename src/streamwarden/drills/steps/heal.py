@@ -28,7 +28,8 @@ def heal(context: StepContext) -> StepResult:
         raise
     except StreamwardenError as error:
         return _unclean(context, "; ".join(filter(None, (left, str(error)))))
-    message = f"driver ended: {ended or 'none was left'}; removed: {', '.join(removed) or 'nothing'}"
+    ending = f"the driver {ended} was ended" if ended else "no driver was left to end"
+    message = f"{ending}; removed: {', '.join(removed) or 'nothing'}"
     if left is not None:
         return _unclean(context, f"{left}; {message}")
     recorder.put(healing=Healing(clean=True, message=message, kept=keep, removed=tuple(removed)))

@@ -76,11 +76,11 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     context.fault.require(spec.stream, context.ports.forks.declared(spec.stream, feed), spec.fault)
     fork = context.ports.forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed)
     context.recorder.put(fork=fork)
-    start = "nothing" if fork.batch is None else f"batch {fork.batch}"
+    start = "from the beginning" if fork.batch is None else f"after batch {fork.batch}"
     context.recorder.note(
         DrillStep.STEADY_STATE,
         "forked",
-        f"{fork.stream} was made from {fork.origin}; it starts after {start} and has "
+        f"{fork.stream} was made from {fork.origin}; it starts {start} and has "
         f"{fork.unseen:,} input {fork.what}s to read{fork.own_topic}",
         batch=fork.batch,
         unseen=fork.unseen,

@@ -34,7 +34,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     observations = [(each.batch_id, round(max(0, each.duration_ms - meant_ms) / (trigger * 1000), 9)) for each in found]
     evidence: dict[str, object] = {"trigger_s": trigger, "latest_batch_ms": found[-1].duration_ms}
     beyond = " beyond its length" if meant_ms else ""
-    what = f"a batch took{beyond}, in intervals of {ValueUnit.SECONDS.show(trigger)},"
+    what = f"the time of a batch{beyond}, in intervals of {ValueUnit.SECONDS.show(trigger)}, is"
     return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)
 
 

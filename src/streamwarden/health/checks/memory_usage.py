@@ -31,9 +31,9 @@ def _driver(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.UNKNOWN, _why_not(window))
     state = _state_in_driver(window)
     observations = [(each.at, max(0.0, each.value - state)) for each in measured(window, "resident_bytes", MEMORY)]
-    what = f"resident memory without state ({format_size(state)})"
+    what = f"resident memory without state ({format_size(state)}) is"
     if has_executors(window.spec):
-        what = "the driver's resident memory"
+        what = "the driver's resident memory is"
     evidence: dict[str, object] = {"resident_bytes": newest.value, "state_memory_bytes": state, "source": newest.source}
     return judge_series(CHECK, window, thresholds, observations, what=what, where="at", evidence=evidence, lasting=True)
 

@@ -23,15 +23,15 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     sizes = live_state(window)
     directory = latest_measured(window, "state_dir_bytes")
     evidence: dict[str, object] = {"operators": len(found[-1].operators)}
-    what = "live state"
+    what = "live state is"
     if directory is not None:
         evidence["state_dir_bytes"] = directory.value
         if _never_flushed(found):
             # RocksDB reports 0 until its first flush in this run; the restored SST files are in the directory
             sizes = [(batch, max(size, int(directory.value))) for batch, size in sizes]
-            what = "state (RocksDB has not flushed yet, so these are all bytes under state/)"
+            what = "state (RocksDB has not flushed yet, so these are all bytes under state/) is"
         else:
-            what = f"live state (with kept versions {format_size(directory.value)} under state/)"
+            what = f"live state (with kept versions {format_size(directory.value)} under state/) is"
     return judge_series(CHECK, window, thresholds, sizes[-MEMORY:], what=what, evidence=evidence, lasting=True)
 
 

@@ -51,7 +51,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
             )
             yield RULE.finding(facts, observed, each.origin, each.where)
         if not facts.all_known:
-            observed = "whether the state grows without end, or needs RocksDB, is not known without the plan (`--plan`)"
+            observed = "whether the state grows without end, or needs RocksDB, is not known without `lint --plan`"
             yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, where)
     elif backend is Backend.ROCKSDB:
         yield from _rocksdb(facts, remote)

@@ -34,7 +34,7 @@ def _unread(facts: Facts) -> str:
     calls = ", ".join(f"{each.name} ({each.where})" for each in facts.job.operators) or "no method that keeps state"
     return (
         f"what state the job keeps, and what bounds it, is not known: its text calls {calls}, and only the logical "
-        "plan (`--plan`) or the checkpoint of a query that has run shows more"
+        "plan (`lint --plan`) or the checkpoint of a query that has run shows more"
     )
 
 

@@ -138,7 +138,9 @@ class Installation:
         mine = {each.pid for each in self.marked.living()}
         started = [name for name in self._streams() if self._driver_pid(name) in mine]
         try:
-            return drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
+            ended = drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
+            self._store.airflow_servers.forget(self.airflow.url)
+            return ended
         finally:
             self.marked.stop(patience=5.0)
 
