@@ -34,9 +34,16 @@ FLIGHTS = 120_000
 """A drill is judged over at least 100,000."""
 LONG = 300.0
 """Seconds after which a condition counts as never fulfilled on a busy machine."""
-PAGE = {"width": 1024, "height": 560}
-SCALE = 1.25
-"""The pictures are 1280 pixels wide, and their text is larger than on a page of that width."""
+THRESHOLDS = """
+state_growth: {least_history: 1 m, warning: 1 h, critical: 1 m}
+batch_longer_than_trigger: {warning: 100, critical: 1000}
+"""
+"""The streams live for minutes and get half a year of flights at once. With thresholds for production they would be
+unknown for a quarter of an hour, and then warn of batches that are longer than their trigger."""
+WIDTH = 1280
+GRID = 430
+"""Pixels from the left to the line between the grid and the page of a run; ten runs need 70 more."""
+MARGIN = 16
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +57,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         copy = project / "config" / f"{name}.yaml"
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / "config" / f"{name}.yaml", copy)
-    # A forecast needs a quarter of an hour. Until then a stream is not healthy but unknown.
-    (project / "config" / "thresholds.yaml").write_text("state_growth: {least_history: 1 m}\n")
+    (project / "config" / "thresholds.yaml").write_text(THRESHOLDS)
     space = Workspace.open(project, root / "data", environ={})
     replay(root / "data" / "input" / "flights", limit=FLIGHTS)
     yield space
@@ -76,7 +82,7 @@ def airflow(space: Workspace) -> Iterator[Airflow]:
 
 @pytest.fixture
 def page(browser: Browser, airflow: Airflow) -> Page:
-    page = browser.new_page(viewport=PAGE, device_scale_factor=SCALE, color_scheme="light")
+    page = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
     page.goto(airflow.url)
     return page
 
@@ -103,7 +109,7 @@ def test_a_stream_that_was_stopped_and_restarted(airflow: Airflow, space: Worksp
     _open_run(page, airflow, dag_id)
     expect(page.get_by_text(newest).first).to_be_visible()
     expect(page.get_by_text("Deferred").first).to_be_visible()
-    _take(page, album / "stream.png", height=500)
+    _take(page, album / "stream.png")
 
 
 def test_the_steps_of_a_drill(airflow: Airflow, page: Page, album: Path) -> None:
@@ -113,7 +119,7 @@ def test_the_steps_of_a_drill(airflow: Airflow, page: Page, album: Path) -> None
     assert ended == "success"
     _open_run(page, airflow, dag_id)
     expect(page.get_by_text("Success")).to_have_count(7)
-    _take(page, album / "drill.png", height=560)
+    _take(page, album / "drill.png")
 
 
 def test_the_report_of_a_drill(airflow: Airflow, space: Workspace, page: Page, album: Path) -> None:
@@ -121,9 +127,7 @@ def test_the_report_of_a_drill(airflow: Airflow, space: Workspace, page: Page, a
     (run,) = space.store.journals.recent(drill=DRILL, limit=1)
     page.goto(f"{airflow.url}/streamwarden/drills/{run.run_id}")
     expect(page.get_by_text("PASSED")).to_be_visible()
-    journal = page.locator("tr", has=page.get_by_role("rowheader", name="journal", exact=True)).bounding_box()
-    assert journal is not None
-    _take(page, album / "report.png", height=journal["y"])
+    _take(page, album / "report.png", last="healing")
 
 
 def test_the_health_of_all_streams(airflow: Airflow, space: Workspace, page: Page, album: Path) -> None:
@@ -133,11 +137,10 @@ def test_the_health_of_all_streams(airflow: Airflow, space: Workspace, page: Pag
     airflow.pause(f"stream_{ROTATIONS}", True)
     _kill(driver)
     wait_for("a run that shows it", lambda: _ended(airflow, "health") == "failed", timeout=LONG)
-    airflow.pause("health", True)
-    _open_run(page, airflow, "health")
+    _open_run(page, airflow, "health", grid=GRID + 70)
     for label in (ROTATIONS, "2 streams: healthy", "2 streams: not judged"):
         expect(page.get_by_text(label).first).to_be_visible()
-    _take(page, album / "health.png", height=560)
+    _take(page, album / "health.png")
 
 
 def _has_read_all(space: Workspace, stream: str) -> bool:
@@ -172,7 +175,7 @@ def _kill(driver: DriverRecord) -> None:
     os.killpg(driver.process.pid, signal.SIGKILL)
 
 
-def _open_run(page: Page, airflow: Airflow, dag_id: str) -> None:
+def _open_run(page: Page, airflow: Airflow, dag_id: str, *, grid: int = GRID) -> None:
     """The newest run of a DAG, with room for its grid."""
     page.goto(f"{airflow.url}/dags/{dag_id}/runs/{airflow.runs(dag_id)[0]['dag_run_id']}")
     expect(page.get_by_text("Task Instances").last).to_be_visible()
@@ -181,12 +184,15 @@ def _open_run(page: Page, airflow: Airflow, dag_id: str) -> None:
     x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 3
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(300, y, steps=5)
+    page.mouse.move(grid, y, steps=5)
     page.mouse.up()
-    page.mouse.move(600, 10)  # nothing is highlighted
+    page.mouse.move(WIDTH / 2, 10)  # nothing is highlighted
 
 
-def _take(page: Page, path: Path, *, height: float) -> None:
-    """The upper part of the page, in CSS pixels."""
+def _take(page: Page, path: Path, *, last: str = "") -> None:
+    """The page from its top to the last row with this text."""
     page.wait_for_load_state("networkidle")
-    page.screenshot(path=path, full_page=True, clip={"x": 0, "y": 0, "width": PAGE["width"], "height": height})
+    row = page.get_by_role("row").filter(visible=True, has_text=last).last.bounding_box()
+    assert row is not None
+    height = row["y"] + row["height"] + (0 if last else MARGIN)
+    page.screenshot(path=path, full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": height})
