@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-unit test-nightly lint types layers docs bench lock clean
+.PHONY: help setup setup-tests demo test test-unit test-nightly lint types layers docs pictures bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,6 +46,9 @@ layers: setup ## dependencies point one way
 
 docs: setup ## write the reference pages from the code
 	@$(BIN)/python -m streamwarden.reference
+
+pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (8 min)
+	@$(BIN)/python -m pytest tests/browser --pictures docs/images
 
 bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
 	@for run in benchmarks/*/run.py; do echo "== $$run"; $(BIN)/python $$run || exit; done

@@ -27,6 +27,11 @@ settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `mak
 settings.load_profile("thorough")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of these tests. pytest reads them here alone, and from no folder below."""
+    parser.addoption("--pictures", metavar="FOLDER", type=Path, help="take the pictures of the documentation again")
+
+
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
     """No test redacts what another one read as a secret."""

@@ -7,21 +7,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(400)]
 
 DAGS = ("stream_flight_departures", "health", "drill_kill_driver", "drill_controlled_restart")
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
-PATIENCE = 60_000
-"""Milliseconds for a page of a busy machine to show what it should."""
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +35,10 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
 
 
 @pytest.fixture
-def page(airflow: Airflow) -> Iterator[Page]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert chromium, "no Chromium on this machine; install it with: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
-        try:
-            page = browser.new_page(viewport={"width": 1400, "height": 900})
-            page.set_default_timeout(PATIENCE)
-            expect.set_options(timeout=PATIENCE)
-            page.goto(airflow.url)  # the demo's login: none
-            yield page
-        finally:
-            browser.close()
+def page(airflow: Airflow, browser: Browser) -> Page:
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(airflow.url)  # the demo's login: none
+    return page
 
 
 def test_the_list_of_dags_shows_streams_health_and_drills(airflow: Airflow, page: Page, tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""A page of Debian's Chromium, and the pictures of the documentation, which are taken only when they are asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
+PATIENCE = 60_000
+"""Milliseconds for a page of a busy machine to show what it should."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without `--pictures` the file that takes them is not collected."""
+    wanted = config.getoption("--pictures") is not None
+    return True if collection_path.name == "test_pictures.py" and not wanted else None
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert chromium, "no Chromium on this machine; install it with: apt-get install chromium"
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
+        try:
+            yield browser
+        finally:
+            browser.close()
