@@ -137,6 +137,7 @@ def installed(root: Path, server: PostgreSQL, spark: Cluster, stack: ExitStack) 
         **declared,
         **own_ports,
         "PATH": f"{Path(sys.executable).parent}:{inherited['PATH']}",
+        "JDK_JAVA_OPTIONS": airflow.env["JDK_JAVA_OPTIONS"],
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(airflow.port),
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": "127.0.0.1",

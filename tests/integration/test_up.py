@@ -38,7 +38,10 @@ sink: {path: output/counts}
 checkpoint: checkpoints/counts
 trigger: {processing_time: 200 ms}
 state: {shuffle_partitions: 1}
-spark: {master: "local[1]", driver_memory: 700 MiB}
+spark:
+  master: "local[1]"
+  driver_memory: 700 MiB
+  conf: {spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
 """
 
 

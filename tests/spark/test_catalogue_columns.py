@@ -14,6 +14,7 @@ from streamwarden.spark.jobs import load_build
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.oracle import RateFacts, RunFacts
 from support.catalogue import STREAMS, stream
+from support.drivers import quick
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +25,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     scratch = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder
-    conf = spark_conf(stream("flight_departures")) | {"spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    own = {**quick(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    conf = spark_conf(stream("flight_departures")) | own
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -14,6 +14,7 @@ from streamwarden.adapters.connections import variable
 from streamwarden.adapters.jvm import maven
 from streamwarden.lifecycle.causes import LOST_INPUT, RESTORE
 from support import sink_failures
+from support.drivers import quick_options
 from support.kafka_broker import broker
 from support.postgres_server import running
 
@@ -40,6 +41,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         environment = {
             variable("events"): kafka.connection,
             variable("warehouse"): database.connection("causes"),
+            "JDK_JAVA_OPTIONS": quick_options(),
         }
         jars = [str(jar) for jar in maven.jars(maven.KAFKA)]
         root = tmp_path_factory.mktemp("causes")

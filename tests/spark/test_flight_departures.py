@@ -29,6 +29,7 @@ from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
+from support.drivers import quick
 from support.forged_output import copied
 
 pytestmark = pytest.mark.spark
@@ -79,9 +80,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     scratch = tmp_path_factory.mktemp("spark")
     conf = spark_conf(stream(scratch, max_files=1)) | {
+        **quick(scratch),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch}",
     }
     builder = SparkSession.builder
     for key, value in conf.items():

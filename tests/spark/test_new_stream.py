@@ -12,7 +12,7 @@ import pytest
 from streamwarden.cli.exits import Exit
 from support.airflow_harness import REPOSITORY
 from support.command_line import Answer, in_shell
-from support.drivers import Project, project, until
+from support.drivers import QUICK, Project, project, until
 from support.guides import Page
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
@@ -21,7 +21,8 @@ PAGE = Page((REPOSITORY / "docs" / "tutorial" / "first-stream.md").read_text())
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Project]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", QUICK["spark.driver.extraJavaOptions"])
     with project(tmp_path) as made:
         yield made
 

@@ -11,6 +11,7 @@ import pytest
 
 from streamwarden.adapters.jvm import maven
 from support import away_services
+from support.drivers import quick_options
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +28,9 @@ SERVICES = (
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     jars = [str(jar) for pom in (maven.KAFKA, maven.S3) for jar in maven.resolve(pom)]
-    return away_services.run(tmp_path_factory.mktemp("away"), jars)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", quick_options())
+        return away_services.run(tmp_path_factory.mktemp("away"), jars)
 
 
 @pytest.mark.parametrize("service", SERVICES)

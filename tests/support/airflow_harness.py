@@ -154,12 +154,13 @@ class Airflow:
         wait_for("the API server", self.answers, timeout=240, explain=lambda: self.tail("api-server"))
 
     def down(self) -> None:
-        """Stop every component, then end what the killed ones left (a killed scheduler's workers live on)."""
-        for component in reversed(COMPONENTS):
-            self.stop(component)
+        """SIGKILL to every process of every component: nothing is read from this installation any more."""
         for session in self._sessions:
-            for pid in session_members(session):
-                _kill(pid)
+            while members := session_members(session):
+                for pid in members:
+                    _kill(pid)
+        for process in self.processes.values():
+            process.wait(timeout=10)
 
     def answers(self) -> bool:
         try:

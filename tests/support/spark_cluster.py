@@ -21,6 +21,7 @@ import psutil
 
 from streamwarden.adapters.jvm.java import find_java
 from support.airflow_harness import free_port
+from support.drivers import quick_options
 
 STARTS_WITHIN = 90.0
 MASTER = "org.apache.spark.deploy.master.Master"
@@ -133,6 +134,7 @@ def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[by
         "PATH": f"{programs}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "JDK_JAVA_OPTIONS": quick_options(),  # a worker's executors inherit it
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
     command = [str(programs / "spark-class"), *arguments]

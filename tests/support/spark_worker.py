@@ -29,10 +29,12 @@ class SparkWorker:
     """One session. Requests are answered in order; `start` returns at once, so that a query runs meanwhile."""
 
     def __init__(self, scratch: Path, conf: Mapping[str, str] | None = None) -> None:
+        from support.drivers import quick  # this file run as a script has no package `support`
+
         scratch.mkdir(parents=True, exist_ok=True)
         self._log = (scratch / "worker.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(scratch), json.dumps(dict(conf or {}))],
+            [sys.executable, __file__, str(scratch), json.dumps({**quick(scratch), **(conf or {})})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -112,7 +114,6 @@ def _serve(scratch: Path, conf: Mapping[str, str]) -> None:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch}",
         **conf,
     }
     builder = SparkSession.builder.master("local[2]").appName("spark_worker")

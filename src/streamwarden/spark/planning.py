@@ -16,6 +16,7 @@ if __name__ == "__main__":
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.config.loading import spec_from_dict
+from streamwarden.spark.arguments import without_numpy
 from streamwarden.spark.jobs import load_build
 
 
@@ -24,6 +25,7 @@ def main(folder: Path) -> None:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    without_numpy()
     spec = spec_from_dict(json.loads((folder / "spec.json").read_text(encoding="utf-8")))
     spark = SparkSession.builder.getOrCreate()
     try:

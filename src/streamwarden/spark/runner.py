@@ -34,6 +34,7 @@ from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
 from streamwarden.spark import failures
+from streamwarden.spark.arguments import without_numpy
 from streamwarden.spark.cluster_manager import what_is_away
 from streamwarden.spark.control import Control, Ending, Reason
 from streamwarden.spark.executors import ExecutorWatch
@@ -124,6 +125,7 @@ class Runner:
         """Run the driver to its end; returns the exit code."""
         error: BaseException | None = None
         try:
+            without_numpy()
             self._link.bind()
             self._roster.learn(self._link.known_queries())
             self._link.start()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from streamwarden.errors import ProcessError
+
+QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of a JVM that lives for seconds: it compiles cheaply, and collects on one thread."""
 
 
 def spark_home() -> Path:
@@ -25,11 +29,14 @@ def spark_home() -> Path:
 
 
 def spark_environment(java_home: Path) -> dict[str, str]:
-    """This process's environment, with that Spark, this Java and this interpreter. Raises as `spark_home` does."""
+    """This process's environment, with that Spark, this Java and this interpreter. Raises as `spark_home` does.
+
+    Spark's launcher is a separate JVM that runs for a second, so it gets `QUICK` unless the environment has options.
+    """
     own = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    return {**os.environ, **own}
+    return {"SPARK_LAUNCHER_OPTS": " ".join(QUICK), **os.environ, **own}

@@ -10,7 +10,7 @@ from typing import Final
 
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
+from streamwarden.adapters.jvm.spark_home import QUICK, spark_environment, spark_home
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
@@ -58,7 +58,7 @@ def logical_plan(spec: StreamSpec) -> str:
 
 def _command(spec: StreamSpec, folder: Path, java: Path) -> list[str]:
     archive = class_archive.find(java)
-    flags = ["-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={folder}"]
+    flags = [*QUICK, f"-Djava.io.tmpdir={folder}"]
     flags += class_archive.flags(archive) if archive is not None else ()
     conf = spark_conf(spec) | {
         "spark.master": "local[1]",

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
+from streamwarden.adapters.jvm.spark_home import QUICK, spark_environment, spark_home
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
 from streamwarden.sinks.parquet import ParquetSink
@@ -29,9 +29,6 @@ MAKING_TIMEOUT: Final = 600.0
 
 _SILENT: Final = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 """The JVM lists the thousands of classes that it leaves out, and each start that cannot use the archive: no news."""
-
-_QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""How the JVM compiles and collects in the minute it takes to make the archive; those that use it do as they like."""
 
 
 def find(java_home: Path) -> Path | None:
@@ -126,7 +123,7 @@ def _command(folder: Path, archive: Path) -> list[str]:
         state=StateSpec(shuffle_partitions=1),
         spark=SparkSpec(master="local[2]", driver_memory=700 * 2**20),
     )
-    flags = " ".join([f"-XX:ArchiveClassesAtExit={archive}", *_SILENT, *_QUICK, f"-Djava.io.tmpdir={folder}"])
+    flags = " ".join([f"-XX:ArchiveClassesAtExit={archive}", *_SILENT, *QUICK, f"-Djava.io.tmpdir={folder}"])
     conf = spark_conf(spec) | {
         "spark.driver.extraJavaOptions": flags,
         "spark.local.dir": str(folder),

@@ -15,7 +15,7 @@ from streamwarden import disk
 from streamwarden.adapters.connections import PREFIX, remember_all, variable
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import spark_home
+from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
 from streamwarden.adapters.storage import object_stores
 from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import folder as files
@@ -64,7 +64,7 @@ def driver_environment(
     merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
     merged["PYTHONUNBUFFERED"] = "1"
     # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
-    merged.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    merged.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK))
     remember_all(merged)
     merged |= listening_environment(spec.spark, merged)
     if own_spark:
