@@ -67,10 +67,13 @@ def ask_broker(name: str, within: float) -> Answer:
     """Ask for the cluster's brokers, which costs the same for any number of topics. Raises ConfigError."""
     from confluent_kafka import KafkaError, KafkaException
 
-    from streamwarden.adapters.kafka.brokers import client_settings, reader
+    from streamwarden.adapters.kafka.brokers import client_settings, reader, unreachable
 
     known = connection(name)
     address = client_settings(known)["bootstrap.servers"]
+    refused_by = unreachable(known)
+    if refused_by is not None:
+        return _answer(Service.BROKER, name, address, False, refused_by)
     seen: list[KafkaError] = []
     client = reader(known, "reach", error_cb=seen.append)
     try:
