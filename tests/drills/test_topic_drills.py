@@ -78,7 +78,7 @@ def drilled(kafka: Broker, root: Path, kind: FaultKind, options: str = "{}") -> 
     source = SOURCE.replace("{options}", options.replace("{", "{{").replace("}", "}}"))
     with (
         nothing_of_the_streams_changes(kafka),
-        drill_project(root, inputs=root, fault=kind, batches=14, min_records=5_000, source=source) as workspace,
+        drill_project(root, inputs=root, fault=kind, batches=8, min_records=5_000, source=source) as workspace,
     ):
         run = run_drill(workspace)
         assert run.facts["heal"]["clean"], run.facts["heal"]
