@@ -71,12 +71,12 @@ def ask_broker(name: str, within: float) -> Answer:
 
     known = connection(name)
     address = client_settings(known)["bootstrap.servers"]
-    refused_by = unreachable(known)
-    if refused_by is not None:
-        return _answer(Service.BROKER, name, address, False, refused_by)
     seen: list[KafkaError] = []
-    client = reader(known, "reach", error_cb=seen.append)
+    client = reader(known, "reach", error_cb=seen.append)  # settings that it refuses come before a broker that is down
     try:
+        down = unreachable(known)
+        if down is not None:
+            return _answer(Service.BROKER, name, address, False, down)
         client.list_topics("__consumer_offsets", timeout=within)
     except KafkaException as error:
         client.poll(
