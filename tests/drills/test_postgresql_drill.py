@@ -58,14 +58,13 @@ def assert_exactly_once(run: DrillRun, records: int) -> None:
 
 
 def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_path: Path) -> None:
-    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    replay(tmp_path / "flights", rows_per_file=400, limit=FEW)
     with drill_project(
         tmp_path,
         inputs=tmp_path / "flights",
         fault=FaultKind.KILL_AFTER_DATABASE_COMMIT,
         attempts=3,
         job="writes_unguarded",
-        batches=12,
         min_records=FEW - 2000,
         sink=TABLE.format(""),
     ) as workspace:
