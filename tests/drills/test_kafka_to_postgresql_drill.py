@@ -13,11 +13,13 @@ import pytest
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import FaultKind
+from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.services.replay.topic import replay_to_topic
 from support.drill_project import drill_project, run_drill
 from support.drivers import QUICK
 from support.kafka_broker import Broker, broker
 from support.postgres_server import running
+from support.sink_tables import Base
 from support.spark_cluster import Cluster, cluster
 
 pytestmark = pytest.mark.spark
@@ -29,12 +31,18 @@ STREAM = {"source": SOURCE, "sink": SINK}
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[Broker]:
+def base() -> Iterator[Base]:
+    with running() as server, pytest.MonkeyPatch.context() as patch:
+        made = Base(server, "warehouse")
+        patch.setenv(variable("warehouse"), server.connection(made.name))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kafka(base: Base) -> Iterator[Broker]:
     """With the flights in its topic, beside a database; each drill forks a stream between the two."""
-    with broker() as made, running() as server, pytest.MonkeyPatch.context() as patch:
-        server.create("warehouse")
+    with broker() as made, pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), made.connection)
-        patch.setenv(variable("warehouse"), server.connection("warehouse"))
         assert replay_to_topic(connection("events"), "flights", limit=RECORDS).sent == RECORDS
         yield made
 
@@ -50,7 +58,9 @@ def assert_exactly_once(run: DrillRun) -> None:
     assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
 
 
-def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
+def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
+    tmp_path: Path, kafka: Broker, base: Base
+) -> None:
     fault = FaultKind.KILL_AFTER_DATABASE_COMMIT
     with drill_project(tmp_path, inputs=tmp_path, fault=fault, attempts=3, **STREAM) as workspace:
         run = run_drill(workspace)
@@ -58,6 +68,9 @@ def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(tmp_p
     proof = run.facts["fault"]
     assert proof["evidence"]["signal"] == signal.SIGKILL
     assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
+    assert any(SCHEMA in each for each in run.facts["heal"]["removed"])
+    left = base.ask(f"SELECT nspname FROM pg_namespace WHERE nspname = 'flights' OR nspname LIKE '{SCHEMA}%'")
+    assert left == [], "neither the fork's schema, nor one for the stream, which never ran"
 
 
 def on(spark: Cluster) -> str:
@@ -75,7 +88,7 @@ def test_an_executor_killed_in_mid_batch_loses_and_doubles_nothing(tmp_path: Pat
     """Spark replaces it; the driver lives on and is not started again."""
     with cluster() as spark:
         fault = FaultKind.KILL_EXECUTOR
-        with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=10, spark=on(spark), **STREAM) as workspace:
+        with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=8, spark=on(spark), **STREAM) as workspace:
             run = run_drill(workspace)
             assert_exactly_once(run)
             drivers = workspace.store.drivers.history(run.facts["fork"]["stream"], 0.0)
@@ -98,7 +111,7 @@ def test_a_broker_killed_and_started_again_loses_and_doubles_nothing(tmp_path: P
     down, up = kafka.commands()
     outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})
     fault = FaultKind.SERVICE_OUTAGE
-    with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=10, outage=outage, **STREAM) as workspace:
+    with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=8, outage=outage, **STREAM) as workspace:
         run = run_drill(workspace)
     assert_exactly_once(run)
     seen = run.facts["fault"]["evidence"]

@@ -1,13 +1,12 @@
 """Drills of a stream that writes into a real PostgreSQL.
 
-Its driver is killed between the database's commit and Spark's, with the sink and with one without its guard; and the
-server is down, for less than the sink waits for it.
+Its driver is killed between the database's commit and Spark's, with a sink without its guard (the same with the guard:
+test_kafka_to_postgresql_drill.py); and the server is down, for less than the sink waits for it.
 """
 
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from streamwarden.adapters.connections import variable
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.report import verdict_word
-from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running
@@ -59,35 +57,14 @@ def assert_exactly_once(run: DrillRun, records: int) -> None:
     assert run.facts["judgement"]["success"]
 
 
-def test_a_driver_killed_between_the_two_commits_writes_nothing_twice(
-    tmp_path: Path, flights: Path, base: Base
-) -> None:
-    with drill_project(
-        tmp_path,
-        inputs=flights,
-        fault=FaultKind.KILL_AFTER_DATABASE_COMMIT,
-        attempts=3,
-        sink=TABLE.format(KEY),
-    ) as workspace:
-        run = run_drill(workspace)
-        assert_exactly_once(run, RECORDS)
-        proof = run.facts["fault"]
-        assert proof["evidence"]["signal"] == signal.SIGKILL
-        assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
-        assert any(SCHEMA in each for each in run.facts["heal"]["removed"])
-    left = base.ask(f"SELECT nspname FROM pg_namespace WHERE nspname = 'flights' OR nspname LIKE '{SCHEMA}%'")
-    assert left == [], "neither the fork's schema, nor one for the stream, which never ran"
-
-
 def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_path: Path) -> None:
-    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    replay(tmp_path / "flights", rows_per_file=400, limit=FEW)
     with drill_project(
         tmp_path,
         inputs=tmp_path / "flights",
         fault=FaultKind.KILL_AFTER_DATABASE_COMMIT,
         attempts=3,
         job="writes_unguarded",
-        batches=12,
         min_records=FEW - 2000,
         sink=TABLE.format(""),
     ) as workspace:

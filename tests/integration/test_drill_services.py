@@ -16,6 +16,7 @@ from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import ForkView
 from streamwarden.redaction import REDACTED
 from streamwarden.services.drilling.outages import ForkServices
+from streamwarden.services.monitoring.reachability import ask_broker
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.source import KafkaSource
@@ -103,6 +104,32 @@ def test_a_port_that_is_open_and_silent_is_no_answer(
         json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{silent}"}}),
     )
     monkeypatch.setenv(variable("warehouse"), f"postgresql://ann:secret-word@127.0.0.1:{silent}/flights")
+    status = ForkServices(tmp_path, answers_within=1).probe(_fork(sink), service)
+    assert not status.answers
+    assert f"127.0.0.1:{silent}" in status.name
+    assert status.detail
+    assert "secret-word" not in f"{status}"
+
+
+def test_a_broker_that_refuses_connections_is_known_to_be_down_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wait for a service to stop, and each outage, would otherwise last as long as one answer may take."""
+    with socket.socket() as bound:  # nothing listens there
+        bound.bind(("127.0.0.1", 0))
+        servers = f"127.0.0.1:{bound.getsockname()[1]}"
+        monkeypatch.setenv(
+            variable("events"), json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": servers}})
+        )
+        began = time.monotonic()
+        status = ForkServices(tmp_path, answers_within=60).probe(_fork(TOPIC), OutageService.SOURCE)
+        reached = ask_broker("events", 60)
+        assert time.monotonic() - began < 30
+    assert (status.answers, status.detail) == (False, f"{servers}: Connection refused")
+    assert (reached.reached, reached.problem) == (False, status.detail)
+
+
+def _fork(sink: SinkSpec) -> ForkView:
     spec = StreamSpec(
         name="flights",
         job="job.py",
@@ -110,7 +137,7 @@ def test_a_port_that_is_open_and_silent_is_no_answer(
         sink=sink,
         checkpoint="/nowhere",
     )
-    view = ForkView(
+    return ForkView(
         stream="flights",
         origin="flights",
         checkpoint="/nowhere",
@@ -121,8 +148,3 @@ def test_a_port_that_is_open_and_silent_is_no_answer(
         input_digest="",
         spec=spec,
     )
-    status = ForkServices(tmp_path, answers_within=1).probe(view, service)
-    assert not status.answers
-    assert f"127.0.0.1:{silent}" in status.name
-    assert status.detail
-    assert "secret-word" not in f"{status}"

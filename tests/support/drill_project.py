@@ -52,7 +52,7 @@ def drill_project(
     fault: FaultKind,
     job: str = "flight_departures",
     rewind: int | str = "all",
-    batches: int = 14,
+    batches: int = 10,
     attempts: int = 2,
     min_records: int = 100_000,
     source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from streamwarden.adapters.addresses import addresses
 from streamwarden.lifecycle.signs import Cause
 from streamwarden.lifecycle.unreachable_servers import API_SERVER_AWAY, HOST_UNKNOWN, MASTER_AWAY
 
@@ -32,13 +32,13 @@ def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None
     for pattern, cause, port in _KINDS:
         found = pattern.fullmatch(master)
         if found is not None:
-            return _away(list(_addresses(found[1], port)), cause, master, within)
+            return _away(list(addresses(found[1], port)), cause, master, within)
     return None
 
 
-def _away(addresses: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:
+def _away(known: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:
     error: OSError | None = None
-    for address in addresses:
+    for address in known:
         try:
             socket.create_connection(address, timeout=within).close()
         except OSError as refused:
@@ -46,12 +46,6 @@ def _away(addresses: list[tuple[str, int]], cause: Cause, master: str, within: f
         else:
             return None
     if isinstance(error, socket.gaierror):
-        hosts = ", ".join(host for host, _ in addresses)
+        hosts = ", ".join(host for host, _ in known)
         return replace(HOST_UNKNOWN, what=f"the name of a host cannot be resolved ({hosts} of spark.master {master})")
     return replace(cause, what=f"{cause.what} ({master}: {error})")
-
-
-def _addresses(text: str, default: int) -> Iterator[tuple[str, int]]:
-    for part in text.split(","):
-        host, _, port = part.rpartition(":") if re.search(r":\d+$", part) else (part, "", "")
-        yield host.strip("[]"), int(port or default)

@@ -1,11 +1,13 @@
 """One connection, two clients: librdkafka's settings and those of Spark's connector."""
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.connections import Connection
-from streamwarden.adapters.kafka.brokers import client_settings, java_options, reader
+from streamwarden.adapters.kafka.brokers import client_settings, java_options, reader, unreachable
 from streamwarden.errors import ConfigError
 
 
@@ -108,3 +110,39 @@ def test_what_the_library_refuses_is_an_error_of_the_connection(extra: dict[str,
     with pytest.raises(ConfigError, match=told) as caught:
         reader(known, "test")
     assert "hush" not in str(caught.value)
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+@pytest.fixture
+def closed() -> Iterator[int]:
+    """A port on which nothing listens, and nothing can for the time being."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def _at(*servers: str) -> Connection:
+    return Connection(name="events", extra={"bootstrap.servers": ",".join(servers)})
+
+
+def test_brokers_that_refuse_a_connection_are_known_to_be_down_without_a_request(closed: int) -> None:
+    at = f"127.0.0.1:{closed}"
+    assert unreachable(_at(at)) == f"{at}: Connection refused"
+    assert unreachable(_at(f"PLAINTEXT://{at}", f" {at}")) == f"{at}: Connection refused"
+
+
+def test_one_broker_that_takes_connections_is_enough(closed: int, listening: int) -> None:
+    assert unreachable(_at(f"127.0.0.1:{listening}")) is None
+    assert unreachable(_at(f"127.0.0.1:{closed}", f"127.0.0.1:{listening}")) is None
+
+
+def test_a_host_that_nobody_knows_is_left_to_the_client(closed: int) -> None:
+    """Its error says more, and names may resolve differently there."""
+    assert unreachable(_at("no-such-host.invalid:9092", f"127.0.0.1:{closed}")) is None

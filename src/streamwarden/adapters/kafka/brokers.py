@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from streamwarden.adapters.addresses import refusal
 from streamwarden.adapters.connections import Connection
 from streamwarden.errors import ConfigError
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 _SAME: Final = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "client.id")
+_PORT: Final = 9092
+"""Where a broker listens if its address names no port."""
+_CONNECTS_WITHIN: Final = 1.0
+"""Seconds until a connection that is neither taken nor refused is left to the client."""
 _IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 _LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -65,6 +70,15 @@ def reader(known: Connection, purpose: str, **more: Any) -> Consumer:
             where=f"connection {known.name}",
             next_step="correct the connection",
         ) from error
+
+
+def unreachable(known: Connection) -> str | None:
+    """Why no broker of the connection can answer now; None: one may answer. It costs no waiting, where a request of
+    librdkafka to a broker that is down lasts as long as it may. Raises ConfigError for a connection that names no
+    broker."""
+    servers = client_settings(known)["bootstrap.servers"]
+    plain = ",".join(each.strip().rpartition("://")[2] for each in servers.split(","))
+    return refusal(plain, _PORT, within=_CONNECTS_WITHIN)
 
 
 def kept_offsets(consumer: Consumer, topic: str, partition: int, *, deadline: float) -> tuple[int, int]:

@@ -119,10 +119,14 @@ def _broker(name: str, within: int) -> ServiceStatus:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    from streamwarden.adapters.kafka.brokers import QUIET, client_settings
+    from streamwarden.adapters.kafka.brokers import QUIET, client_settings, unreachable
 
-    settings: dict[str, Any] = {**client_settings(connection(name)), "logger": QUIET}
+    kafka = connection(name)
+    settings: dict[str, Any] = {**client_settings(kafka), "logger": QUIET}
     shown = f"the broker {settings['bootstrap.servers']} (connection {name})"
+    refused = unreachable(kafka)
+    if refused is not None:
+        return ServiceStatus(name=shown, answers=False, detail=refused)
     try:
         known = AdminClient(settings).list_topics(timeout=within)
     except KafkaException as error:

@@ -67,13 +67,16 @@ def ask_broker(name: str, within: float) -> Answer:
     """Ask for the cluster's brokers, which costs the same for any number of topics. Raises ConfigError."""
     from confluent_kafka import KafkaError, KafkaException
 
-    from streamwarden.adapters.kafka.brokers import client_settings, reader
+    from streamwarden.adapters.kafka.brokers import client_settings, reader, unreachable
 
     known = connection(name)
     address = client_settings(known)["bootstrap.servers"]
     seen: list[KafkaError] = []
-    client = reader(known, "reach", error_cb=seen.append)
+    client = reader(known, "reach", error_cb=seen.append)  # settings that it refuses come before a broker that is down
     try:
+        down = unreachable(known)
+        if down is not None:
+            return _answer(Service.BROKER, name, address, False, down)
         client.list_topics("__consumer_offsets", timeout=within)
     except KafkaException as error:
         client.poll(

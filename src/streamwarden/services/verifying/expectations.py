@@ -98,10 +98,12 @@ def _equality(tolerance: Tolerance | None) -> Callable[[object, object], bool]:
     """Whether two values are equal; by a formula that is written a second time, so that two of them have to agree."""
 
     def equal(wanted: object, actual: object) -> bool:
+        if wanted == actual:  # nearly every pair: the rest is asked of the others alone
+            return True
         if is_nan(wanted) or is_nan(actual):
             return is_nan(wanted) and is_nan(actual)
-        if wanted == actual or tolerance is None:
-            return bool(wanted == actual)
+        if tolerance is None:
+            return False
         one, other = number(wanted), number(actual)
         if one is None or other is None:
             return False
