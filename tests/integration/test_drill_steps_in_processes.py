@@ -252,7 +252,7 @@ def test_a_run_that_was_reported_before_it_was_healed_is_healed_and_reported_aga
     assert world.drivers["d1"].exit is not None
     assert world.cleared == 1
     assert healed.ended_at == reported.ended_at, "the drill was over then"
-    assert "| healing | driver ended: d1; removed: fork/input" in world.summaries[run_id]
+    assert "| healing | the driver d1 was ended; removed: fork/input" in world.summaries[run_id]
     assert world.documents[run_id]["facts"]["heal"]["clean"]
     assert engine.step(run_id, DrillStep.REPORT) == engine.step(run_id, DrillStep.HEAL) == healed
 
