@@ -47,7 +47,7 @@ layers: setup ## dependencies point one way
 docs: setup ## write the reference pages from the code
 	@$(BIN)/python -m streamwarden.reference
 
-pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (8 min)
+pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (6 min)
 	@$(BIN)/python -m pytest tests/browser --pictures docs/images
 
 bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
