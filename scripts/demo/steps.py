@@ -68,7 +68,7 @@ def new_demo(project: Path, data: Path, output: Output) -> Demo:
         store=space.store,
         fleet=space.fleet,
         streams=lambda: [STREAM],
-        # the demo breaks streams on purpose: that alerts no person
+        # the demo breaks streams on purpose, so it sends no notification
         settings={**space.environment(), URLS_VARIABLE: ""},
     )
     return Demo(installation, output, space)

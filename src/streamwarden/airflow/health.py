@@ -44,7 +44,7 @@ that are older than a day.
 
 
 _PATIENCE: Final = {"execution_timeout": timedelta(seconds=55), "retries": 2, "retry_delay": timedelta(seconds=10)}
-"""A task fails if the API server is away when it begins: that alone must not be an incident of all streams."""
+"""A task fails if the API server does not answer when it begins: that alone must not be an incident of all streams."""
 
 
 def health_dags(dag_file: str) -> dict[str, DAG]:

@@ -50,8 +50,7 @@ def keys_of_others(side: str, value: object) -> frozenset[str]:
 def leave_to_script(value: dict[str, Any], project: Path) -> None:
     """Set the kind `script` for the source and the sink that the file of a script leaves out: the script has its own.
 
-    A job with `build` has to declare both. If there is no such job, nothing is known to be missing: the rules then
-    report the job alone.
+    A job with `build` has to declare both. Of a job that does not exist, only its path is reported.
     """
     job, missing = value.get("job"), [side for side in SIDES if side not in value]
     if missing and isinstance(job, str) and not _builds(Path(resolve(job, project))):

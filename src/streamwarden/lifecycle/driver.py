@@ -43,7 +43,7 @@ class ExitRecord:
         committed: whether the driver committed a batch in its life; None if not known.
         next_step: what a person should do.
         cause: code of the row of the table of causes that fitted; None: no row did, or the record is older than codes.
-        on_request: a stop was requested, and the driver was killed because its batch did not end in time.
+        on_request: a stop had been requested when the driver was killed, usually because its batch did not end in time.
     """
 
     kind: ExitKind

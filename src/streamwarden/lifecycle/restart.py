@@ -39,11 +39,11 @@ _UNRECORDED = "the driver vanished and its exit was not recorded"
 def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
     """What to do after the newest driver of `history` ended.
 
-    Only failures use up the budget and lengthen the back-off. A stop on request is none, even if it had to be forced.
-    The n-th failure in a row waits `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit, so a
-    supervisor that was itself restarted does not wait twice. The first failure does not wait if the stream worked until
-    then: a batch was committed since the failure before, or the query ran for `healthy_after` seconds. It counts all
-    the same, so a crash loop skips only its first wait. A driver whose query lived `healthy_after` seconds forgives
+    Only failures use up the budget and lengthen the back-off. A stop on request is not a failure, even if it had to be
+    forced. The n-th failure in a row waits `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit,
+    so a supervisor that was itself restarted does not wait twice. The first failure does not wait if the stream worked
+    until then: a batch was committed since the failure before, or the query ran for `healthy_after` seconds. It counts
+    all the same, so a crash loop skips only its first wait. A driver whose query lived `healthy_after` seconds forgives
     every failure before it. More than `budget.count` failures within `budget.per` seconds, or an exit that a restart
     cannot cure: the stream stays down.
 

@@ -12,6 +12,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.restart import Restart, decide
+from streamwarden.lifecycle.stop import StopRequest
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream import RestartPolicy
 
@@ -54,6 +55,20 @@ def test_a_checkpoint_that_cannot_be_read_tells_nothing(store_url: str, tmp_path
     assert (exit.committed, exit.cut_batch) == (None, None)
 
 
+def test_a_driver_that_was_killed_after_a_stop_was_requested_did_not_fail(store_url: str, tmp_path: Path) -> None:
+    """The same end without a request is a failure."""
+    for requested in (False, True):
+        with Store(store_url) as store:
+            driver = _dead_driver(store, tmp_path / str(requested), number=1 + requested)
+            if requested:
+                times = {"requested_at": ENDED - 60, "batch_deadline": ENDED - 30, "kill_deadline": ENDED}
+                request = StopRequest(driver_id=driver, requested_by="ann", reason="new schema", **times)
+                files.write_stop(Path(store.drivers.history("counts", 0)[-1].folder), request)
+            exit = Fleet(store, tmp_path / "var").observe(driver).exit
+        assert exit is not None
+        assert (exit.on_request, exit.is_failure) == (requested, not requested)
+
+
 def _log(checkpoint: Path, batch: int, at: float) -> None:
     for log in ("offsets", "commits"):
         path = checkpoint / log / str(batch)
@@ -62,9 +77,9 @@ def _log(checkpoint: Path, batch: int, at: float) -> None:
         os.utime(path, (at, at))
 
 
-def _dead_driver(store: Store, root: Path) -> str:
+def _dead_driver(store: Store, root: Path, number: int = 1) -> str:
     """A driver of this host that was launched at LAUNCHED and killed at ENDED."""
-    driver_id = "counts-20260101T000000-00000001"
+    driver_id = f"counts-20260101T000000-{number:08}"
     folder = root / "var/drivers/counts" / driver_id
     folder.mkdir(parents=True)
     files.write_document(folder / files.EXIT, {"exit_code": None, "signal": 9, "ended_at": ENDED})

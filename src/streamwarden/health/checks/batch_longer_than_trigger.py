@@ -59,8 +59,8 @@ CHECK = Check(
         "while no driver ran."
     ),
     unknown=(
-        "There is no progress report of a batch after the first minute of its driver, or there are only one or two, "
-        f"and they are bad. {HISTORY}"
+        "No progress report describes a batch after the first minute of its driver, or only one or two do, and they "
+        f"are bad. {HISTORY}"
     ),
     advice=(
         "The stream no longer keeps up with its trigger: give it more cores, fewer files or rows in each batch, or a "
